@@ -59,5 +59,5 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// logger writes a line of JSON an entry, unless flags ask for another form.
+// logger writes JSON, one line per entry, unless flags select another format.
 func logger(options *zap.Options) logr.Logger { return zap.New(zap.UseFlagOptions(options)) }

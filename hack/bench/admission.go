@@ -15,14 +15,14 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/live"
 )
 
-// asked is one kind of requests, and how long each took.
+// asked is one kind of requests, and the duration of each request.
 type asked struct {
 	name      string
 	questions []live.Question
 	took      []time.Duration
 }
 
-// admission: requests at a steady rate alongside an operator that gets gangs to place; the kinds take turns.
+// admission measures requests at a steady rate alongside an operator that places gangs; the kinds take turns.
 func admission(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	o := s.operating
 	requests, err := c.Requests(ctx)
@@ -71,7 +71,7 @@ func admission(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	return nil
 }
 
-// ask sends one phase of requests. None may fail.
+// ask sends one phase of requests. A failed request is an error.
 func (a *asked) ask(ctx context.Context, o operatingSizes) error {
 	phase, cancel := context.WithTimeout(ctx, o.phase)
 	defer cancel()
@@ -91,7 +91,7 @@ func (a *asked) ask(ctx context.Context, o operatingSizes) error {
 	return ctx.Err()
 }
 
-// quantile is the smallest time that a share of all does not exceed.
+// quantile returns the smallest duration that is not below the given share of all durations.
 func quantile(times []time.Duration, share float64) time.Duration {
 	times = slices.Sorted(slices.Values(times))
 	return times[max(0, int(math.Ceil(share*float64(len(times))))-1)]

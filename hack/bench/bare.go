@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/live"
 )
 
-// bare: packed deployments and two kinds of pods with the same pins, in turns, at two numbers of racks. Row bind measures it alongside its
-// other ways.
+// bare measures packed deployments and two kinds of pods with the same pins, in turns, at two numbers of racks. Row bind measures it
+// alongside its other ways.
 func bare(ctx context.Context, s sizes, r *report) error {
 	return errors.Join(bareAt(ctx, s.live, s.live.few, r), bareAt(ctx, s.live, s.live.many, r))
 }
@@ -25,7 +25,7 @@ func bareAt(ctx context.Context, s liveSizes, shape hall.Shape, r *report) (err 
 	}
 	defer func() { err = errors.Join(err, c.Down()) }()
 	c.Hasty = s.hasty
-	released, gated, err := c.AsReleased(ctx, s.gangs, s.pods) // warms, too
+	released, gated, err := c.AsReleased(ctx, s.gangs, s.pods) // this also warms up
 	if err != nil {
 		return err
 	}
@@ -37,13 +37,13 @@ func bareAt(ctx context.Context, s liveSizes, shape hall.Shape, r *report) (err 
 	return nil
 }
 
-// createdToBound names the rows of ways.
+// createdToBound returns the name of the rows of ways.
 func createdToBound(s liveSizes, shape hall.Shape) string {
 	return fmt.Sprintf("%d gangs of %d, %s nodes in %d racks, created to bound", s.gangs, s.pods, number(float64(shape.Hosts)), shape.Racks())
 }
 
-// againstBare adds the row of packed deployments against bare pods, from the pods per second of both, and two that say how much of the
-// distance is the price of all-or-nothing by gates.
+// againstBare adds the row of packed deployments against bare pods, from the pods per second of both, and two rows that show how much of
+// the difference is the price of all-or-nothing by gates.
 func (r *report) againstBare(s liveSizes, shape hall.Shape, speed map[string]float64) {
 	name, gated := createdToBound(s, shape), speed[live.GatedName]
 	r.more(name, "pods/s", speed[live.Packed.Name], speed[live.AsReleasedName], live.AsReleasedName, 0.6)

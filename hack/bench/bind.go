@@ -17,17 +17,17 @@ import (
 
 const inTreeName = "in-tree PodGroups"
 
-// liveSizes are those of the rows on a control plane.
+// liveSizes are the sizes of the rows on a control plane.
 type liveSizes struct {
 	// few and many are the same hosts in few and in many racks.
 	few, many   hall.Shape
 	gangs, pods int
 	rounds      int
-	// hasty: no one waits for a quiet machine.
+	// hasty skips waiting for a quiet machine.
 	hasty bool
-	// deployments that are created without pods.
+	// deployments is the number of deployments created without pods.
 	deployments int
-	// sequences of graphs that the in-tree scheduler fills a hall with.
+	// sequences is the number of sequences of graphs with which the in-tree scheduler fills a hall.
 	sequences int
 }
 
@@ -43,7 +43,7 @@ var smokeLive = liveSizes{
 	gangs: 4, pods: 4, rounds: 1, hasty: true, deployments: 2, sequences: 1,
 }
 
-// bind: the same pods in several ways through one control plane, at two numbers of racks.
+// bind measures the same pods in several ways through one control plane, at two numbers of racks.
 func bind(ctx context.Context, s sizes, r *report) error {
 	few, err := bindAt(ctx, s.live, s.live.few, 1, r)
 	if err != nil {
@@ -60,10 +60,10 @@ func bind(ctx context.Context, s sizes, r *report) error {
 	return nil
 }
 
-// pinnings are measured alongside the row: they say which pin is best.
+// pinnings are measured alongside the row, to find the fastest pin.
 var pinnings = []live.Way{live.Bare, live.ByLabel, live.ByNodeNames, live.ByHostnames}
 
-// bindAt returns the pods per second of every way. inTree is the ratio to in-tree PodGroups that packed deployments are to reach.
+// bindAt returns the pods per second of every way. inTree is the target ratio of packed deployments to in-tree PodGroups.
 func bindAt(ctx context.Context, s liveSizes, shape hall.Shape, inTree float64, r *report) (speed map[string]float64, err error) {
 	c, err := live.Up(ctx, shape, true)
 	if err != nil {
@@ -71,7 +71,7 @@ func bindAt(ctx context.Context, s liveSizes, shape hall.Shape, inTree float64, 
 	}
 	defer func() { err = errors.Join(err, c.Down()) }()
 	c.Hasty = s.hasty
-	if _, err := c.Bind(ctx, live.Plain, s.gangs, s.pods); err != nil { // warm
+	if _, err := c.Bind(ctx, live.Plain, s.gangs, s.pods); err != nil { // warm up
 		return nil, err
 	}
 	released, gated, err := c.AsReleased(ctx, s.gangs, s.pods)
@@ -121,7 +121,7 @@ func (r *report) timeWays(ctx context.Context, c *live.Cluster, s liveSizes, sha
 	return nil
 }
 
-// fillInTree: the first of the sequences of fill, one graph at a time, through the kube-scheduler.
+// fillInTree places the first of fill's sequences, one graph at a time, through the kube-scheduler.
 func fillInTree(ctx context.Context, s sizes, r *report) (err error) {
 	c, err := live.Up(ctx, s.fill, false)
 	if err != nil {

@@ -25,11 +25,12 @@ import (
 const (
 	deviceDriver = "gpu.example.com"
 	bareKind     = "without them"
-	// devicesPerHost are those of each host, and claimedGang is how many pods a gang has, each for all devices of a host.
+	// devicesPerHost is the number of devices per host, and claimedGang the number of pods of a gang, each of which claims all devices of a
+	// host.
 	devicesPerHost, claimedGang = 8, 16
 )
 
-// devices is a hall in which hosts have devices, and others claim some: on all hosts but those of every fourth rack.
+// devices is a hall whose hosts have devices. Others claim some of them, on all hosts except those of every fourth rack.
 type devices struct {
 	planner *ours.Planner
 	store   *claims.Store
@@ -60,7 +61,7 @@ func newDevices(shape hall.Shape, claimed int) *devices {
 	return d
 }
 
-// sliceOf is the devices of a host, each with a UUID.
+// sliceOf returns the devices of a host, each with a UUID.
 func sliceOf(host int) *resourcev1.ResourceSlice {
 	name := hall.HostName(host)
 	s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -77,7 +78,7 @@ func sliceOf(host int) *resourcev1.ResourceSlice {
 	return s
 }
 
-// claimOf is a claim that has one device of a host.
+// claimOf returns a claim with one device of a host allocated.
 func claimOf(k, host, device int) *resourcev1.ResourceClaim {
 	c := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "others", Name: fmt.Sprintf("claim-%d", k)}}
 	c.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{
@@ -86,7 +87,7 @@ func claimOf(k, host, device int) *resourcev1.ResourceClaim {
 	return c
 }
 
-// gangWith is a gang in one domain of a level, whose pods are changed.
+// gangWith returns a gang in one domain of a level; change changes its pods.
 func gangWith(p *ours.Planner, each hall.Level, change func(*corev1.Pod)) placement.Demand {
 	g := p.Graph(hall.Ask{Name: "gang", Whole: hall.Cluster, Each: each, Gangs: 1, Pods: claimedGang, GPUs: 1})
 	pod := hall.Pod("gang", 1, "")
@@ -106,7 +107,7 @@ func withClaim(pod *corev1.Pod) {
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "devices", ResourceClaimTemplateName: &name}}
 }
 
-// counted: gangs whose claims of devices, and rules about other pods, are counted, against the same gangs without them.
+// counted measures gangs with device claims and with rules about other pods, against the same gangs without them.
 func counted(_ context.Context, s sizes, r *report) error {
 	d := newDevices(s.devices, s.claims)
 	with, bare := gangWith(d.planner, hall.Rack, withClaim), gangWith(d.planner, hall.Rack, func(*corev1.Pod) {})
@@ -143,8 +144,7 @@ func counted(_ context.Context, s sizes, r *report) error {
 	return nil
 }
 
-// planned plans a gang again and again, after a change each time. It measures CPU time, of which other programs on the machine take
-// nothing.
+// planned plans a gang repeatedly, after a change each time. It measures CPU time, which other programs on the machine do not affect.
 func planned(p *ours.Planner, g placement.Demand, steps int, change func()) side {
 	return func() (time.Duration, error) {
 		start, err := cpuTime()
@@ -185,7 +185,7 @@ func spreadByRule(pod *corev1.Pod) {
 		WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: term("gang").LabelSelector}}
 }
 
-// holdDevices is a tree with devices, claims and pods of which one gang is placed.
+// holdDevices builds a tree with devices, claims and pods, and places one gang in it.
 func holdDevices(c content) error {
 	d := newDevices(c.shape(), c.Claims)
 	for i := range c.Pods {

@@ -18,7 +18,8 @@ import (
 // formerCommit is the last version that stored v1alpha1.
 const formerCommit = "886ffe1"
 
-// create: deployments without pods, written in v1alpha1, by the version that stored that and by this one, which converts them.
+// create measures deployments without pods, written in v1alpha1, with the version that stored v1alpha1 and with this version, which
+// converts them.
 func create(ctx context.Context, s sizes, r *report) (err error) {
 	root, err := filepath.Abs(".")
 	if err != nil {
@@ -45,7 +46,7 @@ func create(ctx context.Context, s sizes, r *report) (err error) {
 			fmt.Fprintf(os.Stderr, "  %s: %s\n", name, took.Round(10*time.Microsecond))
 			return took, err
 		}
-		if _, err := one(); err != nil { // warm
+		if _, err := one(); err != nil { // warm up
 			return err
 		}
 		sides = append(sides, one)

@@ -14,13 +14,13 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/ours"
 )
 
-// placer places an ask whole or explains why not.
+// placer places an ask as a unit, or returns why not.
 type placer interface {
 	Place(a hall.Ask) (hall.Answer, error)
 }
 
-// sequence draws more graphs than a hall can hold: single pods of a part of a host, and replicas over several hosts of a rack, of which a
-// graph may have several in one block.
+// sequence draws more graphs than a hall can hold: single pods with a part of a host, and replicas over several hosts of a rack; a graph
+// may have several replicas in one block.
 func sequence(shape hall.Shape, random *rand.Rand) []hall.Ask {
 	var asks []hall.Ask
 	for left := shape.Hosts * hall.GPUs; left >= 0; {
@@ -38,8 +38,8 @@ func sequence(shape hall.Shape, random *rand.Rand) []hall.Ask {
 	return asks
 }
 
-// untilRefused counts the GPUs placed before the first refusal. A refusal although there was capacity counts as one, too: that is the
-// point.
+// untilRefused counts the GPUs placed before the first refusal. A refusal despite free capacity also ends the count, because the row
+// compares how far each side gets.
 func untilRefused(shape hall.Shape, asks []hall.Ask, p placer) (int, error) {
 	ledger, placed := hall.NewLedger(shape, nil), 0
 	for _, a := range asks {
@@ -58,7 +58,7 @@ func untilRefused(shape hall.Shape, asks []hall.Ask, p placer) (int, error) {
 	return placed, nil
 }
 
-// fill: the same sequences for all.
+// fill measures how much of a hall each side fills with the same sequences.
 func fill(_ context.Context, s sizes, r *report) error {
 	var our, peer, worse int
 	nodes := s.fill.Nodes()

@@ -26,7 +26,8 @@ func gangSequence(shape hall.Shape, random *rand.Rand) []hall.Ask {
 	return asks
 }
 
-// fillBound: what the kube-scheduler binds of deployments until the operator refuses the first one, against what the planner places.
+// fillBound compares the GPUs of deployments that the kube-scheduler binds until the operator refuses the first one with those that the
+// planner places.
 func fillBound(ctx context.Context, s sizes, r *report) (err error) {
 	c, err := live.Up(ctx, s.fill, true)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// thousandPods: both sides know the nodes, as their caches do once the watch has listed them, and have built nothing from them. The note
-// describes what it is from the Node objects on.
+// thousandPods measures a gang of a thousand pods, cold: both sides have the nodes, like their caches after the watch has listed them, and
+// have built nothing from them. The note adds the time to read the Node objects.
 func thousandPods(_ context.Context, s sizes, r *report) error {
 	nodes := s.thousand.Nodes()
 	ask := hall.Ask{Name: "large", Whole: hall.Cluster, Each: hall.Zone, Gangs: 1, Pods: s.thousandPods, GPUs: hall.GPUs}
@@ -64,7 +64,7 @@ func thousandPods(_ context.Context, s sizes, r *report) error {
 	return nil
 }
 
-// manyGangs: placement alone, one gang after another, each counted as used before the next.
+// manyGangs measures placement alone: one gang after another, each counted as used before the next.
 func manyGangs(_ context.Context, s sizes, r *report) error {
 	nodes := s.many.Nodes()
 	asks := make([]hall.Ask, s.gangs)
@@ -130,7 +130,7 @@ func manyGangs(_ context.Context, s sizes, r *report) error {
 	return nil
 }
 
-// refusal: a shape of pod never asked for before, on a cluster without one whole free host.
+// refusal measures the refusal of a pod shape that was never requested before, on a cluster without a whole free host.
 func refusal(_ context.Context, s sizes, r *report) error {
 	nodes, full := s.full.Nodes(), s.full.Full(hall.Random(1))
 	ask := gangOf8("refused")

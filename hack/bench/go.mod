@@ -1,4 +1,4 @@
-// Trellis measured against its peers. Kueue is used as a library, so it has a module of its own: the operator does not depend on it.
+// Measures Trellis against its peers. It is a separate module because it uses Kueue as a library: the operator does not depend on Kueue.
 module github.com/trellis-k8s/trellis/hack/bench
 
 go 1.26.0

@@ -14,15 +14,15 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/live"
 )
 
-// graphSizes are those of the rows about whole graphs.
+// graphSizes are the sizes of the rows about whole graphs.
 type graphSizes struct {
 	// rounds of writes and of ready300.
 	rounds int
-	// writeGangs of the graph whose writes are counted; each has as many pods as in bind.
+	// writeGangs is the number of gangs of the graph whose writes are counted; each has as many pods as in bind.
 	writeGangs int
-	// small and large gangs whose pods are compared.
+	// small and large are the sizes of the gangs whose pods are compared.
 	small, large int
-	// ready are created at once; resident fill the cluster that the operator's memory is measured in.
+	// ready are created at once; resident fill the cluster in which the operator's memory is measured.
 	ready, resident live.Graphs
 }
 
@@ -41,7 +41,7 @@ func (s sizes) graphs() graphSizes {
 	}
 }
 
-// ready: many graphs at once, from the last pod Ready to the last graph Ready.
+// ready measures many graphs created at once: the time from the last pod Ready to the last graph Ready.
 func ready(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	g := s.graphs()
 	warm := g.ready
@@ -70,7 +70,7 @@ func (r *report) readyRow(g live.Graphs, shape hall.Shape, pods, graphs []time.D
 		g.Count, number(slices.Min(graphs).Seconds()), number(slices.Max(graphs).Seconds()), len(graphs))
 }
 
-// opMemory: the operator's peak resident memory in a full cluster, and after a restart.
+// opMemory measures the operator's peak resident memory in a full cluster, and after a restart.
 func opMemory(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	g := s.graphs().resident
 	resident, err := c.Resident(ctx, g)

@@ -13,14 +13,14 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox"
 )
 
-// created is how an operator creates gangs whose place is known.
+// created is a way in which an operator creates gangs whose place is known.
 type created struct {
 	name, flag string
 }
 
 var createdWays = []created{{"created in place", "--gate-all-pods=false"}, {"created gated", "--gate-all-pods=true"}}
 
-// inPlace: one gang on an idle cluster, created in place and gated.
+// inPlace compares one gang on an idle cluster, created in place and gated.
 func inPlace(ctx context.Context, s sizes, r *report) error {
 	first := map[string][]time.Duration{}
 	for _, way := range createdWays {
@@ -38,7 +38,7 @@ func inPlace(ctx context.Context, s sizes, r *report) error {
 	return nil
 }
 
-// firstBound are the times of single gangs, one after the other, each on a cluster that is idle before.
+// firstBound returns the times of single gangs, one after the other, each created on an idle cluster.
 func firstBound(ctx context.Context, s liveSizes, way created) (took []time.Duration, err error) {
 	c, err := live.Up(ctx, s.few, true, func(o *sandbox.Options) {
 		o.Manager.Args = append(o.Manager.Args, way.flag)
@@ -55,5 +55,5 @@ func firstBound(ctx context.Context, s liveSizes, way created) (took []time.Dura
 		}
 		took = append(took, one)
 	}
-	return took[1:], nil // the first warms
+	return took[1:], nil // the first warms up
 }

@@ -5,8 +5,8 @@
 // the real KAI Scheduler and Grove.
 //
 // Peers of make bench are Kueue's topology-aware scheduling as a library, the topology-aware gang scheduling of the kube-scheduler in a
-// sandbox, and a brute-force search. Every answer of every side goes through the same check (package hall), and a wrong one ends the run.
-// docs/dev/performance.md describes what is measured how, and what is fair about it.
+// sandbox, and a brute-force search. All answers of all sides are checked by the same rules (package hall), and a wrong answer ends the
+// run. docs/dev/performance.md describes the measurements and their fairness.
 package main
 
 import (

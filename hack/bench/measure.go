@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// side is one of those that are measured in turns: it does its work once and reports how long each unit of it took.
+// side is one of several sides measured in turns: it does its work once and returns the time per unit.
 type side func() (time.Duration, error)
 
-// medians are what sides take that work in turns.
+// medians returns the median times of sides that work in turns.
 func medians(repeats int, sides ...side) ([]time.Duration, error) {
 	return inTurns(repeats, middleOf, sides...)
 }
 
-// means are the same for rounds that are few and long. Those fall into two heaps, by what else the machine does, and in which of them the
-// middle of six lies says little.
+// means does the same with means, for few long rounds. Their times form two clusters, depending on the machine's other load, and the median
+// of six would depend on which cluster is larger.
 func means(repeats int, sides ...side) ([]time.Duration, error) {
 	return inTurns(repeats, meanOf, sides...)
 }
 
-// inTurns lets all sides work in turns, so that whatever else the machine does hits all of them alike, and sums up the times of each.
-// The order changes from round to round, since a side may work faster after one of the others than after itself.
-// Garbage that one side leaves is collected before the next one starts, and during the work the collector runs as usual.
+// inTurns lets all sides work in turns, so that the machine's other load affects all sides equally, and aggregates the times of each with
+// sum. The order changes from round to round, because a side may be faster after another side than after itself. The garbage of one side is
+// collected before the next one starts, and during the work the collector runs as usual.
 func inTurns(repeats int, sum func([]time.Duration) time.Duration, sides ...side) ([]time.Duration, error) {
 	times := make([][]time.Duration, len(sides))
 	for round := range repeats {
@@ -47,7 +47,8 @@ func inTurns(repeats int, sum func([]time.Duration) time.Duration, sides ...side
 	return out, nil
 }
 
-// order of the sides in a round: forth and back, from another one each time. Of three sides, six rounds have each order once.
+// order returns the order of the sides in a round: forwards and backwards, each time from another side. With three sides, six rounds have
+// each order once.
 func order(sides, round int) []int {
 	out := make([]int, sides)
 	for i := range out {
@@ -59,7 +60,7 @@ func order(sides, round int) []int {
 	return out
 }
 
-// cpuTime is what the program has used, the collector included.
+// cpuTime returns the CPU time of the program, including garbage collection.
 func cpuTime() (time.Duration, error) {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

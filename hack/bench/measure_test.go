@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Every side works in every round, and three sides have had every order after six rounds.
+// TestOrder checks that every side works in every round, and that three sides have had every order after six rounds.
 func TestOrder(t *testing.T) {
 	seen := map[string]bool{}
 	for round := range 6 {

@@ -22,15 +22,15 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/ours"
 )
 
-// memoryChild is the first argument of a process that holds one tree and ends; what it needed at most is its parent's figure.
+// memoryChild is the first argument of a child process that builds one tree and prints its peak memory.
 const memoryChild = "hold-tree"
 
-// content of a tree.
+// content is the content of a tree.
 type content struct {
 	Side        string
 	Nodes, Pods int
 	Claims      int
-	// Gangs are the GPUs of each pod of the gangs that are placed.
+	// Gangs are the GPUs per pod of the gangs to place.
 	Gangs []int
 }
 
@@ -42,7 +42,7 @@ func (c content) pod(i int) *corev1.Pod {
 	return hall.Pod(fmt.Sprintf("12345678-1234-1234-1234-%012d", i), 1+i%2, hall.HostName(i%c.Nodes))
 }
 
-// memory: the most that a process which holds the tree has ever had resident, everything included.
+// memory measures the peak resident memory of a process with the tree.
 func memory(_ context.Context, s sizes, r *report) error {
 	our, err := peakOf(content{Side: "ours", Nodes: s.memoryNodes, Pods: s.memoryPods, Gangs: []int{2, 4}})
 	if err != nil {
@@ -57,7 +57,7 @@ func memory(_ context.Context, s sizes, r *report) error {
 	return deviceMemory(s, r)
 }
 
-// deviceMemory is the same with the devices of each node and claims of them, against the tree without.
+// deviceMemory measures the same with the devices of each node and claims of them, against the tree without.
 func deviceMemory(s sizes, r *report) error {
 	with, err := peakOf(content{Side: "devices", Nodes: s.deviceNodes, Pods: s.memoryClaims, Claims: s.memoryClaims})
 	if err != nil {
@@ -72,8 +72,8 @@ func deviceMemory(s sizes, r *report) error {
 	return nil
 }
 
-// peakOf returns the peak resident size of a child in megabytes. The child says it itself: what a parent gets includes its own size at the
-// time of the fork.
+// peakOf returns the peak resident memory of a child in megabytes. The child reports it itself, because the kernel's figure for the parent
+// includes the parent's own size at the fork.
 func peakOf(c content) (float64, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -93,10 +93,10 @@ func peakOf(c content) (float64, error) {
 	return bytes / 1e6, err
 }
 
-// peak is the most that this process ever had resident, in bytes.
+// peak returns the peak resident memory of this process, in bytes.
 func peak() (int64, error) {
 	status, err := os.ReadFile("/proc/self/status")
-	if err != nil { // no Linux
+	if err != nil { // not Linux
 		var usage syscall.Rusage
 		err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
 		return usage.Maxrss, err
@@ -110,8 +110,8 @@ func peak() (int64, error) {
 	return 0, errors.New("/proc/self/status has no VmHWM")
 }
 
-// holdTree is what the child does: it prints its peak. Objects come and go one by one, as from a watch, and one gang of each of two shapes
-// is placed.
+// holdTree is the child's work: it prints its peak. Objects come and go one by one, as from a watch, and one gang of each of two shapes is
+// placed.
 func holdTree(argument string) error {
 	var c content
 	if err := json.Unmarshal([]byte(argument), &c); err != nil {

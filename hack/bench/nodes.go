@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/live"
 )
 
-// nodes: the same packed gangs on a large and on a small cluster, which take turns. Both are up all the time: neither node sends
-// heartbeats, so the one whose turn it is not does nothing.
+// nodes measures the same packed gangs on a large and on a small cluster, in turns. Both run all the time: their nodes send no heartbeats,
+// so the waiting cluster is idle.
 func nodes(ctx context.Context, s sizes, r *report) (err error) {
 	shapes, took := []hall.Shape{s.operating.small, s.operating.large}, make([][]time.Duration, 2)
 	var sides []side
@@ -31,7 +31,7 @@ func nodes(ctx context.Context, s sizes, r *report) (err error) {
 			took[i] = append(took[i], t)
 			return t, err
 		}
-		if _, err := one(); err != nil { // warm
+		if _, err := one(); err != nil { // warm up
 			return err
 		}
 		sides, took[i] = append(sides, one), nil

@@ -13,15 +13,15 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/live"
 )
 
-// operatingSizes are those of the rows about an operator in the midst of its work.
+// operatingSizes are the sizes of the rows about a busy operator.
 type operatingSizes struct {
-	// racks that a gang of waiting pods fills.
+	// racks is a hall whose racks are each filled by one gang of waiting pods.
 	racks hall.Shape
-	// waiting graphs, and how often a rack is freed for one of them.
+	// waiting is the number of waiting graphs, and freed how often a rack is freed for one of them.
 	waiting, freed int
-	// pods in all when the leader is lost, and how often it is.
+	// pods is the number of pods when the leader is lost, and lost how often that happens.
 	pods, lost int
-	// perSecond is the rate of requests, phase how long they are sent at a time, and gangEvery how often the operator gets a gang meanwhile.
+	// perSecond is the rate of requests, phase the duration of one phase, and gangEvery the interval at which the operator gets a gang.
 	perSecond        int
 	phase, gangEvery time.Duration
 	phases           int
@@ -45,7 +45,7 @@ var smokeOperating = operatingSizes{
 	large: hall.Shape{Hosts: 64, HostsPerRack: 16, RacksPerBlock: 1_000, BlocksPerZone: 1},
 }
 
-// freed: one rack of a full cluster is freed while many graphs wait for it.
+// freed measures a rack of a full cluster that is freed while many graphs wait for it.
 func freed(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	o := s.operating
 	crowd, err := c.Crowd(ctx, o.waiting)
@@ -71,7 +71,7 @@ func freed(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	return nil
 }
 
-// leader: the leader is killed, and its standby takes over.
+// leader measures the takeover by the standby after the leader is killed.
 func leader(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	o := s.operating
 	ctx, cancel := context.WithCancel(ctx)
@@ -105,7 +105,7 @@ func leader(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	return nil
 }
 
-// spread of times that are few.
+// spread lists a few times.
 func spread(times []time.Duration) string {
 	text := ""
 	for i, t := range times {

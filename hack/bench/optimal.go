@@ -16,7 +16,7 @@ import (
 
 var smallHall = hall.Shape{Hosts: 8, HostsPerRack: 2, RacksPerBlock: 2, BlocksPerZone: 1}
 
-// optimal: deployments of several unlike services in one zone on a few hosts, against a search that tries everything.
+// optimal compares deployments of several different services in one zone on a few hosts with an exhaustive search.
 func optimal(_ context.Context, s sizes, r *report) error {
 	random, nodes := hall.Random(7), smallHall.Nodes()
 	found, exist := 0, 0
@@ -42,7 +42,7 @@ func optimal(_ context.Context, s sizes, r *report) error {
 	return nil
 }
 
-// drawCase draws hosts in use and a deployment of two to four services, about as large as what is free.
+// drawCase draws hosts in use and a deployment of two to four services, about as large as the free capacity.
 func drawCase(random *rand.Rand) ([]*corev1.Pod, []hall.Ask) {
 	var busy []*corev1.Pod
 	for i := range smallHall.Hosts {

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/live"
 )
 
-// options of one run.
+// options are the options of one run.
 type options struct {
 	sizes   sizes
 	parts   []part
@@ -21,12 +21,12 @@ type options struct {
 	sandbox bool
 }
 
-// part is what is measured together.
+// part is a set of rows measured together.
 type part struct {
 	name, what string
-	// live: it needs a control plane.
+	// live means that the part needs a control plane.
 	live bool
-	// within another row it is measured, too: it runs by itself only when it is asked for by name.
+	// within is another part that also measures this one: on its own it runs only if selected by name.
 	within  string
 	measure func(context.Context, sizes, *report) error
 }
@@ -59,7 +59,7 @@ var parts = []part{
 	{name: "nodes", what: "created to bound on a large and on a small cluster", live: true, measure: nodes},
 }
 
-// measurement of a cluster that is there.
+// measurement measures on a running cluster.
 type measurement func(context.Context, *live.Cluster, sizes, *report) error
 
 func onFew(m measurement) func(context.Context, sizes, *report) error {
@@ -70,7 +70,7 @@ func onRacks(m measurement) func(context.Context, sizes, *report) error {
 	return on(func(s sizes) hall.Shape { return s.operating.racks }, m)
 }
 
-// on brings a cluster up for a measurement.
+// on starts a cluster for a measurement.
 func on(shape func(sizes) hall.Shape, m measurement) func(context.Context, sizes, *report) error {
 	return func(ctx context.Context, s sizes, r *report) (err error) {
 		c, err := live.Up(ctx, shape(s), true)
@@ -97,12 +97,12 @@ func (o options) chosen() ([]part, error) {
 	}), nil
 }
 
-// sizes of everything in a run.
+// sizes are the sizes of all parts.
 type sizes struct {
 	smoke bool
-	// repeats of a measurement, of which the median counts.
+	// repeats of a measurement, whose median counts.
 	repeats int
-	// steady is where the rack gang is placed; small and large are where its cost is compared.
+	// steady is the hall of the rack gang; small and large are halls for comparing its cost.
 	steady, small, large hall.Shape
 	// steps of the rack gang in one repeat, and of the peer's.
 	steps, peerSteps int
@@ -114,14 +114,14 @@ type sizes struct {
 	fill             hall.Shape
 	sequences        int
 	cases            int
-	// unblocked are the gangs that moves are looked for, one after the other.
+	// unblocked is the number of gangs for which moves are searched, one after the other.
 	unblocked   int
 	memoryNodes int
 	memoryPods  int
-	// devices is where devices are claimed, ruled where pods have rules about other pods.
+	// devices is the hall with device claims, ruled the hall with pods that have rules about other pods.
 	devices, ruled hall.Shape
 	claims         int
-	// deviceNodes and memoryClaims are the tree with devices.
+	// deviceNodes and memoryClaims are the sizes of the tree with devices.
 	deviceNodes, memoryClaims int
 	live                      liveSizes
 	operating                 operatingSizes

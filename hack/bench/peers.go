@@ -19,11 +19,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
-// peerParts are measured with the real KAI Scheduler and Grove alongside the control plane, which have to be on the machine.
+// peerParts need the real KAI Scheduler and Grove alongside the control plane, which must be installed on the machine.
 var peerParts = []part{{name: "peers", what: "created to bound, and the refusal of a full cluster, under each provider", live: true,
 	measure: againstPeers}}
 
-// peerSizes are those of peerParts; live.few is the cluster.
+// peerSizes are the sizes of peerParts; live.few is the cluster.
 var peerSizes = sizes{live: liveSizes{
 	few: hall.Shape{Hosts: 1_000, HostsPerRack: 16, RacksPerBlock: 25, BlocksPerZone: 10}, gangs: 30, pods: 8, rounds: 3,
 }}
@@ -32,7 +32,7 @@ var smallPeerSizes = sizes{smoke: true, live: liveSizes{
 	few: hall.Shape{Hosts: 20, HostsPerRack: 5, RacksPerBlock: 2, BlocksPerZone: 1}, gangs: 3, pods: 2, rounds: 1,
 }}
 
-// under is a provider that deployments are measured with. target is how many times faster Gates is to be; 0 for no target.
+// under is a provider of the measured deployments. target is the target ratio of Gates' speed to the provider's; 0 for no target.
 type under struct {
 	provider, name string
 	target         float64
@@ -42,7 +42,7 @@ type under struct {
 
 func (u under) way() live.Way { return live.PackedUnder(u.provider, u.name) }
 
-// underAll are the providers: Gates, and those that it is compared with.
+// underAll are the providers: Gates, and those with which it is compared.
 var underAll = []under{
 	{provider: specs.Gates.Name, name: "Gates"},
 	{provider: specs.PodGroup.Name, name: "PodGroup"},
@@ -70,12 +70,12 @@ func againstPeers(ctx context.Context, s sizes, r *report) (err error) {
 	return refuseUnder(ctx, c, s.live, r)
 }
 
-// bindUnder: the ways take turns; each has been run once before. While one is measured, only the programs that it needs run.
+// bindUnder measures the ways in turns, after one warm-up run each. Only the programs of the measured way run.
 func bindUnder(ctx context.Context, c *live.Cluster, s liveSizes, r *report) error {
 	sides := make([]side, 0, len(underAll))
 	for _, u := range underAll {
 		way := u.way()
-		if _, err := c.Bind(ctx, way, min(s.gangs, 3), s.pods); err != nil { // warm
+		if _, err := c.Bind(ctx, way, min(s.gangs, 3), s.pods); err != nil { // warm up
 			return err
 		}
 		sides = append(sides, func() (time.Duration, error) {
@@ -106,7 +106,7 @@ func bindUnder(ctx context.Context, c *live.Cluster, s liveSizes, r *report) err
 	return nil
 }
 
-// refuseUnder: one gang more than there is capacity for, in turns.
+// refuseUnder measures a gang beyond the capacity, under each provider in turns.
 func refuseUnder(ctx context.Context, c *live.Cluster, s liveSizes, r *report) error {
 	words := make([]string, len(underAll))
 	sides := make([]side, 0, len(underAll))

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/live"
 )
 
-// podSize: what the pods of a gang weigh in the API server.
+// podSize measures the size of a gang's pods in the API server.
 func podSize(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	g := s.graphs()
 	var measured [4]live.PodSize
@@ -38,7 +38,7 @@ func (r *report) packedSizes(pods int, packed, free live.PodSize) {
 	r.note("A pod of a gang of %d as it is created: %s bytes packed, %s without topology.", pods, number(packed.Created), number(free.Created))
 }
 
-// gangSizes adds the rows of a pod of a large gang against one of a small gang. Digits of longer numbers are not counted.
+// gangSizes adds the rows of a pod of a large gang against one of a small gang. It does not count the digits of longer numbers.
 func (r *report) gangSizes(g graphSizes, small, large live.PodSize) {
 	digits := max(0, large.Digits-small.Digits)
 	name, peer := fmt.Sprintf("packed pod of a gang of %d, ", g.large), fmt.Sprintf("gang of %d", g.small)

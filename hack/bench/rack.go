@@ -17,15 +17,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// concurrent is how many gangs live at a time while gangs come and go.
+// concurrent is the number of gangs that exist at a time while gangs come and go.
 const concurrent = 16
 
-// gangOf8 is one multinode replica over whole hosts of one rack.
+// gangOf8 returns one multinode replica over eight whole hosts of one rack.
 func gangOf8(name string) hall.Ask {
 	return hall.Ask{Name: name, Whole: hall.Cluster, Each: hall.Rack, Gangs: 1, Pods: 8, GPUs: hall.GPUs}
 }
 
-// rackGang: gangs of 8 whole hosts come and go on a cluster in use.
+// rackGang measures gangs of 8 whole hosts that come and go on a cluster in use.
 func rackGang(_ context.Context, s sizes, r *report) error {
 	peer, err := newPeerChurn(s.steady)
 	if err != nil {
@@ -34,7 +34,7 @@ func rackGang(_ context.Context, s sizes, r *report) error {
 	sides := []side{func() (time.Duration, error) { return peer.run(s.peerSteps) }}
 	for _, shape := range []hall.Shape{s.steady, s.small, s.large} {
 		c := newChurn(shape)
-		if _, err := c.run(2 * concurrent); err != nil { // warm
+		if _, err := c.run(2 * concurrent); err != nil { // warm up
 			return err
 		}
 		sides = append(sides, func() (time.Duration, error) { return c.run(s.steps) })
@@ -79,7 +79,7 @@ func newChurn(shape hall.Shape) *churn {
 	return c
 }
 
-// run places so many gangs and returns the time per gang; answers are checked after the clock has stopped.
+// run places steps gangs and returns the time per gang; answers are checked outside the measured time.
 func (c *churn) run(steps int) (time.Duration, error) {
 	first, results := c.next, make([]placement.Result, 0, steps)
 	start := time.Now()
@@ -103,7 +103,7 @@ func (c *churn) run(steps int) (time.Duration, error) {
 	return took / time.Duration(steps), nil
 }
 
-// step takes in that the oldest gang is gone, plans a new one, and takes in that its pods are bound.
+// step removes the pods of the oldest gang, plans a new gang, and adds its bound pods.
 func (c *churn) step() placement.Result {
 	slot := c.next % concurrent
 	if c.next++; c.next > concurrent {

@@ -16,11 +16,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// repacked: moves that free 8 whole hosts of one rack, in a hall that has no whole host left.
+// repacked measures the search for moves that free 8 whole hosts of one rack, in a hall without a whole free host.
 func repacked(_ context.Context, s sizes, r *report) error {
 	for _, shape := range []hall.Shape{s.small, s.steady} {
 		f := newFragments(shape)
-		if _, err := f.plan(); err != nil { // warm
+		if _, err := f.plan(); err != nil { // warm up
 			return err
 		}
 		t, err := medians(s.repeats, f.plan)
@@ -41,7 +41,7 @@ func repacked(_ context.Context, s sizes, r *report) error {
 	return nil
 }
 
-// fragments is a hall in which every host is in use in part.
+// fragments is a hall in which every host is partly in use.
 type fragments struct {
 	place    repack.Place
 	planner  *ours.Planner
@@ -49,8 +49,8 @@ type fragments struct {
 	made     int
 }
 
-// newFragments draws a hall: on half of the hosts is a replica of one pod with 4 GPUs, on a quarter one of two pods with 8 GPUs each, which
-// may move inside their zones, and on the others are pods that stay.
+// newFragments draws a hall: half of the hosts have a replica of one pod with 4 GPUs, a quarter have replicas of two pods with 8 GPUs each,
+// which may move within their zones, and the others have pods that cannot move.
 func newFragments(shape hall.Shape) *fragments {
 	f, random := &fragments{planner: ours.New(shape.Nodes(), nil)}, hall.Random(3)
 	for _, l := range hall.Levels {
@@ -72,7 +72,7 @@ func newFragments(shape hall.Shape) *fragments {
 	return f
 }
 
-// runs has a replica run on hosts.
+// runs adds a replica that runs on hosts.
 func (f *fragments) runs(shape *topology.Shape, gpus int64, required int, hosts ...int) {
 	f.made++
 	one := repack.Replica{Namespace: "bench", Graph: fmt.Sprintf("graph-%d", f.made), Component: "worker"}
@@ -87,12 +87,12 @@ func (f *fragments) runs(shape *topology.Shape, gpus int64, required int, hosts 
 	f.replicas = append(f.replicas, one)
 }
 
-// stays has a pod that never moves use a part of a host.
+// stays adds a pod that cannot move and uses a part of a host.
 func (f *fragments) stays(random *rand.Rand, host int) {
 	f.place.Cluster.SetPod(hall.Pod(fmt.Sprintf("fixed-%d", host), 1+random.IntN(hall.GPUs), hall.HostName(host)))
 }
 
-// gang that waits, in the terms of the search.
+// gang returns a waiting gang as the input of the search.
 func (f *fragments) gang(name string) (repack.Gang, placement.Demand, error) {
 	demand := f.planner.Graph(gangOf8(name))
 	result := f.planner.Plan(demand)
@@ -103,7 +103,7 @@ func (f *fragments) gang(name string) (repack.Gang, placement.Demand, error) {
 	return repack.Gang{Refused: *refused}, demand, nil
 }
 
-// plan finds moves for one gang, and leaves the hall as it was.
+// plan finds moves for one gang, and leaves the hall unchanged.
 func (f *fragments) plan() (time.Duration, error) {
 	gang, _, err := f.gang("waiting")
 	if err != nil {
@@ -118,7 +118,7 @@ func (f *fragments) plan() (time.Duration, error) {
 	return took, nil
 }
 
-// unblock carries out the moves for so many gangs, one after the other, as far as there are some, and places each gang.
+// unblock executes the moves for up to most gangs, one after the other, until the search finds none, and places each gang.
 func (f *fragments) unblock(most int) (gangs, moves int, gpus int64, err error) {
 	for gangs < most {
 		name := fmt.Sprintf("gang-%d", gangs)

@@ -17,7 +17,7 @@ import (
 	"text/tabwriter"
 )
 
-// none stands for a target that a row does not have.
+// none is the target of a row without one.
 const none = "-"
 
 // row is one line of the table and one entry of the JSON.
@@ -34,7 +34,7 @@ type row struct {
 	goal string
 }
 
-// report gathers rows and remarks.
+// report collects rows and remarks.
 type report struct {
 	sizes sizes
 	rows  []row
@@ -52,26 +52,26 @@ func (r *report) add(one row, goal string, met bool) {
 	r.rows = append(r.rows, one)
 }
 
-// faster adds a row of times: the peer's is to be target times ours.
+// faster adds a row of times: the peer's time is to be at least target times ours.
 func (r *report) faster(name, unit string, ours, peer float64, peerName string, target float64) {
 	one := row{Name: name, Unit: unit, Ours: ours, Peer: peer, PeerName: peerName, Ratio: peer / ours, Target: target}
 	r.add(one, "ratio >= "+number(target), one.Ratio >= target)
 }
 
-// more adds a row of amounts: ours is to be target times the peer's.
+// more adds a row of amounts: ours is to be at least target times the peer's.
 func (r *report) more(name, unit string, ours, peer float64, peerName string, target float64) {
 	one := row{Name: name, Unit: unit, Ours: ours, Peer: peer, PeerName: peerName, Ratio: ours / peer, Target: target}
 	r.add(one, "ratio >= "+number(target), one.Ratio >= target)
 }
 
-// atMost adds a row whose ratio of ours to the peer's has a ceiling.
+// atMost adds a row with a maximum for the ratio of ours to the peer's.
 func (r *report) atMost(name, unit string, ours, peer float64, peerName string, target float64) {
 	one := row{Name: name, Unit: unit, Ours: ours, Peer: peer, PeerName: peerName, Ratio: ours / peer, Target: target}
 	r.add(one, "ratio <= "+number(target), one.Ratio <= target)
 }
 
-// floor adds a row whose own figure has a floor, and ceiling one whose own figure has a ceiling; the ratio describes how much better than
-// the peer it is.
+// floor adds a row with a minimum for our figure, and ceiling a row with a maximum for it; the ratio shows how much better than the peer's
+// it is.
 func (r *report) floor(name, unit string, ours, peer float64, peerName string, target float64) {
 	one := row{Name: name, Unit: unit, Ours: ours, Peer: peer, PeerName: peerName, Ratio: ours / peer, Target: target}
 	r.add(one, "ours >= "+number(target), ours >= target)
@@ -92,7 +92,7 @@ func (r *report) compare(name, unit string, ours, peer float64, peerName string)
 	r.add(row{Name: name, Unit: unit, Ours: ours, Peer: peer, PeerName: peerName, Ratio: ours / peer}, none, true)
 }
 
-// alone adds a row without a peer whose figure has a ceiling.
+// alone adds a row without a peer and with a maximum.
 func (r *report) alone(name, unit string, ours, target float64) {
 	r.ceiling(name, unit, ours, math.NaN(), "", target)
 }
@@ -165,7 +165,7 @@ func (r *report) write(file string) error {
 	for i := range r.rows {
 		for _, f := range []*float64{&r.rows[i].Ours, &r.rows[i].Peer, &r.rows[i].Ratio} {
 			if math.IsNaN(*f) || math.IsInf(*f, 0) {
-				*f = 0 // JSON knows no such thing
+				*f = 0 // JSON has no such number
 			}
 		}
 	}
@@ -179,7 +179,7 @@ func (r *report) write(file string) error {
 	return os.WriteFile(file, append(data, '\n'), 0o644)
 }
 
-// number writes a figure with three digits that count.
+// number formats a figure with three significant digits.
 func number(f float64) string {
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
@@ -195,7 +195,7 @@ func number(f float64) string {
 	return text
 }
 
-// thousands puts commas into a whole number.
+// thousands inserts commas into a whole number.
 func thousands(s string) string {
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]

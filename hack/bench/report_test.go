@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A reader of bench.json relies on exactly these keys.
+// TestReport checks the keys of bench.json, which readers rely on.
 func TestReport(t *testing.T) {
 	r := newReport(fullSizes)
 	r.faster("a", "us", 2, 1_000, "peer", 500)

@@ -9,10 +9,10 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/live"
 )
 
-// requestRepeats is how many requests of each kind are sent.
+// requestRepeats is the number of requests of each kind.
 const requestRepeats = 300
 
-// requests: what single requests take of the CPU, one after the other on a control plane that has nothing else to do.
+// requests measures the CPU time of single requests, one after the other on an otherwise idle control plane.
 func requests(ctx context.Context, c *live.Cluster, s sizes, r *report) error {
 	repeats := requestRepeats
 	if s.smoke {

@@ -18,9 +18,9 @@ func written(n int, user, verb, resource string) []live.Write {
 	return slices.Repeat([]live.Write{{User: user, Verb: verb, Resource: resource}}, n)
 }
 
-// Only the operator's writes are held against the target.
+// TestWriteRows checks that only the operator's writes count for the target.
 func TestWriteRows(t *testing.T) {
-	for creates, met := range map[int]bool{22: true, 23: false} { // 2.75 and 2.875 a pod
+	for creates, met := range map[int]bool{22: true, 23: false} { // 2.75 and 2.875 per pod
 		r := newReport(fullSizes)
 		round := slices.Concat(written(creates-2, operator, "create", "pods"), written(2, operator, "patch", "pods"), written(8, "scheduler", "create", "pods/binding"))
 		round[0].Refused = true
@@ -68,7 +68,7 @@ func TestReadyAndMemoryRows(t *testing.T) {
 	}
 }
 
-// A row within another one runs only when it is asked for.
+// TestChosen checks that a part within another one runs only if selected by name.
 func TestChosen(t *testing.T) {
 	for only, want := range map[string]bool{"": false, "bare": true, "bind": false} {
 		o := options{sandbox: true, only: strings.Fields(only), parts: parts}

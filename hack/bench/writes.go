@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/live"
 )
 
-// writes: how many of them a graph of some gangs costs.
+// writes measures the number of writes for a graph of some gangs.
 func writes(ctx context.Context, s sizes, r *report) (err error) {
 	dir, err := os.MkdirTemp("", "trellis-bench")
 	if err != nil {
@@ -45,7 +45,7 @@ func writes(ctx context.Context, s sizes, r *report) (err error) {
 	return nil
 }
 
-// writeRows adds the row of all rounds, and remarks that say where the writes go.
+// writeRows adds the row of all rounds, and remarks that break the writes down.
 func (r *report) writeRows(gangs, pods int, rounds [][]live.Write) {
 	var each []float64
 	byResource, byUser, refused, ours, all := map[string]int{}, map[string]int{}, 0, 0, 0
@@ -76,7 +76,7 @@ func (r *report) writeRows(gangs, pods int, rounds [][]live.Write) {
 	r.note("Everybody's: %s.", shares(byUser, graphs))
 }
 
-// shares lists counts by what they are of, the largest first, each as the mean of some graphs.
+// shares lists counts by key, the largest first, each as the mean per graph.
 func shares(counts map[string]int, graphs float64) string {
 	keys := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))

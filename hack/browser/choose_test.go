@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// want compares what an expression in the page comes to.
+// want compares the value of an expression in the page with value.
 func want[T any](p *page, what, expression string, value T) {
 	p.Helper()
 	if diff := cmp.Diff(value, js[T](p, expression)); diff != "" {
@@ -24,7 +24,7 @@ func want[T any](p *page, what, expression string, value T) {
 	}
 }
 
-// TestGraph: a click on a graph lights up its pods and no others, and links each of its replicas; a second one ends it.
+// TestGraph: a click on a graph highlights only its pods, and links each of its replicas; a second click ends that.
 func TestGraph(t *testing.T) {
 	_, m := build(t, "demo")
 	p := open(t, start(t), write(t, m), wide)
@@ -40,7 +40,7 @@ func TestGraph(t *testing.T) {
 	want(p, "pods that are lit after a second click", `document.querySelectorAll('.on, #links').length`, 0)
 }
 
-// TestWaiting: a click on what waits lights up the domain and the hosts and pods that block it, those that explain names.
+// TestWaiting: a click on a waiting gang highlights the domain, hosts and pods that block it, the same as in explain.
 func TestWaiting(t *testing.T) {
 	_, m := build(t, "8")
 	p := open(t, start(t), write(t, m), wide)
@@ -71,7 +71,7 @@ func TestWaiting(t *testing.T) {
 	p.shot("waiting")
 }
 
-// TestHeat: the page counts what fits as the JSON has it, for every size of pod.
+// TestHeat: the page shows the same usable capacity as the JSON, for every pod size.
 func TestHeat(t *testing.T) {
 	_, m := build(t, "64")
 	p := open(t, start(t), write(t, m), wide)
@@ -97,14 +97,14 @@ func TestHeat(t *testing.T) {
 	p.shot("heat")
 }
 
-// TestSearchAndKeys does everything without a mouse.
+// TestSearchAndKeys uses the page only by keyboard.
 func TestSearchAndKeys(t *testing.T) {
 	_, m := build(t, "demo")
 	p := open(t, start(t), write(t, m), wide)
 	press := func(keys string) { p.Helper(); p.run(chromedp.KeyEvent(keys)) }
 	press("/")
 	want(p, "focus after /", `document.activeElement.id`, "search")
-	p.do(`document.activeElement.value = ''`) // the protocol types the character that a keyboard would not, its keydown being handled
+	p.do(`document.activeElement.value = ''`) // the protocol types the character although the page handled its keydown
 	press("host-2 zone-0")
 	want(p, "hosts found", `byId('found').textContent`, "6 hosts")
 	press(kb.Enter)
@@ -144,7 +144,7 @@ func TestSearchAndKeys(t *testing.T) {
 	want(p, "racks", `document.querySelectorAll('#map .rack').length`, 12)
 }
 
-// TestHover: the mouse on a cell names the pod.
+// TestHover: the mouse over a cell shows the pod's name.
 func TestHover(t *testing.T) {
 	_, m := build(t, "demo")
 	p := open(t, start(t), write(t, m), wide)

@@ -24,18 +24,18 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/worlds"
 )
 
-// cluster is a running one, with the programs that a user has.
+// cluster is a running cluster, with the programs of a user.
 type cluster struct {
 	*testing.T
 	kubectl string
 	env     []string
 }
 
-// startCluster brings a cluster up of two racks of four hosts with the operator. One graph has two replicas of two hosts; another one waits for
-// three hosts of one rack.
+// startCluster starts a cluster of two racks of four hosts with the operator. One graph has two replicas of two hosts; another graph waits
+// for three hosts of one rack.
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "map") // short, for the path of a socket
+	dir, err := os.MkdirTemp("", "map") // short, because of the path of a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func startCluster(t *testing.T) *cluster {
 	return c
 }
 
-// run runs kubectl, and returns what it prints.
+// run runs kubectl, and returns its output.
 func (c *cluster) run(args ...string) []byte {
 	c.Helper()
 	cmd := exec.CommandContext(c.Context(), c.kubectl, args...)
@@ -82,7 +82,7 @@ func (c *cluster) run(args ...string) []byte {
 	return out
 }
 
-// TestRunningCluster: what the plugin draws of a running cluster is what tree says of it, and the page that it serves follows the cluster.
+// TestRunningCluster: the plugin's map of a running cluster agrees with tree, and the served page follows the cluster.
 func TestRunningCluster(t *testing.T) {
 	c, browser := startCluster(t), start(t)
 	file := filepath.Join(t.TempDir(), "map.html")
@@ -106,7 +106,7 @@ func TestRunningCluster(t *testing.T) {
 	p.shot("running-cluster-served")
 }
 
-// tree is what tree -o json says of the cluster.
+// tree returns the output of tree -o json for the cluster.
 func (c *cluster) tree() drawn {
 	c.Helper()
 	var report tree.Overview
@@ -131,7 +131,7 @@ func (c *cluster) serve() string {
 	}
 	c.Cleanup(func() {
 		_, _ = io.Copy(io.Discard, says)
-		_ = cmd.Wait() // it was interrupted
+		_ = cmd.Wait() // the process was interrupted
 	})
 	lines := bufio.NewScanner(says)
 	for lines.Scan() {

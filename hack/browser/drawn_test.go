@@ -18,11 +18,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// drawn is what is on the page of one tree, read from its elements.
+// drawn is the content of the page for one tree, read from its elements.
 type drawn struct {
 	// Amounts by path: "used/total free".
 	Amounts map[string]string
-	// Pods by name, with what they take and the host they are drawn on.
+	// Pods by name, with their GPUs and the host on which they are drawn.
 	Pods map[string]string
 	// Hosts by path, with their states.
 	Hosts map[string]string
@@ -48,14 +48,14 @@ const readDrawn = `(() => {
   return out;
 })()`
 
-// readTree shows a tree, by its place in the list, and reads what is drawn of it.
+// readTree selects a tree by its index in the list, and reads the drawn elements.
 func readTree(p *page, i int) drawn {
 	p.Helper()
 	p.do(fmt.Sprintf(`const list = byId('trees'); list.value = %d; list.onchange({ target: list });`, i))
 	return js[drawn](p, readDrawn)
 }
 
-// reported is the same of what tree -o json says of each of its trees.
+// reported returns the same content from the output of tree -o json, for each of its trees.
 func reported(t *testing.T, report tree.Overview) []drawn {
 	t.Helper()
 	data, err := json.Marshal(report)
@@ -99,8 +99,8 @@ func reportedTree(t tree.Tree) drawn {
 	return out
 }
 
-// TestDrawnIsTold: the boxes, hosts and cells on the page are those of tree -o json, by each topology: all of its domains with its numbers, all
-// of its pods on its hosts, and no others.
+// TestDrawnIsTold: the boxes, hosts and cells on the page are those of tree -o json, for each topology: all of its domains with its
+// numbers, all of its pods on its hosts, and no others.
 func TestDrawnIsTold(t *testing.T) {
 	browser := start(t)
 	for _, name := range []string{"8", "64", "96", "demo", "wall-64", "wall-400"} {
@@ -127,7 +127,8 @@ func TestDrawnIsTold(t *testing.T) {
 	}
 }
 
-// toldOf is what tree says of the graphs that one tree of a map shows. With all graphs it draws each host once, by one topology.
+// toldOf returns the report of tree for only the graphs that one tree of a map shows. With all graphs, tree would list each host once, in
+// one topology.
 func toldOf(t *testing.T, w whatif.World, m *maps.Map, at int) drawn {
 	t.Helper()
 	w.Graphs = slices.DeleteFunc(slices.Clone(w.Graphs), func(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
@@ -138,8 +139,8 @@ func toldOf(t *testing.T, w whatif.World, m *maps.Map, at int) drawn {
 	return reported(t, tree.Build(tree.Of(&w)))[0]
 }
 
-// agree: all that a report of tree has is drawn, and no other pod of its graphs. Tree sums up what holds none of its pods, so more domains are
-// drawn; so are pods of graphs that another tree shows.
+// agree checks that everything in a report of tree is drawn, and no other pod of its graphs. The page may draw more domains, because tree
+// summarizes domains without pods, and pods of graphs that another tree shows.
 func agree(t *testing.T, want, got drawn) {
 	t.Helper()
 	graphs := map[string]bool{}
@@ -166,10 +167,10 @@ func agree(t *testing.T, want, got drawn) {
 	}
 }
 
-// looksOfGraphs is how many graphs look different.
+// looksOfGraphs is the number of distinguishable looks of graphs.
 const looksOfGraphs = 30
 
-// wholePage: graphs have as many colours as there are, and nothing is wider than the window.
+// wholePage checks that graphs use as many different colours as possible, and that nothing is wider than the window.
 func wholePage(p *page, graphs int) {
 	p.Helper()
 	if n := js[int](p, `new Set([...document.querySelectorAll('#graphs .swatch')].map((e) => getComputedStyle(e).backgroundColor + getComputedStyle(e).backgroundImage)).size`); n != min(graphs, looksOfGraphs) {

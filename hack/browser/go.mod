@@ -1,4 +1,4 @@
-// The map in a real browser. A module of its own: the operator does not depend on the browser's protocol.
+// Tests the map in a real browser. A separate module: the operator does not depend on the browser's protocol.
 module github.com/trellis-k8s/trellis/hack/browser
 
 go 1.26.0

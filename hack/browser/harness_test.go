@@ -26,11 +26,11 @@ import (
 const (
 	root  = "../.."
 	shots = root + "/bin/map"
-	// patience bounds one page; an idle machine needs a second or two.
+	// patience limits the time of one page; an idle machine needs a second or two.
 	patience = 2 * time.Minute
 )
 
-// start runs a browser for a test, with a profile of its own that is empty at first.
+// start starts a browser for a test, with its own empty profile.
 func start(t *testing.T) context.Context {
 	t.Helper()
 	profile, err := os.MkdirTemp("", "trellis-browser-")
@@ -43,7 +43,7 @@ func start(t *testing.T) context.Context {
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, end := chromedp.NewContext(allocator)
 	t.Cleanup(func() {
-		_ = chromedp.Cancel(ctx) // waits for the browser's end
+		_ = chromedp.Cancel(ctx) // waits until the browser has ended
 		end()
 		stop()
 		_ = os.RemoveAll(profile)
@@ -54,7 +54,7 @@ func start(t *testing.T) context.Context {
 	return ctx
 }
 
-// look is how a page is looked at.
+// look is the window and the theme of a page.
 type look struct {
 	width, height int64
 	dark          bool
@@ -62,15 +62,15 @@ type look struct {
 
 var wide = look{width: 1280, height: 800}
 
-// page is one tab. What goes wrong in it fails the test: script errors, refusals of the policy, requests to any network.
+// page is one tab. Errors in it fail the test: script errors, violations of the content security policy, requests to any network.
 type page struct {
 	*testing.T
 	ctx context.Context
 
 	mu       sync.Mutex
 	problems []string
-	allow    string // an address that may be asked for besides
-	quiet    bool   // the console may say what it likes
+	allow    string // an additional address that may be requested
+	quiet    bool   // console messages are not errors
 }
 
 // open loads an address in a new tab of the browser.
@@ -129,7 +129,7 @@ func (p *page) run(actions ...chromedp.Action) {
 	}
 }
 
-// performanceOf are the browser's counters of the page.
+// performanceOf returns the browser's counters of the page.
 func performanceOf(p *page) (map[string]float64, error) {
 	out := map[string]float64{}
 	err := chromedp.Run(p.ctx, chromedp.ActionFunc(func(ctx context.Context) error {
@@ -156,7 +156,7 @@ func (p *page) do(statements string) {
 	p.run(chromedp.Evaluate("(() => {"+statements+"})()", nil))
 }
 
-// shot keeps what is seen in bin/map.
+// shot stores a screenshot in bin/map.
 func (p *page) shot(name string) {
 	p.Helper()
 	var png []byte
@@ -174,7 +174,7 @@ func (p *page) save(name string, data []byte) {
 	}
 }
 
-// write puts a map's page into a file and returns its address.
+// write writes a map's page into a file and returns its address.
 func write(t *testing.T, m *maps.Map) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "map.html")

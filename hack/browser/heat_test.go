@@ -9,11 +9,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// freeCapacity is what of a domain is free, and for how much of it a gang of equal pods finds hosts. Their quotient describes how far the free capacity is
-// usable: 1 when every free GPU is on a host with capacity for a whole pod, 0 when none is.
+// freeCapacity is the free capacity of a domain, and the part of it that fits pods of one size. fits / free is the usable share: 1 when
+// every free GPU is on a host with capacity for a whole pod, 0 when none is.
 type freeCapacity struct{ fits, free int64 }
 
-// freeIn counts the capacity in a domain for pods that each take so much of one host.
+// freeIn counts the capacity in a domain for pods of the given size.
 func freeIn(d *tree.Domain, pod int64) freeCapacity {
 	if d.Node {
 		if d.Amount == nil || pod <= 0 {
@@ -29,10 +29,10 @@ func freeIn(d *tree.Domain, pod int64) freeCapacity {
 	return sum
 }
 
-// heats is in how many steps the colour of a rack rises.
+// heats is the number of color steps of a rack.
 const heats = 5
 
-// heat is 0 for capacity that is whole or for none at all, and heats-1 for capacity that no pod fits into.
+// heat returns the color step: 0 if all free capacity is usable or none is free, heats-1 if no pod fits.
 func (r freeCapacity) heat() int {
 	if r.free == 0 {
 		return 0

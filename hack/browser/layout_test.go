@@ -10,8 +10,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 )
 
-// filled is the part of the space for the map that its outermost box takes, in percent: of the window right of the lists and below the header,
-// without what stands below the map.
+// filled is the share in percent of the space for the map that the outermost box takes: of the window right of the lists and below the
+// header, without the elements below the map.
 const filled = `(() => {
   const main = document.querySelector('main').getBoundingClientRect(), box = map.querySelector('.dom').getBoundingClientRect();
   const below = [...document.querySelector('main').children].slice([...document.querySelector('main').children].indexOf(map) + 1).reduce((n, e) => n + e.offsetHeight, 0);
@@ -24,7 +24,7 @@ const cellSize = `(() => {
   return r.width * r.height;
 })()`
 
-// TestFills: the map fills the window that it is in, and fills it again when that changes.
+// TestFills: the map fills its window, and fills it again after a resize.
 func TestFills(t *testing.T) {
 	browser := start(t)
 	for name, least := range map[string]int{"8": 50, "64": 80, "96": 80, "demo": 80, "2000": 80} {
@@ -40,8 +40,8 @@ func TestFills(t *testing.T) {
 			}
 			before := js[float64](p, cellSize)
 			p.run(emulation.SetDeviceMetricsOverride(1900, 1200, 1, false))
-			p.do(`dispatchEvent(new Event('resize'))`)                                               // the browser's own comes some time later
-			if after := js[float64](p, cellSize); after < before || after == before && name != "8" { // of 8 hosts, cells are as large as they get
+			p.do(`dispatchEvent(new Event('resize'))`)                                               // the browser's own event comes later
+			if after := js[float64](p, cellSize); after < before || after == before && name != "8" { // with 8 hosts, cells have their maximum size
 				t.Errorf("in a larger window the cells of a host are %.0f square pixels, before %.0f", after, before)
 			}
 			for _, width := range []int64{400, 700, 1000} {
@@ -53,8 +53,8 @@ func TestFills(t *testing.T) {
 	}
 }
 
-// offGrid lists boxes that are not on a grid: racks of another width than the rest, boxes that begin in no column or leave their row, and hosts,
-// cells or dots that leave their rack.
+// offGrid lists boxes off the grid: racks of different widths, boxes that begin in no column or leave their row, and hosts, cells or dots
+// that leave their rack.
 const offGrid = `(() => {
   const out = [], at = (el) => el.getBoundingClientRect(), near = (a, b) => Math.abs(a - b) < 0.6;
   const racks = [...map.querySelectorAll('.rack')], width = at(racks[0]).width;
@@ -75,7 +75,7 @@ const offGrid = `(() => {
   return out;
 })()`
 
-// TestGrid: boxes are on a grid, whatever pods are in them.
+// TestGrid: boxes are on a grid, whichever pods are in them.
 func TestGrid(t *testing.T) {
 	browser := start(t)
 	for _, name := range []string{"8", "64", "96", "demo", "2000"} {
@@ -92,7 +92,8 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// crossed lists what the links of the chosen graph cross that they should not: names, amounts, and racks that have no pod of the replica.
+// crossed lists elements that the links of the selected graph must not cross but do: names, amounts, and racks without a pod of the
+// replica.
 const crossed = `(() => {
   const out = new Set(), rects = (list) => list.map((el) => ({ el, r: el.getBoundingClientRect() }));
   const names = rects([...map.querySelectorAll('.label, h3 > button, .sum')].filter((el) => el.checkVisibility() && el.textContent));
@@ -112,14 +113,14 @@ const crossed = `(() => {
   return [...out];
 })()`
 
-// unlinked lists the replicas of the chosen graph that have not one line fewer than pods.
+// unlinked lists the replicas of the selected graph whose number of lines is not the number of their pods minus one.
 const unlinked = `(() => {
   const pods = {};
   for (const el of map.querySelectorAll('.on')) (pods[el.pod.service + '-' + el.pod.replica] ??= []).push(el);
   return Object.keys(pods).filter((name) => document.querySelectorAll('#links [data-replica="' + name + '"] path').length !== pods[name].length - 1);
 })()`
 
-// TestLinks: the lines of a graph link all pods of each replica, and cross no name and no rack of others.
+// TestLinks: the lines of a graph link all pods of each replica, and cross no name and no rack of other replicas.
 func TestLinks(t *testing.T) {
 	browser := start(t)
 	for _, name := range []string{"96", "64", "demo", "2000"} {

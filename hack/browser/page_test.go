@@ -23,7 +23,7 @@ import (
 
 const hostile = `x</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">`
 
-// TestHostile: names and messages are text, whatever is in them.
+// TestHostile: names and messages are shown as text, even if they contain markup.
 func TestHostile(t *testing.T) {
 	b, err := worlds.Small()
 	if err != nil {
@@ -48,12 +48,12 @@ func TestHostile(t *testing.T) {
 	want(p, "the note, as text", `document.querySelector('#notes li').textContent`, hostile)
 }
 
-// TestLarge: 2,000 hosts are all drawn, without their names until a part is zoomed to, and within a second of work.
+// TestLarge: the page draws all 2,000 hosts, without their names until the user zooms in, and within a second of work.
 func TestLarge(t *testing.T) {
 	_, m := build(t, "2000")
 	browser := start(t)
 	url := write(t, m)
-	open(t, browser, url, wide) // the browser itself has started
+	open(t, browser, url, wide) // by now the browser itself has started
 	p := open(t, browser, "about:blank", wide)
 	p.run(performance.Enable().WithTimeDomain(performance.EnableTimeDomainThreadTicks))
 	p.allow = url
@@ -62,7 +62,7 @@ func TestLarge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The machine may be busy: the work of the page's thread counts, not the time that passes.
+	// The machine may be busy, so the test measures the work of the page's thread, not elapsed time.
 	if work := time.Duration(metrics["TaskDuration"] * float64(time.Second)); work > time.Second {
 		t.Errorf("opening took %s of work", work)
 	} else {
@@ -78,7 +78,7 @@ func TestLarge(t *testing.T) {
 	p.shot("large-zoomed")
 }
 
-// TestLive: the page of a server follows it and keeps what was chosen, and reports when the server has gone.
+// TestLive: the page of a server follows it and keeps the selection, and reports when the server is gone.
 func TestLive(t *testing.T) {
 	b, m := build(t, "8")
 	server := maps.NewServer()
@@ -104,7 +104,7 @@ func TestLive(t *testing.T) {
 	p.run(chromedp.WaitVisible(`#stamp.lost`, chromedp.ByQuery))
 }
 
-// TestPlan: planned pods look planned.
+// TestPlan: planned pods look different from running ones.
 func TestPlan(t *testing.T) {
 	b, err := worlds.Demo(root)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/worlds"
 )
 
-// made are the worlds that are drawn.
+// made are the drawn worlds.
 var made = map[string]func() (*worlds.Builder, error){
 	"8": worlds.Small, "64": worlds.Medium, "96": worlds.TwoTopologies, "2000": worlds.Large, "demo": func() (*worlds.Builder, error) { return worlds.Demo(root) },
 	"wall-64": wall(64), "wall-400": wall(400), "wall-2000": wall(2000),
@@ -42,7 +42,7 @@ var looks = map[string]look{
 	"1400x900-light": {1400, 900, false}, "1400x900-dark": {1400, 900, true}, "400x800-light": {400, 800, false}, "400x800-dark": {400, 800, true},
 }
 
-// TestShots keeps pictures of every world in every window and theme, at first and with something chosen.
+// TestShots stores screenshots of every world in every window and theme, at first and with a selection.
 func TestShots(t *testing.T) {
 	browser := start(t)
 	for name := range made {

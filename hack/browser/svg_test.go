@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestDocumentation: the map in the documentation has all of its text within its width, and uses that width.
+// TestDocumentation: all text of the map in the documentation is within its width, and the map uses that width.
 func TestDocumentation(t *testing.T) {
 	path, err := filepath.Abs(root + "/docs/map.svg")
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
-// shown is the topology that is drawn, by its outermost box, and the one that the selector names.
+// shown is the drawn topology, from its outermost box, and the topology in the selector.
 const shown = `map.querySelector('.dom > h3 > button').textContent + ' ' + byId('trees').selectedOptions[0].textContent.split(':')[0]`
 
-// TestTopologies: whatever leads to a graph of another topology draws that topology, and the selector follows.
+// TestTopologies: selecting a graph of another topology in any way draws that topology, and updates the selector.
 func TestTopologies(t *testing.T) {
 	browser := start(t)
 	_, m := build(t, "96")
@@ -53,7 +53,7 @@ func TestTopologies(t *testing.T) {
 	huge(open(t, browser, url+"#team-b/huge", wide))
 }
 
-// huge checks that team-b/huge is shown, which waits for a PDU.
+// huge checks that the page shows team-b/huge, which waits for a PDU.
 func huge(p *page) {
 	p.Helper()
 	want(p, "topology", shown, "power power")
@@ -62,12 +62,13 @@ func huge(p *page) {
 	want(p, "frame", `[...document.querySelectorAll('.target')].map((e) => e.dataset.path)`, []string{"feed-1/pdu-7"})
 }
 
-// TestBlockers: whatever waits frames a domain that is in sight, with the hosts in it that take no pod and how much it holds.
+// TestBlockers: selecting a waiting gang frames a domain within the window, with the hosts in it that take no pod and the number of pods
+// that it holds.
 func TestBlockers(t *testing.T) {
 	browser := start(t)
 	for _, name := range []string{"8", "64", "96", "demo", "2000"} {
 		_, m := build(t, name)
-		if name == "96" { // a domain of which no host is in the way: it is too small
+		if name == "96" { // no host blocks this domain: it is too small
 			last := &m.Waiting[len(m.Waiting)-1]
 			last.FreeingDomain, last.Freeing, last.Closest.Excluded = "", nil, nil
 		}
@@ -95,7 +96,7 @@ func TestBlockers(t *testing.T) {
 	}
 }
 
-// TestBaseGang: what waits for the base gang shows what blocks that.
+// TestBaseGang: a gang that waits for the base gang shows the base gang's blockers.
 func TestBaseGang(t *testing.T) {
 	_, m := build(t, "8")
 	first := m.Waiting[0]
@@ -107,7 +108,7 @@ func TestBaseGang(t *testing.T) {
 	want(p, "hosts that block", `document.querySelectorAll('.target .host.blocks').length`, len(first.Freeing))
 }
 
-// TestManyDots: of many pods on a host, those of the chosen graph are seen.
+// TestManyDots: of many pods on a host, the pods of the selected graph are visible.
 func TestManyDots(t *testing.T) {
 	_, m := build(t, "96")
 	p := open(t, start(t), write(t, m), look{1400, 900, false})
@@ -122,7 +123,7 @@ func TestManyDots(t *testing.T) {
 	}
 }
 
-// TestAsks: graphs that wait say what they ask for.
+// TestAsks: waiting graphs show their requests.
 func TestAsks(t *testing.T) {
 	_, m := build(t, "96")
 	p := open(t, start(t), write(t, m), look{1400, 900, false})
@@ -139,7 +140,7 @@ func TestAsks(t *testing.T) {
 	})()`, "1 pod · asks for 12 pods, 96 GPUs")
 }
 
-// TestLists: both lists have their numbers, and both begin within the window, however many graphs wait.
+// TestLists: both lists show their lengths, and both begin within the window, even if many graphs wait.
 func TestLists(t *testing.T) {
 	_, m := build(t, "96")
 	p := open(t, start(t), write(t, m), look{1400, 900, false})
@@ -155,7 +156,7 @@ func TestLists(t *testing.T) {
 	want(p, "the list opens for what is chosen", `byId('waiting').open`, true)
 }
 
-// TestWords: amounts are written in one way, and the legend describes what that means.
+// TestWords: amounts have one format, and the legend describes it.
 func TestWords(t *testing.T) {
 	browser := start(t)
 	for name, l := range map[string]look{"96": {1400, 900, false}, "2000": {400, 800, false}} {
@@ -175,7 +176,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestTheme: the button of the theme is an icon whose name describes what it does.
+// TestTheme: the theme button is an icon with a name that describes its effect.
 func TestTheme(t *testing.T) {
 	_, m := build(t, "8")
 	p := open(t, start(t), write(t, m), wide)

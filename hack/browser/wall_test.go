@@ -15,17 +15,17 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/worlds"
 )
 
-// screens are the windows of a screen on a wall, and of a laptop.
+// screens are the windows of a wall screen and of a laptop.
 var screens = map[string]look{"1600x1000": {1600, 1000, false}, "1600x1000-dark": {1600, 1000, true}, "1280x800": {1280, 800, false}}
 
-// leftOver is the part of the width, in percent, that the map does not fill, and how many pixels of it have to be scrolled to.
+// leftOver is the share of the width, in percent, that the map does not fill, and the height in pixels that needs scrolling.
 const leftOver = `(() => {
   const main = document.querySelector('main'), style = getComputedStyle(main), box = map.querySelector('.dom').getBoundingClientRect();
   const width = main.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
   return [Math.round(100 * (width - box.width) / width), main.scrollHeight - main.clientHeight];
 })()`
 
-// strayTexts lists the texts that leave their box, run into another one, or are cut though they are labels of hosts.
+// strayTexts lists texts that leave their box or overlap another one, and labels of hosts that are cut.
 const strayTexts = `(() => {
   const out = [], at = (el) => el.getBoundingClientRect(), seen = (el) => el.checkVisibility() && el.textContent;
   for (const el of [...map.querySelectorAll('.label, .dom > h3 > button, .sum')].filter(seen)) {
@@ -44,7 +44,7 @@ const strayTexts = `(() => {
   return out;
 })()`
 
-// barWidths are the widths of hosts' cells, by what the hosts have, each once.
+// barWidths are the distinct widths of hosts' cells, by the hosts' capacity.
 const barWidths = `(() => {
   const out = {};
   for (const host of map.querySelectorAll('.host')) {
@@ -54,7 +54,7 @@ const barWidths = `(() => {
   return out;
 })()`
 
-// TestWall: clusters for a wall fit every screen and fill its width, their header adds up, and no text leaves its box.
+// TestWall: maps of clusters for a wall fit every screen and fill its width, their header adds up, and no text leaves its box.
 func TestWall(t *testing.T) {
 	browser := start(t)
 	for _, hosts := range []int{64, 400, 2000} {
@@ -81,7 +81,7 @@ func TestWall(t *testing.T) {
 	}
 }
 
-// TestOverbooked: a host with more pods than GPUs changes the cells of no other host, and is marked.
+// TestOverbooked: a host with more pods than GPUs is marked, and does not change the cells of other hosts.
 func TestOverbooked(t *testing.T) {
 	browser := start(t)
 	b, m := build(t, "wall-64")

@@ -1,16 +1,16 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command chartcrds copies into charts/trellis what config has too: the custom resource definitions, the rights, the alerts and the
-// dashboard, so that both ways of installing give the same. Run it from the repository's root, after everything else that generates:
+// Command chartcrds copies files of config into charts/trellis: the custom resource definitions, the RBAC roles, the alerts and the
+// dashboard, so that both ways of installing give the same result. Run it from the repository's root, after all other generators:
 //
 //	go run ./hack/chartcrds
 //
-// A definition becomes a plain file of the chart, which templates/crds.yaml reads: Helm never interprets its text, so braces and
-// backticks in it are safe. It gets the annotation that makes Helm keep it on uninstall, for with a definition go all objects of its kind.
-// A role becomes a template, in which only the namespace is a variable; but the operator's own (role.yaml) is copied as it is, because
-// templates/manager_role.yaml takes it apart when only some namespaces are managed. So are the alerts and the dashboard, whose braces are
-// not Helm's.
+// A definition becomes a plain file of the chart, which templates/crds.yaml reads: Helm does not interpret its text, so braces and
+// backticks are safe. It gets the annotation that makes Helm keep it on uninstall, because deleting a definition deletes all objects of its
+// kind. A role becomes a template, in which only the namespace is a variable. The operator's own role (role.yaml) is copied unchanged,
+// because templates/manager_role.yaml splits it when only some namespaces are managed. The alerts and the dashboard are copied unchanged,
+// too, because Helm would interpret their braces.
 package main
 
 import (
@@ -29,8 +29,7 @@ const (
 	filesTarget            = "charts/trellis/files"
 )
 
-// copied are files that the chart holds as they are, by their place in charts/trellis/files: templates read them, and Helm interprets
-// nothing in them.
+// copied maps files in charts/trellis/files to their sources. Templates read these files, and Helm does not interpret them.
 var copied = map[string]string{
 	"rbac/role.yaml":          "config/rbac/role.yaml",
 	"prometheus/rules.yaml":   "config/prometheus/rules.yaml",
@@ -44,7 +43,7 @@ func main() {
 	}
 }
 
-// run reads below one root and writes below another, which is the same but in tests.
+// run reads below one root and writes below another. Only tests use two different roots.
 func run(from, to string) error {
 	if err := mirror(filepath.Join(from, crdSource), filepath.Join(to, crdTarget), keep); err != nil {
 		return err
@@ -68,7 +67,7 @@ func run(from, to string) error {
 	return nil
 }
 
-// mirror makes target hold the changed files of source and nothing else.
+// mirror replaces target by the changed files of source.
 func mirror(source, target string, change func([]byte) ([]byte, error)) error {
 	if err := os.RemoveAll(target); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// CoreDNS for the real nodes of the sandbox. A module of its own, so that its versions bind nothing else.
+// CoreDNS for the real nodes of the sandbox. A separate module, so that its versions affect no other module.
 module github.com/trellis-k8s/trellis/hack/coredns
 
 go 1.26.0

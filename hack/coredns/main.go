@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command coredns is CoreDNS with the plugins that a cluster needs and no others: a third of the packages of the released one. The real
-// nodes of the sandbox use it.
+// Command coredns is CoreDNS with only the plugins that a cluster needs, a third of the packages of the released one. The real nodes of the
+// sandbox use it.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	_ "github.com/coredns/coredns/plugin/ready"
 )
 
-// A query passes the plugins in this order, which is that of the released CoreDNS.
+// order is the order in which a query passes the plugins, as in the released CoreDNS.
 var order = []string{"bind", "health", "ready", "log", "errors", "cache", "kubernetes"}
 
 func main() {

@@ -1,9 +1,9 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command count prints how many lines of Go were written by hand, by part of the repository: physical lines, comments and blank lines
-// included, of the files that git knows. Tests and test utilities count apart, generated files do not count.
-// With -since, files that did not exist in a revision count apart, too: what features since then added.
+// Command count prints the number of hand-written lines of Go, by part of the repository: physical lines, including comments and blank
+// lines, of the files in git. Tests and test utilities are counted separately; generated files are excluded. With -since, files that did
+// not exist in that revision are counted separately, too: they are the features added since then.
 //
 //	go run ./hack/count [-since REVISION]
 package main
@@ -62,7 +62,7 @@ func run() error {
 	return report(lines, *since)
 }
 
-// git lists the names that a command prints.
+// git runs a git command and returns the names that it prints.
 func git(args ...string) ([]string, error) {
 	out, err := exec.Command("git", args...).Output()
 	if err != nil {
@@ -71,7 +71,7 @@ func git(args ...string) ([]string, error) {
 	return strings.FieldsFunc(string(out), func(r rune) bool { return r == 0 }), nil
 }
 
-// amount of lines, and how many of them are in added files.
+// amount is a number of lines, and the number of those in added files.
 type amount struct{ all, added int }
 
 func (a amount) plus(lines int, added bool) amount {
@@ -105,7 +105,7 @@ func report(lines map[string]amount, since string) error {
 	return w.Flush()
 }
 
-// partOf is api, cmd, hack, tests, or a package below internal with the packages below it.
+// partOf returns the part of a file: api, cmd, hack, tests, or a package below internal including its subpackages.
 func partOf(file string) string {
 	parts := strings.Split(path.Dir(file), "/")
 	switch {

@@ -23,16 +23,16 @@ var coreFields = []string{"envs", "env", "extraPodSpec", "podTemplate", "livenes
 var repeatable = []string{"env", "ports", "claims", "imagePullSecrets", "hostAliases"}
 
 const (
-	// quantityPattern is stricter than Kubernetes' in two places: the exponent is a whole number of at most two digits. The
-	// usual pattern also takes "1e1.5", which Go cannot parse, and "1e-999999999", which takes it minutes.
+	// quantityPattern is stricter than Kubernetes' pattern: the exponent is a whole number of at most two digits. The usual pattern also
+	// accepts "1e1.5", which Go cannot parse, and "1e-999999999", which takes Go minutes.
 	quantityPattern   = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`
 	quantityMaxLength = 64
 
-	// maxSafeInteger keeps whole numbers exact in JSON, where numbers have 53 bits.
+	// maxSafeInteger is the largest integer up to which JSON numbers, which have 53 bits, are exact.
 	maxSafeInteger = 1<<53 - 1
 )
 
-// finish turns controller-gen's schema of a whole kind into ours.
+// finish turns controller-gen's schema of a kind into the schema of the definition.
 func finish(root *schema) {
 	walk("", root, func(name string, s *schema) {
 		if slices.Contains(coreFields, name) {
@@ -75,8 +75,8 @@ func walk(name string, s *schema, visit func(name string, s *schema)) {
 	}
 }
 
-// stripBelow drops the texts and defaults of everything inside s. The pod gets its defaults from the API server, and the
-// object stays as its author wrote it.
+// stripBelow drops the descriptions and defaults of everything inside s. The API server sets the defaults of pods, and the object stays as
+// its author wrote it.
 func stripBelow(s *schema) {
 	own := s.Description
 	walk("", s, func(_ string, child *schema) {
@@ -86,8 +86,8 @@ func stripBelow(s *schema) {
 	s.Description = own
 }
 
-// shortenEmbedded drops texts that Kubernetes' own types repeat: the descriptions of apiVersion and kind, and the format of integers
-// inside pods, which their bounds already limit.
+// shortenEmbedded drops texts that Kubernetes' own types repeat: the descriptions of apiVersion and kind, and the format of integers inside
+// pods, which their bounds already limit.
 func shortenEmbedded(root *schema) {
 	for _, name := range []string{"apiVersion", "kind"} {
 		child := root.Properties[name]
@@ -105,8 +105,8 @@ func shortenEmbedded(root *schema) {
 	})
 }
 
-// relaxPodSpec makes a whole pod spec one that is merged into another: nothing at its top is required, the main container
-// needs no name, and lists take what pods take.
+// relaxPodSpec adapts the schema of a pod spec to a fragment that is merged into another: no top-level field is required, the main
+// container needs no name, and lists may repeat keys as in pods.
 func relaxPodSpec(s *schema) {
 	s.Required = nil
 	main := s.Properties["mainContainer"]
@@ -116,7 +116,7 @@ func relaxPodSpec(s *schema) {
 	relaxLists(s)
 }
 
-// relaxPodTemplate makes a whole pod template one that defaults are merged into: its spec need not list containers.
+// relaxPodTemplate adapts the schema of a pod template to one that is merged with defaults: its spec need not list containers.
 func relaxPodTemplate(s *schema) {
 	spec, ok := s.Properties["spec"]
 	if !ok {
@@ -136,9 +136,9 @@ func relaxLists(s *schema) {
 	})
 }
 
-// allowNulls takes `containers: null`, an empty key of a template, for a field left out, as built-in kinds do. The API server
-// drops such nulls by itself except in a server-side apply. Required fields, fields with a default and fields that a rule
-// looks at stay as they are.
+// allowNulls accepts null for a field (`containers: null`, as from an empty key of a template) as if it were absent, like built-in kinds.
+// The API server drops these nulls by itself except in a server-side apply. Required fields, fields with a default and fields in a
+// validation rule stay unchanged.
 func allowNulls(s *schema) {
 	rules := ""
 	for _, rule := range s.XValidations {
@@ -153,13 +153,13 @@ func allowNulls(s *schema) {
 	}
 }
 
-// keepEmptyServices turns a service's name with nothing behind it into a service with every default. The API server would
-// otherwise drop it without a word. (controller-gen has no marker for the values of a map.)
+// keepEmptyServices turns a service's name without a value into a service with every default. The API server would otherwise drop it
+// silently. (controller-gen has no marker for the values of a map.)
 func keepEmptyServices(s *schema) {
 	s.AdditionalProperties.Schema.Default = &apiextensionsv1.JSON{Raw: []byte("{}")}
 }
 
-// boundNumbers refuses what the schema's type would take and Go's would not.
+// boundNumbers refuses numbers that the schema's type accepts but Go's type does not.
 func boundNumbers(s *schema) {
 	switch {
 	case s.XIntOrString && s.Pattern != "":
@@ -171,8 +171,8 @@ func boundNumbers(s *schema) {
 	}
 }
 
-// refuseLists: of a text with a format the API server's schema takes a list as well, which Go cannot read. A rule that reads the text
-// fails on it.
+// refuseLists adds a rule to date-time fields. For a string with a format, the API server's schema also accepts a list, which Go cannot
+// read; the rule fails on a list.
 func refuseLists(s *schema) {
 	if s.Type == "string" && s.Format == "date-time" {
 		s.XValidations = apiextensionsv1.ValidationRules{{Rule: "self.getFullYear() > 0",
@@ -185,7 +185,7 @@ func boundQuantities(s *schema) {
 	s.MaxLength = new(int64(quantityMaxLength))
 }
 
-// limit keeps bounds that are there already.
+// limit adds bounds, unless the schema has its own.
 func limit(s *schema, low, high float64) {
 	if s.Minimum == nil {
 		s.Minimum = &low
@@ -195,7 +195,7 @@ func limit(s *schema, low, high float64) {
 	}
 }
 
-// checkListKeys fails when an entry of a keyed list could come without its key, which the API server would refuse.
+// checkListKeys returns an error if an entry of a keyed list could lack its key, which the API server would refuse.
 func checkListKeys(kind string, root *schema) error {
 	var err error
 	walk("", root, func(name string, s *schema) {

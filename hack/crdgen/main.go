@@ -1,15 +1,15 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command crdgen writes everything that is generated from the API types: their deepcopy functions and config/crd/bases.
-// Run it from the repository's root:
+// Command crdgen writes everything that is generated from the API types: their deepcopy functions and config/crd/bases. Run it from the
+// repository's root:
 //
 //	go run ./hack/crdgen
 //
-// controller-gen does the work. The definitions get the version of the source, by which an older operator knows that they are newer.
-// The schemas of pod specs inside a DynamoGraphDeployment are then changed in four ways, each in embedded.go: no texts and formats, fewer
-// required fields, no list keys with values that a valid pod may repeat, and no numbers outside the range of Go's types. The last change
-// matters most: a single object that the operator's informer cannot decode stops the informer for all objects.
+// controller-gen generates the files. crdgen adds the source's version to the definitions, so that an older operator recognizes newer
+// definitions. It then changes the schemas of pod specs inside a DynamoGraphDeployment in four ways, in embedded.go: no texts and formats,
+// fewer required fields, no list keys with values that a valid pod may repeat, and no numbers outside the range of Go's types. The last
+// change matters most: a single object that the operator's informer cannot decode stops the informer for all objects.
 package main
 
 import (
@@ -31,8 +31,8 @@ const (
 	toolsModule = "hack/tools/go.mod"
 	basesDir    = "config/crd/bases"
 
-	// sizeLimit in bytes keeps a definition below the 262,144 that the API server takes in annotations, where client-side `kubectl apply`
-	// records it, with room for the other annotations and for a field or two.
+	// sizeLimit in bytes keeps a definition below the 262,144 bytes that the API server accepts in annotations, because client-side `kubectl
+	// apply` stores the definition in one. It leaves space for the other annotations and for a field or two.
 	sizeLimit = 258_000
 )
 
@@ -77,7 +77,7 @@ func controllerGen() ([]byte, error) {
 	return raw, nil
 }
 
-// writeBase finishes one definition and writes it under the name controller-gen would give it.
+// writeBase finishes one definition and writes it under the file name that controller-gen would use.
 func writeBase(doc []byte) error {
 	var crd apiextensionsv1.CustomResourceDefinition
 	if err := yaml.UnmarshalStrict(doc, &crd); err != nil {
@@ -106,7 +106,7 @@ func writeBase(doc []byte) error {
 	return os.WriteFile(path, append([]byte("---\n"), text...), 0o644)
 }
 
-// compactJSON leaves out the status that every Go-written definition carries and that belongs to the API server.
+// compactJSON returns the definition without the status that every definition marshaled by Go contains and that belongs to the API server.
 func compactJSON(crd *apiextensionsv1.CustomResourceDefinition) ([]byte, error) {
 	raw, err := json.Marshal(crd)
 	if err != nil {

@@ -5,17 +5,18 @@ package main
 
 import "fmt"
 
-// prometheus is the data source that is chosen above the dashboard.
+// prometheus is the data source selected by the dashboard's variable.
 var prometheus = &Source{Type: "prometheus", UID: "${datasource}"}
 
 const (
-	// job selects what controller-runtime counts for every operator: the job that a ServiceMonitor gives to the metrics' Service.
+	// job selects the operator's series among controller-runtime's metrics, which all operators have: the job that a ServiceMonitor sets from
+	// the name of the metrics Service.
 	job = `job="trellis-controller-manager-metrics"`
-	// leader is the lease.
+	// leader selects the operator's lease.
 	leader = `name="trellis-manager.trellis.dev"`
 )
 
-// Dashboard is the dashboard that is shipped.
+// Dashboard returns the shipped dashboard.
 func Dashboard() *Board {
 	b := &Board{
 		UID: "trellis", Title: "Trellis", Description: "Topology-aware placement of inference graphs: what waits and why, what is free, and " +
@@ -39,7 +40,7 @@ func Dashboard() *Board {
 	return b
 }
 
-// values is a variable with the values of a label.
+// values returns a variable with the values of a label.
 func values(name, label, query string, all bool) Variable {
 	v := Variable{
 		Name: name, Label: label, Type: "query", Definition: query, Query: map[string]any{"query": query, "refId": name}, Datasource: prometheus,
@@ -103,7 +104,7 @@ func fragmentation(l *layout) {
 	l.add(lines("Domain reserved for a gang", "", "", "1 while hosts are reserved.", query(`max(trellis_domain_reserved)`, "reserved")), 6, 8)
 }
 
-// levels is a row for each level.
+// levels adds a row for each level.
 func levels(l *layout) {
 	l.row("Level: $level", "level")
 	l.add(lines("Free and capacity", "", "", "On nodes that are ready, not cordoned, and in a domain of the level.",
@@ -141,7 +142,7 @@ func health(l *layout) {
 
 func query(expr, legend string) Target { return Target{Expr: expr, LegendFormat: legend} }
 
-// quantile of a histogram over a rate interval; by may be empty.
+// quantile returns a query of a histogram's quantile over the rate interval; by may be empty.
 func quantile(q float64, histogram, by, legend string) Target {
 	labels := "le"
 	if by != "" {
@@ -152,7 +153,7 @@ func quantile(q float64, histogram, by, legend string) Target {
 
 func number(v float64) *float64 { return &v }
 
-// stat is one number.
+// stat returns a panel with one number.
 func stat(title, unit, description, expr string) Panel {
 	return Panel{
 		Type: "stat", Title: title, Description: description, Targets: []Target{{Expr: expr, Instant: true}},
@@ -161,7 +162,7 @@ func stat(title, unit, description, expr string) Panel {
 	}
 }
 
-// lines are values over time; stacked on each other, or not.
+// lines returns a panel of time series, stacked if stacked is not empty.
 func lines(title, unit, stacked, description string, targets ...Target) Panel {
 	custom := map[string]any{"lineWidth": 1, "fillOpacity": 10, "showPoints": "never"}
 	if stacked != "" {
@@ -175,7 +176,7 @@ func lines(title, unit, stacked, description string, targets ...Target) Panel {
 	}
 }
 
-// plain colours nothing by value.
+// plain returns thresholds without colors.
 func plain() map[string]any {
 	return map[string]any{"mode": "absolute", "steps": []map[string]any{{"color": "green", "value": nil}}}
 }

@@ -34,7 +34,8 @@ const (
 	runbookURL = "https://github.com/trellis-k8s/trellis/blob/main/docs/runbook.md#"
 )
 
-// others are the metrics of controller-runtime, client-go and the Go client that may be used, which make test-dashboards finds in a real scrape.
+// others are the metrics of controller-runtime, client-go and the Go client that expressions may use. make test-dashboards finds them in a
+// real scrape.
 var others = []string{
 	"controller_runtime_reconcile_errors_total", "controller_runtime_reconcile_time_seconds", "controller_runtime_webhook_panics_total",
 	"controller_runtime_webhook_requests_total", "leader_election_master_status", "process_cpu_seconds_total", "process_resident_memory_bytes",
@@ -74,10 +75,10 @@ func rulesOf(t *testing.T) []rule {
 	return file.Spec.Groups[0].Rules
 }
 
-// choices are what the dashboard's variables stand for in tests.
+// choices replaces the dashboard's variables by values in tests.
 var choices = strings.NewReplacer("$__rate_interval", "1m", "$resource", "nvidia.com/gpu", "$pod_size", ".+", "$level", "rack")
 
-// expressions are all of the dashboard and the alerts, by where they are.
+// expressions returns all expressions of the dashboard and the alerts, by their location.
 func expressions(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -99,7 +100,7 @@ func expressions(t *testing.T) map[string]string {
 	return out
 }
 
-// used are the metrics of an expression.
+// used returns the metrics in an expression.
 func used(t *testing.T, where, expr string) []string {
 	t.Helper()
 	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
@@ -119,7 +120,7 @@ func used(t *testing.T, where, expr string) []string {
 
 var fqName = regexp.MustCompile(`fqName: "(\w+)"`)
 
-// registered are the operator's own metrics.
+// registered returns the operator's own metrics.
 func registered(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
@@ -133,7 +134,7 @@ func registered(t *testing.T) map[string]bool {
 		}
 	}
 	described := make(chan *prometheusclient.Desc, 1000)
-	for _, collector := range slices.Concat(scheduler.Collectors(), capacity.Collectors(), storageversion.Collectors(), webhook.Collectors()) { // what has no series yet, or none on a standby
+	for _, collector := range slices.Concat(scheduler.Collectors(), capacity.Collectors(), storageversion.Collectors(), webhook.Collectors()) { // no series so far, or none on a standby
 		collector.Describe(described)
 	}
 	close(described)
@@ -155,7 +156,7 @@ func TestDashboardIsUpToDate(t *testing.T) {
 	}
 }
 
-// Every expression is PromQL, and every metric in it is one that the operator has.
+// TestExpressionsUseMetricsThatThereAre checks that every expression is valid PromQL, and that the operator exports every metric in it.
 func TestExpressionsUseMetricsThatThereAre(t *testing.T) {
 	have := registered(t)
 	for where, expr := range expressions(t) {
@@ -167,7 +168,7 @@ func TestExpressionsUseMetricsThatThereAre(t *testing.T) {
 	}
 }
 
-// Every metric of the operator is documented, and nothing else is documented as one.
+// TestMetricsAreDocumented checks that every metric of the operator is documented, and that every documented metric exists.
 func TestMetricsAreDocumented(t *testing.T) {
 	have := registered(t)
 	documented := map[string]bool{}
@@ -182,7 +183,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// Every alert has a section in the runbook, a severity and a summary, and every section an alert.
+// TestAlertsHaveARunbook checks that every alert has a section in the runbook, a severity and a summary, and that every section has an
+// alert.
 func TestAlertsHaveARunbook(t *testing.T) {
 	sections := map[string]bool{}
 	for _, line := range strings.Split(string(read(t, runbook)), "\n") {
@@ -204,7 +206,7 @@ func TestAlertsHaveARunbook(t *testing.T) {
 	}
 }
 
-// Panels have IDs of their own, do not lie on each other, and come after a row; a row is repeated for each level.
+// TestLayout checks that panels have unique IDs, do not overlap, and come after a row, and that one row is repeated for each level.
 func TestLayout(t *testing.T) {
 	taken, ids, repeated := map[[2]int]string{}, map[int]bool{}, 0
 	for _, p := range Dashboard().Panels {

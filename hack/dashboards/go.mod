@@ -1,4 +1,4 @@
-// The Grafana dashboard and the alerts: their source, and their tests with Prometheus' own code. A module of its own: the operator does not
+// The Grafana dashboard and the alerts: their source, and their tests with Prometheus' own code. A separate module: the operator does not
 // depend on Prometheus.
 module github.com/trellis-k8s/trellis/hack/dashboards
 

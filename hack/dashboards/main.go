@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command dashboards writes the Grafana dashboard: into the file that is its argument, or to standard output.
+// Command dashboards writes the Grafana dashboard into the file given as its argument, or to standard output.
 package main
 
 import (

@@ -8,7 +8,7 @@ import (
 	"encoding/json"
 )
 
-// Board is what of Grafana's dashboard model is used here.
+// Board is the used part of Grafana's dashboard model.
 type Board struct {
 	UID           string         `json:"uid"`
 	Title         string         `json:"title"`
@@ -25,7 +25,7 @@ type Board struct {
 	Panels []Panel `json:"panels"`
 }
 
-// Variable is chosen above the dashboard.
+// Variable is a selection at the top of the dashboard.
 type Variable struct {
 	Name       string         `json:"name"`
 	Label      string         `json:"label"`
@@ -40,13 +40,13 @@ type Variable struct {
 	Current    map[string]any `json:"current"`
 }
 
-// Source is where data comes from.
+// Source is a data source.
 type Source struct {
 	Type string `json:"type"`
 	UID  string `json:"uid"`
 }
 
-// Panel is a row, or a chart in one.
+// Panel is a row, or a chart in a row.
 type Panel struct {
 	ID          int            `json:"id"`
 	Type        string         `json:"type"`
@@ -62,7 +62,7 @@ type Panel struct {
 	Panels      []Panel        `json:"panels,omitempty"`
 }
 
-// Place is in columns, of which there are 24, and in rows.
+// Place is the position and size of a panel, in 24 columns and in rows.
 type Place struct {
 	H int `json:"h"`
 	W int `json:"w"`
@@ -80,13 +80,13 @@ type Target struct {
 	Format       string  `json:"format,omitempty"`
 }
 
-// FieldConfig is how values are shown.
+// FieldConfig is the display of values.
 type FieldConfig struct {
 	Defaults  Defaults `json:"defaults"`
 	Overrides []any    `json:"overrides"`
 }
 
-// Defaults of all values of a panel.
+// Defaults apply to all values of a panel.
 type Defaults struct {
 	Unit       string         `json:"unit,omitempty"`
 	Min        *float64       `json:"min,omitempty"`
@@ -95,17 +95,17 @@ type Defaults struct {
 	Thresholds map[string]any `json:"thresholds,omitempty"`
 }
 
-// JSON is the file that Grafana imports.
+// JSON returns the file for Grafana's import.
 func (b *Board) JSON() ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false) // expressions have < and >
+	encoder.SetEscapeHTML(false) // expressions contain < and >
 	encoder.SetIndent("", "  ")
 	err := encoder.Encode(b)
 	return out.Bytes(), err
 }
 
-// layout puts panels one after the other, and gives them their IDs.
+// layout places panels one after the other, and assigns their IDs.
 type layout struct {
 	panels []Panel
 	x, y   int
@@ -114,7 +114,7 @@ type layout struct {
 
 const columns = 24
 
-// row begins a new row; repeat names the variable for each value of which it is drawn.
+// row begins a new row; repeat names the variable whose values repeat the row.
 func (l *layout) row(title, repeat string) {
 	open := false
 	l.x, l.y, l.height = 0, l.y+l.height, 1

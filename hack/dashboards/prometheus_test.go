@@ -33,8 +33,8 @@ type server struct {
 	address string
 }
 
-// startPrometheus runs bin/prometheus as the shipped ServiceMonitor would have it: the metrics' Service is found through the API server, and
-// scraped over HTTPS with a token and the authority of the Secret. Only the address is another: a sandbox's operator is a process, not a pod.
+// startPrometheus runs bin/prometheus as configured by the shipped ServiceMonitor: it finds the metrics Service through the API server, and
+// scrapes it over HTTPS with a token and the CA of the Secret. Only the address differs: a sandbox's operator is a process, not a pod.
 func startPrometheus(t *testing.T, cluster *sandbox.Sandbox) *server {
 	t.Helper()
 	reader, err := cluster.NewMetricsReader(t.Context())
@@ -88,7 +88,7 @@ func startPrometheus(t *testing.T, cluster *sandbox.Sandbox) *server {
 	return s
 }
 
-// groupsOf are the alerts as a Prometheus without operator reads them.
+// groupsOf returns the alerts in the form of a rule file for Prometheus without its operator.
 func groupsOf(t *testing.T) []byte {
 	t.Helper()
 	var file struct {
@@ -114,7 +114,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// get asks the HTTP API and decodes its data.
+// get queries the HTTP API and decodes its data.
 func (s *server) get(path string, values url.Values, into any) error {
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.address+"/api/v1/"+path+"?"+values.Encode(), http.NoBody)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *server) get(path string, values url.Values, into any) error {
 	return nil
 }
 
-// series is how many series an expression comes to now, and the value of the first.
+// series returns the current number of series of an expression, and the value of the first.
 func (s *server) series(expr string) (int, string, error) {
 	var data struct {
 		Result []struct {
@@ -166,12 +166,12 @@ func (s *server) until(what string, look func() error) {
 	}
 }
 
-// empty are expressions that come to nothing when all is well: filters, and what counts what did not happen.
+// empty reports whether an expression has no series in a healthy cluster: alerts, and filters on a number above 0.
 func empty(where, expr string) bool {
 	return strings.HasPrefix(where, "alert ") || strings.HasSuffix(expr, "> 0")
 }
 
-// TestOnPrometheus: Prometheus scrapes the operator of a cluster on which one graph runs and one waits, and knows every expression.
+// TestOnPrometheus lets Prometheus scrape the operator of a cluster with one running and one waiting graph, and evaluates every expression.
 func TestOnPrometheus(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a control plane and bin/prometheus")
@@ -212,7 +212,7 @@ func TestOnPrometheus(t *testing.T) {
 	checkRules(t, s)
 }
 
-// checkVariables looks up what the dashboard lets one choose.
+// checkVariables checks the values of the dashboard's variables.
 func checkVariables(t *testing.T, s *server) {
 	t.Helper()
 	for label, want := range map[string][]string{"level": {"block", "cluster", "host", "rack", "zone"}, "resource": {"nvidia.com/gpu"}, "pod_size": {"1", "2", "4", "8"}} {
@@ -223,7 +223,7 @@ func checkVariables(t *testing.T, s *server) {
 	}
 }
 
-// checkRules: Prometheus evaluates every alert without an error, and none fires.
+// checkRules checks that Prometheus evaluates every alert without an error, and that no alert fires.
 func checkRules(t *testing.T, s *server) {
 	t.Helper()
 	s.until("every alert was evaluated", func() error {

@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// alerting makes Prometheus' own rule of an alert.
+// alerting converts an alert to Prometheus' own rule.
 func alerting(t *testing.T, r rule) *rules.AlertingRule {
 	t.Helper()
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)
@@ -36,7 +36,7 @@ func alerting(t *testing.T, r rule) *rules.AlertingRule {
 		true, promslog.NewNopLogger())
 }
 
-// firing evaluates an alert every minute until a time, and returns the summaries of what fires then.
+// firing evaluates an alert every minute until a time, and returns the summaries of the alerts that fire at that time.
 func firing(t *testing.T, r rule, series string, until time.Duration) []string {
 	t.Helper()
 	storage := promqltest.LoadedStorage(t, "load 1m\n"+series)
@@ -174,8 +174,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestWaitReasonsThatNeedAction: for each reason of a gang that waits until somebody acts, and no other, the alert fires, and its section of
-// the runbook says what to do.
+// TestWaitReasonsThatNeedAction checks that the alert fires for exactly the wait reasons that need action, and that the runbook has each of
+// them.
 func TestWaitReasonsThatNeedAction(t *testing.T) {
 	if !registered(t)["trellis_gangs_waiting"] {
 		t.Fatal("there is no metric of the gangs that wait")

@@ -20,11 +20,11 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
-// startSandbox brings a cluster up of two racks of three hosts with 8 GPUs. One graph has two replicas of two hosts, which break both racks up;
-// another one waits for three hosts of one rack.
+// startSandbox starts a cluster of two racks of three hosts with 8 GPUs. One graph has two replicas of two hosts, which fragment both
+// racks; another graph waits for three hosts of one rack.
 func startSandbox(t *testing.T) *sandbox.Sandbox {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "dash") // short, for the path of a socket
+	dir, err := os.MkdirTemp("", "dash") // short, because of the path of a socket
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command docmap draws docs/map.svg, the map in the README: what kubectl trellis map -f FILE -o svg prints for the cluster of make demo and
-// a deployment that is planned only. It needs no cluster, and its output is always the same.
+// Command docmap draws docs/map.svg, the map in the README: the output of kubectl trellis map -f FILE -o svg for the cluster of make demo
+// and a deployment that is only planned. It needs no cluster, and its output is deterministic.
 package main
 
 import (
@@ -41,5 +41,5 @@ func run(root string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(root+"/docs/map.svg", []byte(m.SVG()), 0o644) //nolint:gosec // documentation is for everybody
+	return os.WriteFile(root+"/docs/map.svg", []byte(m.SVG()), 0o644) //nolint:gosec // the documentation is readable by all users
 }

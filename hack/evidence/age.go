@@ -15,16 +15,17 @@ import (
 	"strings"
 )
 
-// Age is what has changed since a run in what it is about.
+// Age is a run with the changes since its commit to the code that it covers and to its checks.
 type Age struct {
 	Run
-	// Commits and Lines (added and removed) count the changes since the commit of the run. A reverted change counts in Commits, not in Lines.
+	// Commits and Lines (added and removed) count the changes since the commit of the run. A reverted change counts
+	// in Commits, not in Lines.
 	Commits, Lines int
-	// Unknown says why they are not known: the clone lacks the commit.
+	// Unknown says why Commits and Lines are not known: the clone lacks the commit of the run.
 	Unknown string
 }
 
-// Problem says why the row is no evidence of the commit that it is compared with; it is empty if it is.
+// Problem says why the run is not evidence for the commit that it is compared with. It is empty if the run is evidence.
 func (a Age) Problem() string {
 	var problems []string
 	if a.Commit == "" {
@@ -49,11 +50,11 @@ func count(n int, of string) string {
 	return fmt.Sprintf("%d %s", n, of)
 }
 
-// written are files below the covered folders that a release's own commit changes, which says nothing about behaviour: the version of the
-// source.
+// written is the file of the source version, which every release commit changes without a change of behaviour. It is not counted
+// although its folder is covered.
 const written = "internal/version/source.go"
 
-// pathspecs are those of git for what a run is about: the code, without tests, and the checks.
+// pathspecs are git pathspecs: first of the code that the run covers, without tests, then of its checks.
 func (r Run) pathspecs() [][]string {
 	code := []string{":(exclude,glob)**/*_test.go", ":(exclude,glob)**/testdata/**", ":(exclude)" + written}
 	for _, folder := range r.Covers {
@@ -66,7 +67,7 @@ func (r Run) pathspecs() [][]string {
 	return [][]string{code, r.Checks}
 }
 
-// Since compares a row with a later commit of a clone.
+// Since compares the commit of a run with a later commit of a clone.
 func (r Run) Since(ctx context.Context, clone, head string) (Age, error) {
 	a := Age{Run: r}
 	if r.Commit == "" {
@@ -95,7 +96,7 @@ func (r Run) Since(ctx context.Context, clone, head string) (Age, error) {
 	return a, nil
 }
 
-// lines adds what git diff --numstat prints: added, removed and the file. A file that is no text counts as one line.
+// lines counts the added and removed lines in the output of git diff --numstat. A binary file counts as one line.
 func lines(stat string) int {
 	n := 0
 	for line := range strings.Lines(stat) {
@@ -111,7 +112,7 @@ func lines(stat string) int {
 	return n
 }
 
-// uncommitted lists the changed files of a clone among those that a run is about.
+// uncommitted lists the files of a clone with uncommitted changes that the run covers or checks.
 func (r Run) uncommitted(ctx context.Context, clone string) ([]string, error) {
 	var changed []string
 	for _, specs := range r.pathspecs() {
@@ -127,7 +128,7 @@ func (r Run) uncommitted(ctx context.Context, clone string) ([]string, error) {
 	return slices.Compact(changed), nil
 }
 
-// Ages compares all rows with a commit of a clone.
+// Ages compares the commits of all runs with a commit of a clone.
 func (f *File) Ages(ctx context.Context, clone, head string) ([]Age, error) {
 	ages := make([]Age, 0, len(f.Runs))
 	for _, run := range f.Runs {
@@ -140,7 +141,8 @@ func (f *File) Ages(ctx context.Context, clone, head string) ([]Age, error) {
 	return ages, nil
 }
 
-// Check refuses a commit, checked out in a clone, for which a required run is missing, failed, or older than what it covers.
+// Check is an error if a required run is missing, failed, or older than a change to its code or checks, for the
+// checked out commit of a clone.
 func Check(ctx context.Context, clone string) error {
 	f, err := Load(clone)
 	if err != nil {

@@ -1,12 +1,12 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package evidence keeps the results of runs that take too long for every commit: faults, soak, peers, benchmarks. docs/evidence.yaml has
-// a row for each, with the commit that it ran on. A row is evidence of that commit alone: it is current while nothing has changed since in
-// the packages that it is about, nor in the checks that it consists of.
+// Package evidence records the results of runs that take too long for every commit: fault injection, soak tests, tests with peers,
+// benchmarks. docs/evidence.yaml has a row for each with the commit that was tested. A row is evidence for that commit: it stays current
+// as long as neither the code that the run covers nor its checks change.
 //
-// make evidence lists the rows with what has changed since, the long targets of make write them, pages quote them, and a full release is
-// refused while one is missing, failed or no longer current.
+// make evidence lists the rows and the changes since, the long make targets write the rows, pages of the documentation quote them, and a
+// full release fails if a row is missing, failed or not current.
 package evidence
 
 import (
@@ -23,42 +23,42 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// FileName is the file with the rows, in a clone.
+// FileName is the path of the file with the rows in a clone.
 const FileName = "docs/evidence.yaml"
 
 const header = `# The last run of each check that takes too long for every commit. The targets of make write the results, and make evidence
 # lists them. What a row covers and checks is written by hand: docs/dev/development.md#evidence.
 `
 
-// Required are the runs that a full release needs.
+// Required are the names of the runs that a full release needs.
 var Required = []string{"faults", "soak", "peers", "kueue", "karpenter", "versions", "upgrade", "bench"}
 
-// File is docs/evidence.yaml.
+// File is the content of docs/evidence.yaml.
 type File struct {
 	Runs []Run `yaml:"runs"`
 }
 
-// Run is one row: what is run, what it is about, and its last result.
+// Run is a row: a command, the code that it covers, its checks, and its last result.
 type Run struct {
 	Name string `yaml:"name"`
-	// Command is how to run it.
+	// Command is the command of the run.
 	Command string `yaml:"command"`
-	// Covers are the folders of the code that the run is about, without its Go tests and testdata; those that begin with ! are left out.
+	// Covers are the folders of the code that the run covers, without Go tests and testdata. A leading ! excludes a folder.
 	Covers []string `yaml:"covers,flow"`
-	// Checks are the pathspecs of what the run consists of.
+	// Checks are the git pathspecs of the tests and scripts of the run.
 	Checks []string `yaml:"checks,flow"`
 
-	// Commit is that of the clone when the run began, in full. It is empty if no run is known by its commit.
+	// Commit is the full hash of the commit that was checked out when the run began. It is empty if no run is recorded.
 	Commit string `yaml:"commit,omitempty"`
 	// Date is the day on which the run ended, in UTC.
 	Date string `yaml:"date,omitempty"`
-	// Seed repeats the order of what the run did.
+	// Seed is the random seed, with which the order of the run can be repeated.
 	Seed string `yaml:"seed,omitempty"`
-	// Failed is set for a run that did not pass. Targets of make write only those that did.
+	// Failed is set for a run that did not pass. The make targets write only runs that passed.
 	Failed bool `yaml:"failed,omitempty"`
-	// Result is one line.
+	// Result is the result in one line.
 	Result string `yaml:"result,omitempty"`
-	// Note says what else a reader has to know, such as that a row was written by hand.
+	// Note says what else a reader must know, such as that somebody wrote the row by hand.
 	Note string `yaml:"note,omitempty"`
 }
 
@@ -97,7 +97,7 @@ func parse(raw []byte) (*File, error) {
 	return f, errors.Join(problems...)
 }
 
-// check refuses a row that says half of what a result needs.
+// check is an error if a row is incomplete.
 func (r Run) check() error {
 	if r.Name == "" || r.Command == "" || len(r.Covers) == 0 || len(r.Checks) == 0 {
 		return errors.New("want a name, a command, and what it covers and checks")
@@ -132,7 +132,7 @@ func (f *File) save(clone string) error {
 	return os.WriteFile(filepath.Join(clone, FileName), text.Bytes(), 0o644) //nolint:gosec // documentation is for everybody
 }
 
-// Run returns the row of a name.
+// Run returns the row with a name.
 func (f *File) Run(name string) (*Run, error) {
 	i := slices.IndexFunc(f.Runs, func(r Run) bool { return r.Name == name })
 	if i < 0 {

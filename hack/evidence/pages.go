@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// quoted is a part of a page that says what a row has: <!-- evidence: NAME --> TEXT <!-- end of evidence -->.
+// quoted matches a part of a page that quotes a row: <!-- evidence: NAME --> TEXT <!-- end of evidence -->.
 var quoted = regexp.MustCompile(`(?s)<!-- evidence: ([a-z-]+) -->\n.*?<!-- end of evidence -->`)
 
-// width of the pages' lines.
+// width is the line width of the pages.
 const width = 100
 
-// Sentence is what pages say of a row.
+// Sentence is the text with which pages quote a row.
 func (r Run) Sentence() string {
 	if r.Commit == "" {
 		return fmt.Sprintf("No run of `%s` is recorded with its commit.", r.Command)
@@ -41,7 +41,7 @@ func (r Run) Sentence() string {
 	return text
 }
 
-// Quote returns a page whose quotes say what the rows have now.
+// Quote returns a page with its quotes updated from the rows.
 func (f *File) Quote(page string) (string, error) {
 	var problems []error
 	text := quoted.ReplaceAllStringFunc(page, func(part string) string {
@@ -75,7 +75,7 @@ func wrap(text string) string {
 	return out.String()
 }
 
-// QuoteAll brings the pages of a clone up to date.
+// QuoteAll updates the pages of a clone.
 func (f *File) QuoteAll(clone string) error {
 	pages := []string{filepath.Join(clone, "README.md")}
 	for _, folder := range []string{"docs", "docs/dev"} {

@@ -18,21 +18,21 @@ import (
 	"time"
 )
 
-// Recording is one run that becomes a row.
+// Recording is a run to record in a row.
 type Recording struct {
 	Clone, Name string
-	// Seed of the run, where the command does not print Ginkgo's.
+	// Seed of the run, for commands that do not print a seed as Ginkgo does.
 	Seed string
-	// Other names what makes this another run than that of the row, such as a filter of specs. It is then not recorded.
+	// Other says why this run differs from the run of the row, such as a filter of specs. Such a run is not recorded.
 	Other string
-	// Command and its arguments.
+	// Command is the command with its arguments.
 	Command     []string
 	Out, ErrOut io.Writer
 	Now         func() time.Time
 }
 
-// Record runs the command and writes the row of the run if it succeeds. The row is about the commit that is checked out at the start:
-// a run of other sources, or of a part, is not recorded, and ErrOut is told why.
+// Record runs the command and writes the row if the command succeeds. The row is for the commit that is checked out at the start. A run
+// with uncommitted changes, or of a part only, is not recorded; Record writes the reason to ErrOut.
 func Record(ctx context.Context, r Recording) error {
 	f, err := Load(r.Clone)
 	if err != nil {
@@ -81,7 +81,7 @@ func Record(ctx context.Context, r Recording) error {
 	return nil
 }
 
-// notRecorded says why a run is no evidence of a commit.
+// notRecorded says why a run is not evidence for a commit.
 func (r Recording) notRecorded(ctx context.Context, row Run, commit string) (string, error) {
 	if r.Other != "" {
 		return r.Other + " makes it another run than that of the row", nil
@@ -101,20 +101,20 @@ func (r Recording) notRecorded(ctx context.Context, row Run, commit string) (str
 	return "", err
 }
 
-// results collects what a command prints of its results.
+// results collects the output of a command to extract its results.
 type results struct{ text bytes.Buffer }
 
 func (r *results) Write(data []byte) (int, error) { return r.text.Write(data) }
 
 var (
-	// own are results that a run states, one a line.
+	// own matches results that a command prints itself, one per line.
 	own   = regexp.MustCompile(`(?m)^\s*evidence: (.+?)\s*$`)
 	specs = regexp.MustCompile(`Ran (\d+) of \d+ Specs`)
 	seeds = regexp.MustCompile(`Random Seed: (\d+)`)
 	paint = regexp.MustCompile("\x1b\\[[0-9;]*m")
 )
 
-// line is the result in one line: what the command states itself, how many specs of Ginkgo ran, and how long it took.
+// line is the result in one line: the results that the command prints itself, the number of Ginkgo specs, and the duration.
 func (r *results) line(took time.Duration) (string, error) {
 	text := paint.ReplaceAll(r.text.Bytes(), nil)
 	var parts []string

@@ -21,13 +21,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/kubescheduler"
 )
 
-// linked is the last release of the table: the kube-scheduler of this module.
+// linked returns the last release of the table: the kube-scheduler of this module.
 func linked() kubescheduler.Defaults {
 	all := kubescheduler.All()
 	return all[len(all)-1]
 }
 
-// The table has the plugins that the linked kube-scheduler has by default.
+// TestPluginsOfTable checks that the table has the default plugins of the linked kube-scheduler.
 func TestPluginsOfTable(t *testing.T) {
 	var want []string
 	for _, p := range defaultProfile(t).Plugins.MultiPoint.Enabled {
@@ -39,7 +39,7 @@ func TestPluginsOfTable(t *testing.T) {
 	}
 }
 
-// reads records the gates that are read.
+// reads is a feature gate that records which gates are read.
 type reads struct {
 	featuregate.FeatureGate
 	names []string
@@ -51,7 +51,8 @@ func (r *reads) Enabled(key featuregate.Feature) bool {
 	return r.FeatureGate.Enabled(key)
 }
 
-// The table has the gates that plugins of the linked kube-scheduler read and that are on by default, and no gate that is off there.
+// TestGatesOfTable checks that the table has the gates that plugins of the linked kube-scheduler read and that are on by default, and no
+// gate that is off.
 func TestGatesOfTable(t *testing.T) {
 	r := &reads{FeatureGate: utilfeature.DefaultFeatureGate}
 	feature.NewSchedulerFeaturesFromGates(r)
@@ -72,7 +73,8 @@ func TestGatesOfTable(t *testing.T) {
 	}
 }
 
-// The allocator of the planner has the features of the one of the linked kube-scheduler, each by a gate of the table.
+// TestAllocatorFeatures checks that the planner's allocator has the features of the linked kube-scheduler's, each with its gate in the
+// table.
 func TestAllocatorFeatures(t *testing.T) {
 	want := dynamicresources.AllocatorFeatures(feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	if diff := gocmp.Diff(want, allocator.Features); diff != "" {
@@ -80,8 +82,7 @@ func TestAllocatorFeatures(t *testing.T) {
 	}
 }
 
-// counterparts are the situations in which the planner counts what a gate is about: a situation of TestCounterparts, or the features of
-// the allocator.
+// counterparts maps gates to the planner's implementation: a situation of TestCounterparts, or the features of the allocator.
 var counterparts = map[string]string{
 	"NodeDeclaredFeatures": "NodeDeclaredFeatures", "VolumeLimitScaling": "VolumeLimitScaling", "DynamicResourceAllocation": "DynamicResources",
 	"SidecarContainers": "SidecarContainers", "PodLevelResources": "PodLevelResources", "InPlacePodVerticalScaling": "InPlacePodVerticalScaling",
@@ -93,11 +94,11 @@ var counterparts = map[string]string{
 	"DRAPrioritizedList": allocates, "DRAResourceClaimDeviceStatus": allocates,
 }
 
-// allocates marks a gate that is about the allocator of devices, which the planner shares: see TestAllocatorFeatures.
+// allocates marks a gate of the device allocator, which the planner shares with the kube-scheduler: see TestAllocatorFeatures.
 const allocates = "the allocator"
 
-// Each plugin and each gate, of each release, has a counterpart in the planner, or docs/placement.md names it as not counted. A plugin that
-// filters nodes by default has a counterpart.
+// TestEachHasCounterpart checks that each plugin and each gate of each release has a counterpart in the planner, or is listed in
+// docs/placement.md as not counted, and that each default plugin that filters nodes has a counterpart.
 func TestEachHasCounterpart(t *testing.T) {
 	notCounted := namedAsNotCounted(t)
 	for _, d := range kubescheduler.All() {
@@ -119,14 +120,14 @@ func TestEachHasCounterpart(t *testing.T) {
 	filters := newScheduler(t, nil, nil).plugins.ListPlugins()
 	for _, set := range []config.PluginSet{filters.PreFilter, filters.Filter} {
 		for _, p := range set.Enabled {
-			if situations[p.Name].pod == nil && p.Name != "NodeName" { // no pod that waits has a node
+			if situations[p.Name].pod == nil && p.Name != "NodeName" { // a waiting pod has no node
 				t.Errorf("plugin %s filters nodes and has no counterpart", p.Name)
 			}
 		}
 	}
 }
 
-// namedAsNotCounted are the plugins and gates that docs/placement.md names as not counted.
+// namedAsNotCounted returns the plugins and gates that docs/placement.md lists as not counted.
 func namedAsNotCounted(t *testing.T) (names []string) {
 	text, err := os.ReadFile("../../docs/placement.md")
 	if err != nil {

@@ -21,13 +21,14 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// devices are the objects of device claims, as the plugin DynamicResources asks for them. Claims have the allocations of the pods that are bound.
+// devices are the objects of device claims, in the form that the plugin DynamicResources reads. Claims have the allocations of the bound
+// pods.
 type devices struct {
 	slices  []*resourcev1.ResourceSlice
 	classes map[string]*resourcev1.DeviceClass
-	// initial are the claims before any pod is bound, claims those of now.
+	// initial are the claims before any pod is bound, claims the current ones.
 	initial, claims map[string]*resourcev1.ResourceClaim
-	// reached are the claims after some pods were bound, one after the other.
+	// reached are the claims after each sequence of bindings that was replayed.
 	reached map[string]map[string]*resourcev1.ResourceClaim
 }
 
@@ -49,7 +50,7 @@ func newDevices(objects []runtime.Object) *devices {
 	return d
 }
 
-// replay has pods bound one after the other, as the scheduler would, and leaves the claims allocated for them.
+// replay binds pods one after the other, as the scheduler would, and allocates their claims.
 func (s *scheduler) replay(pods []*corev1.Pod) {
 	d := s.devices
 	d.claims = d.initial
@@ -67,7 +68,7 @@ func (s *scheduler) replay(pods []*corev1.Pod) {
 	}
 }
 
-// reserve has the devices of a pod allocated on its node, if they can be.
+// reserve allocates the devices of a pod on its node, if possible.
 func (s *scheduler) reserve(pod *corev1.Pod) {
 	unbound, ctx, state := pod.DeepCopy(), s.t.Context(), framework.NewCycleState()
 	unbound.Spec.NodeName = ""
@@ -131,7 +132,7 @@ func (l classLister) Get(name string) (*resourcev1.DeviceClass, error) {
 	return nil, apierrors.NewNotFound(resourcev1.Resource("deviceclasses"), name)
 }
 
-// tracker implements fwk.ResourceClaimTracker. What is reserved is allocated at once.
+// tracker implements fwk.ResourceClaimTracker. A reservation allocates at once.
 type tracker struct{ *devices }
 
 // List implements fwk.ResourceClaimTracker.
@@ -176,7 +177,7 @@ func (t tracker) GatherAllocatedState() (*structured.AllocatedState, error) {
 func (t tracker) SignalClaimPendingAllocation(uid types.UID, claim *resourcev1.ResourceClaim) error {
 	name := claim.Namespace + "/" + claim.Name
 	if t.claims[name] == nil {
-		name += " " + string(uid) // the one that is made for resources
+		name += " " + string(uid) // the claim created for extended resources
 	}
 	t.claims[name] = claim
 	return nil

@@ -1,4 +1,4 @@
-// The planner compared with the kube-scheduler's own filters. They are a part of Kubernetes itself, so this is a module of its own.
+// Compares the planner with the kube-scheduler's own filters. A separate module, because the filters are part of k8s.io/kubernetes.
 module github.com/trellis-k8s/trellis/hack/filters
 
 go 1.26.0

@@ -14,9 +14,9 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/smallworld"
 )
 
-// TestMain keeps runs short; TRELLIS_CHECKS=2000 go test runs more.
+// TestMain keeps runs short; TRELLIS_CHECKS=2000 go test runs more checks.
 func TestMain(m *testing.M) {
-	metrics.Register() // the framework counts
+	metrics.Register() // the framework records metrics
 	flag.Parse()
 	if f := flag.Lookup("rapid.checks"); f != nil && f.Value.String() == f.DefValue {
 		checks := os.Getenv("TRELLIS_CHECKS")
@@ -30,19 +30,19 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestAffinity: required pod affinity and anti-affinity, and topology spread.
+// TestAffinity draws required pod affinity and anti-affinity, and topology spread.
 func TestAffinity(t *testing.T) { compare(t, smallworld.Draw) }
 
-// TestVolumes: volumes that are used through claims.
+// TestVolumes draws volumes that pods use through claims.
 func TestVolumes(t *testing.T) { compare(t, smallworld.DrawVolumes) }
 
-// TestClaims: devices that are claimed, or asked for by a resource that a DeviceClass serves.
+// TestClaims draws devices that pods claim, or request as a resource that a DeviceClass serves.
 func TestClaims(t *testing.T) { compare(t, smallworld.DrawClaims) }
 
-// TestFeatures: features of the kubelet, which only some nodes declare.
+// TestFeatures draws features of the kubelet that only some nodes declare.
 func TestFeatures(t *testing.T) { compare(t, smallworld.DrawFeatures) }
 
-// TestMixed: all of it, and ports and node affinity, in one world.
+// TestMixed draws all of these, and ports and node affinity, in one world.
 func TestMixed(t *testing.T) { compare(t, smallworld.DrawMixed(4, 4)) }
 
 func compare(t *testing.T, draw func(*rapid.T) smallworld.World) {

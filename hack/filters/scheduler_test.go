@@ -21,17 +21,17 @@ import (
 	schedulerruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
-// scheduler is the kube-scheduler's filters on a cluster.
+// scheduler runs the kube-scheduler's filters on a cluster.
 type scheduler struct {
-	fwk.SharedLister // the snapshot, replaced by each change
+	fwk.SharedLister // the snapshot; each change replaces it
 	t                testing.TB
 	plugins          framework.Framework
 	nodes            []*corev1.Node
-	// devices are empty where no pod claims any.
+	// devices are empty if no pod claims any.
 	devices *devices
 }
 
-// newScheduler knows nodes, the objects that plugins look up, and those of device claims.
+// newScheduler creates a scheduler for nodes, the objects that plugins look up, and the objects of device claims.
 func newScheduler(t testing.TB, nodes []*corev1.Node, claimed []runtime.Object, objects ...runtime.Object) *scheduler {
 	ctx := t.Context()
 	client := fake.NewClientset(objects...)
@@ -51,7 +51,7 @@ func newScheduler(t testing.TB, nodes []*corev1.Node, claimed []runtime.Object, 
 	return s
 }
 
-// defaultProfile has the plugins that a kube-scheduler of this version has by default. What its plugins reserve is not kept, but for devices.
+// defaultProfile returns the default profile of this version of the kube-scheduler, with Reserve only for devices.
 func defaultProfile(t testing.TB) *config.KubeSchedulerProfile {
 	defaults, err := latest.Default()
 	if err != nil {
@@ -70,10 +70,10 @@ func (s *scheduler) Set(pods []*corev1.Pod) {
 	s.SharedLister = internalcache.NewSnapshot(pods, s.nodes)
 }
 
-// Lets reports whether all filters let a pod onto a node.
+// Lets reports whether all filters accept a pod on a node.
 func (s *scheduler) Lets(pod *corev1.Pod, node string) bool { return s.refusedBy(pod, node) == "" }
 
-// refusedBy names the plugin that keeps a pod off a node; "" for none.
+// refusedBy names the plugin that refuses a pod on a node; "" for none.
 func (s *scheduler) refusedBy(pod *corev1.Pod, node string) string {
 	ctx, state := s.t.Context(), framework.NewCycleState()
 	only, status, _ := s.plugins.RunPreFilterPlugins(ctx, state, pod)

@@ -19,16 +19,16 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/smallworld"
 )
 
-// situation is a node, and a pod that one plugin keeps off it. Without the changes, the node takes the pod.
+// situation is a node, and a pod that one plugin refuses on it. Without the changes, the plugin accepts the pod.
 type situation struct {
-	// plugin is the one that refuses; "": that of the situation's name.
+	// plugin is the refusing plugin; "": the plugin with the situation's name.
 	plugin string
 	node   func(*corev1.Node)
 	pod    func(*corev1.Pod)
 	// bound changes a pod on the node; nil: there is none. other changes a second node without CPUs; nil: there is none.
 	bound func(*corev1.Pod)
 	other func(*corev1.Node)
-	// objects are about volumes, and devices about devices.
+	// objects are the objects of volumes, and devices the objects of devices.
 	objects, devices []runtime.Object
 }
 
@@ -40,7 +40,7 @@ func cpus(n string) corev1.ResourceList {
 
 func as(*corev1.Pod) {}
 
-// situations by plugin, and by gate.
+// situations maps plugins and gates to situations.
 var situations = map[string]situation{
 	"NodeUnschedulable": {pod: as, node: func(n *corev1.Node) { n.Spec.Unschedulable = true }},
 	"TaintToleration": {pod: as, node: func(n *corev1.Node) {
@@ -127,7 +127,7 @@ var situations = map[string]situation{
 	}},
 }
 
-// The planner refuses what each default plugin of the kube-scheduler refuses, and what it refuses by each gate.
+// TestCounterparts checks that the named plugin of the kube-scheduler refuses every situation, and that the planner refuses it, too.
 func TestCounterparts(t *testing.T) {
 	for name, tc := range situations {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +219,7 @@ func uses(claim string) func(*corev1.Pod) {
 	}
 }
 
-// claimOf is a claim that has its volume.
+// claimOf returns a claim that is bound to its volume.
 func claimOf(name string, change ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Annotations: map[string]string{volumes.AnnBindCompleted: "yes"}},

@@ -1,4 +1,4 @@
-// The health checks of docs/gitops.md, run with the Lua interpreter of Argo CD. A module of its own: the operator does not depend on Lua.
+// Runs the health checks of docs/gitops.md with Argo CD's Lua interpreter. A separate module: the operator does not depend on Lua.
 module github.com/trellis-k8s/trellis/hack/gitops
 
 go 1.26.0

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gitops runs health checks as Argo CD does: a Lua script gets an object as the global obj, and returns a table with status and
+// Package gitops runs health checks like Argo CD: a Lua script gets an object as the global obj, and returns a table with status and
 // message.
 package gitops
 
@@ -12,10 +12,10 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// Health is what a check returns.
+// Health is the result of a check.
 type Health struct{ Status, Message string }
 
-// Check runs a script on an object. The script has the libraries base and table, which Argo CD opens, and no others.
+// Check runs a script on an object. The script can use only the libraries base and table, as in Argo CD.
 func Check(script string, object map[string]any) (Health, error) {
 	state := lua.NewState(lua.Options{SkipOpenLibs: true})
 	defer state.Close()
@@ -45,7 +45,7 @@ func Check(script string, object map[string]any) (Health, error) {
 	return Health{Status: string(status), Message: string(message)}, nil
 }
 
-// value is what JSON decodes to, as a value of Lua.
+// value converts a decoded JSON value to a value of Lua.
 func value(state *lua.LState, of any) lua.LValue {
 	switch of := of.(type) {
 	case map[string]any:

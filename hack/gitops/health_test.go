@@ -16,7 +16,7 @@ import (
 
 const root = "../.."
 
-// scripts are the health checks of config/gitops, by kind.
+// scripts returns the health checks of config/gitops, by kind.
 func scripts(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "config", "gitops", "argocd-cm.yaml"))
@@ -107,8 +107,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestNamesOfHealthChecks: the types and reasons in the scripts, and those of the cases here, are documented conditions; test ./docs compares these
-// with the code.
+// TestNamesOfHealthChecks checks that all condition types and reasons in the scripts and in the cases are documented. The tests in ./docs
+// compare the documentation with the code.
 func TestNamesOfHealthChecks(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "conditions.md"))
 	if err != nil {
@@ -142,7 +142,7 @@ func TestNamesOfHealthChecks(t *testing.T) {
 	}
 }
 
-// A script that returns nothing, or fails, is an error and no health.
+// TestScriptsThatFail checks that a script that fails, or returns no status, returns an error.
 func TestScriptsThatFail(t *testing.T) {
 	for _, script := range []string{`local hs = {}`, `return {status = "Healthy"}`, `return obj.none.status`, `return os.time()`, `return {`} {
 		if got, err := Check(script, map[string]any{}); err == nil {

@@ -1,4 +1,4 @@
-// The real Karpenter beside a sandbox. A module of its own: it is not part of make test.
+// Tests with the real Karpenter alongside a sandbox. A separate module: it is not part of make test.
 module github.com/trellis-k8s/trellis/hack/karpenter
 
 go 1.26.0

@@ -32,7 +32,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// root of the repository, and own the operator's namespace.
+// root is the root of the repository, and own the operator's namespace.
 var root = filepath.Join("..", "..")
 
 const own = "trellis-system"
@@ -71,20 +71,20 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferOnFailure(keepLogs)
 }, NodeTimeout(suite.Timeout()))
 
-// keepLogs adds the ends of the logs to the report of a spec that fails.
+// keepLogs adds the ends of the logs to the report of a failed spec.
 func keepLogs() {
 	for _, name := range []string{sandbox.DefaultManager, peers.KarpenterProgram, peers.KueueProgram} {
 		AddReportEntry("the end of the log of "+name, strings.TrimSpace(proc.Tail(cluster.LogFile(name), 60)), ReportEntryVisibilityFailureOrVerbose)
 	}
 }
 
-// until waits for a state; the error of the last look describes what is missing.
+// until waits until look returns no error; the last error describes the missing state.
 func until(ctx context.Context, what string, look func() error) {
 	GinkgoHelper()
 	Eventually(ctx, look).Should(Succeed(), "waiting until "+what)
 }
 
-// nodes there are.
+// nodes returns an error unless the cluster has the given number of nodes.
 func nodes(ctx context.Context, want int) error {
 	list := &corev1.NodeList{}
 	if err := api.List(ctx, list); err != nil {
@@ -102,7 +102,7 @@ func pods(ctx context.Context, namespace string, options ...client.ListOption) (
 	return list.Items, err
 }
 
-// none is an error while a placeholder exists.
+// none returns an error while a placeholder exists.
 func none(ctx context.Context) error {
 	left, err := pods(ctx, own, client.HasLabels{capacity.LabelAsk})
 	if err == nil && len(left) > 0 {
@@ -111,7 +111,7 @@ func none(ctx context.Context) error {
 	return err
 }
 
-// together is an error until so many pods of a deployment are bound in one zone.
+// together returns an error until the given number of pods of a deployment is bound in one zone.
 func together(ctx context.Context, namespace string, want int) error {
 	bound, err := pods(ctx, namespace, client.HasLabels{render.LabelGraph})
 	if err != nil {
@@ -134,7 +134,7 @@ func together(ctx context.Context, namespace string, want int) error {
 	return nil
 }
 
-// gang is a deployment of one replica, each of whose pods needs a node, in one zone.
+// gang returns a deployment of one replica in one zone, with a node for each pod.
 func gang(namespace string, pods int32) *nvidiav1alpha1.DynamoGraphDeployment {
 	return &nvidiav1alpha1.DynamoGraphDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "llm", Annotations: map[string]string{capacity.AnnotationKind: capacity.KindPlaceholders}},

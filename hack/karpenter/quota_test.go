@@ -26,7 +26,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// settled is how old the pods of a gang are when nodes for it would have been asked for.
+// settled is the age of a gang's pods by which the operator would have requested nodes.
 const settled = 15 * time.Second
 
 // team is a namespace with a queue.
@@ -35,7 +35,7 @@ type team struct {
 	name string
 }
 
-// kueueObject is one of Kueue's.
+// kueueObject returns an object of Kueue's API.
 func kueueObject(kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": quota.WorkloadKind.GroupVersion().String(), "kind": kind, "spec": spec}}
 	o.SetNamespace(namespace)
@@ -43,7 +43,7 @@ func kueueObject(kind, namespace, name string, spec map[string]any) *unstructure
 	return o
 }
 
-// newTeam has quota for some GPUs, of nodes that Karpenter adds. With checks, only what has a place keeps its quota.
+// newTeam creates a team with quota for some GPUs on nodes that Karpenter adds. With checks, only gangs with a place keep their quota.
 func newTeam(ctx context.Context, name string, gpus int64, checks ...string) *team {
 	GinkgoHelper()
 	t := &team{ctx: ctx, name: name}
@@ -75,7 +75,7 @@ func (t *team) groups(gpus int64) []any {
 	}}
 }
 
-// create creates an object for as long as the spec runs.
+// create creates an object and deletes it when the spec ends.
 func (t *team) create(o client.Object) {
 	GinkgoHelper()
 	until(t.ctx, o.GetName()+" is created", func() error { return api.Create(t.ctx, o) })
@@ -92,7 +92,7 @@ func (t *team) gives(gpus int64) {
 	})
 }
 
-// used is an error unless Kueue counts so many GPUs as used.
+// used returns an error unless Kueue counts the given number of GPUs as used.
 func (t *team) used(want int64) error {
 	queue := t.queue(0)
 	if err := api.Get(t.ctx, client.ObjectKeyFromObject(queue), queue); err != nil {
@@ -133,7 +133,7 @@ func (t *team) reserved(ctx context.Context) (quotaReserved, admitted bool) {
 	return quotaReserved, admitted
 }
 
-// order follows placeholders and nodes: what was there before the team had quota, and whether it was admitted when the first placeholder was seen.
+// order records when the first placeholder appeared: before the team had quota, or after its Workload was admitted.
 type order struct{ early, afterAdmission, seen atomic.Bool }
 
 func (t *team) observe() *order {
@@ -156,7 +156,7 @@ func (t *team) observe() *order {
 	return o
 }
 
-// old is an error until all pods of the team exist for a while.
+// old returns an error until all pods of the team are older than settled.
 func (t *team) old(want int) error {
 	all, err := pods(t.ctx, t.name, client.HasLabels{render.LabelGraph})
 	if err != nil {
@@ -173,7 +173,7 @@ func (t *team) old(want int) error {
 	return nil
 }
 
-// waits is an error until a condition of a deployment is False for a reason.
+// waits returns an error until a condition of a deployment is False for a reason.
 func (t *team) waits(dgd *nvidiav1alpha1.DynamoGraphDeployment, kind, reason string) error {
 	if err := api.Get(t.ctx, client.ObjectKeyFromObject(dgd), dgd); err != nil {
 		return err

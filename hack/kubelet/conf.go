@@ -19,12 +19,12 @@ var confFiles embed.FS
 
 var conf = template.Must(template.ParseFS(confFiles, "conf/*"))
 
-// parameters of the configuration files.
+// parameters fill the templates of the configuration files.
 type parameters struct {
 	Address, Cgroup, DNS, Pods string
 }
 
-// writeConf writes what containerd, its network plugins and the kubelet read.
+// writeConf writes the configuration of containerd, its network plugins and the kubelet.
 func (n *node) writeConf() error {
 	p := parameters{Address: n.ip(), Cgroup: "/" + n.cgroup, DNS: n.dns, Pods: n.pods}
 	for _, t := range conf.Templates() {
@@ -46,7 +46,7 @@ func (n *node) writeConf() error {
 	return nil
 }
 
-// ip is the node's address.
+// ip returns the node's address.
 func (n *node) ip() string {
 	ip, _, err := net.ParseCIDR(n.address)
 	if err != nil {

@@ -26,18 +26,18 @@ import (
 const (
 	gpuResource = "nvidia.com/gpu"
 	gpuSocket   = "nvidia.sock"
-	// look is how often the plugin looks for another kubelet and for devices that broke.
+	// look is the interval at which the plugin checks for a restarted kubelet and for broken devices.
 	look = 500 * time.Millisecond
 )
 
-// gpus are devices that exist only by their names.
+// gpus is a device plugin with devices that exist only by name.
 type gpus struct {
 	deviceplugin.UnimplementedDevicePluginServer
 	node  string
 	count int
-	// unhealthy is a file with the number of devices that are broken: the first ones.
+	// unhealthy is a file with the number of broken devices: the first ones break.
 	unhealthy string
-	// refusing is a file that has the plugin refuse all devices to containers while it exists.
+	// refusing is a file; while it exists, the plugin refuses to allocate devices to containers.
 	refusing string
 }
 
@@ -62,7 +62,7 @@ func runGPUs() error {
 		if server != nil {
 			server.Stop()
 		}
-		server, err = g.register() // with a kubelet that has started: it removes the sockets of all plugins
+		server, err = g.register() // the kubelet has restarted: it removes the sockets of all plugins
 		fmt.Println("registered with the kubelet:", err)
 		if err == nil {
 			known = now
@@ -97,7 +97,7 @@ func (g *gpus) GetDevicePluginOptions(context.Context, *deviceplugin.Empty) (*de
 	return &deviceplugin.DevicePluginOptions{}, nil
 }
 
-// ListAndWatch sends all devices, and again when their health has changed.
+// ListAndWatch sends all devices, and sends them again when their health has changed.
 func (g *gpus) ListAndWatch(_ *deviceplugin.Empty, stream grpc.ServerStreamingServer[deviceplugin.ListAndWatchResponse]) error {
 	for sent := -1; ; {
 		if broken := g.broken(); broken != sent {
@@ -135,7 +135,7 @@ func (g *gpus) broken() int {
 	return n
 }
 
-// Allocate tells containers their devices as NVIDIA's plugin does.
+// Allocate passes devices to containers like NVIDIA's plugin.
 func (g *gpus) Allocate(_ context.Context, request *deviceplugin.AllocateRequest) (*deviceplugin.AllocateResponse, error) {
 	if _, err := os.Stat(g.refusing); err == nil {
 		return nil, errors.New("the driver does not answer")

@@ -3,17 +3,17 @@
 
 //go:build linux
 
-// Command kubelet is a Kubernetes node in one file, for the real nodes of the sandbox, chosen by the name it is started under:
+// Command kubelet is a Kubernetes node in one file, for the real nodes of the sandbox. The executable's name selects the program:
 //
 //   - kubelet
-//   - node-init: the first process of a node, which has mount, pid, network, UTS and IPC namespaces of its own. It makes the node's file
-//     system, cgroups and network, and starts containerd, a device plugin and the kubelet there.
-//   - node-switch: the network between the nodes, in a network namespace of its own, and the ways between it and the machine
-//   - node-link: takes a node off that network, and brings it back
-//   - gpu-plugin: a device plugin with GPUs that are nothing but a name
+//   - node-init: the first process of a node, in its own mount, PID, network, UTS and IPC namespaces. It makes the node's file system,
+//     cgroups and network, and starts containerd, a device plugin and the kubelet.
+//   - node-switch: the network between the nodes, in its own network namespace, and the paths between it and the machine
+//   - node-link: disconnects a node from that network, and reconnects it
+//   - gpu-plugin: a device plugin with GPUs that exist only by name
 //
-// All interfaces, addresses and routes are in those namespaces, and so is what a kubelet writes into the kernel's settings: the machine
-// keeps its own. They end with the processes. What is left then are cgroups and files, which the sandbox removes.
+// All interfaces, addresses and routes are in these namespaces, and so are the kernel settings that a kubelet writes: the machine's own
+// stay unchanged. The namespaces end with their processes. Cgroups and files remain, and the sandbox removes them.
 package main
 
 import (
@@ -42,7 +42,7 @@ var programs = map[string]func() error{
 	"gpu-plugin":  runGPUs,
 }
 
-// Namespaces belong to threads: the first one is kept for what changes its own.
+// Namespaces belong to threads: functions that change the namespaces of the first thread need it locked.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -65,7 +65,7 @@ func runKubelet() error {
 	return nil
 }
 
-// parse reads the command line into flags that a program defines.
+// parse parses the command line with the flags that define adds.
 func parse(define func(*flag.FlagSet)) error {
 	flags := flag.NewFlagSet(os.Args[0], flag.ContinueOnError)
 	define(flags)

@@ -19,7 +19,7 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// linkTries bounds how often a node tries to make its link: the kernel removes the former one, of a node that crashed, some time later.
+// linkTries is the maximum number of attempts to create a node's link: the kernel removes the link of a crashed node with delay.
 const linkTries = 50
 
 // switchNetwork returns the network namespace of the switch.
@@ -31,14 +31,14 @@ func switchNetwork(pid int) (*os.File, error) {
 	return file, nil
 }
 
-// connect links this network namespace, which is the node's, to the switch, and makes routes to the other nodes and their pods.
+// connect links this network namespace, which is the node's, to the switch, and adds routes to the other nodes and their pods.
 func (n *node) connect() error {
 	file, err := switchNetwork(n.switchPID)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if err := separateMounts(); err != nil { // /proc shows the processes of the machine until then
+	if err := separateMounts(); err != nil { // until then, /proc shows the processes of the machine
 		return err
 	}
 	there, err := netlink.NewHandleAt(netns.NsHandle(int(file.Fd())))
@@ -78,7 +78,7 @@ func (n *node) connect() error {
 	return nil
 }
 
-// addLink makes a pair of interfaces: one here, one on the bridge, with the name of the node.
+// addLink creates a pair of interfaces: one here, the other on the bridge, with the name of the node.
 func (n *node) addLink(there *netlink.Handle, namespace int) error {
 	for try := 1; ; try++ {
 		if former, err := there.LinkByName(n.name); err == nil {
@@ -109,7 +109,7 @@ func (n *node) addLink(there *netlink.Handle, namespace int) error {
 	return there.LinkSetUp(port)
 }
 
-// addRoutes leads the switch to the pods of this node, and this node to the pods of the others.
+// addRoutes adds a route from the switch to the pods of this node, and routes from this node to the pods of the others.
 func (n *node) addRoutes(there *netlink.Handle, address net.IP) error {
 	_, pods, err := net.ParseCIDR(n.pods)
 	if err != nil {
@@ -131,7 +131,7 @@ func (n *node) addRoutes(there *netlink.Handle, address net.IP) error {
 	return nil
 }
 
-// runLink takes a node's link down, which is a partition of that node, or up.
+// runLink takes a node's link down, which partitions the node from the network, or up again.
 func runLink() error {
 	pid, name, down := 0, "", false
 	if err := parse(func(f *flag.FlagSet) {

@@ -20,19 +20,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// node is what a node is made from.
+// node is the configuration of a node and its running processes.
 type node struct {
 	name string
-	// dir is the node's folder on the machine. Its file system is in it: what is below var stays when the node is started again.
+	// dir is the node's folder on the machine, with its file system. Only files below var survive a restart of the node.
 	dir string
 	// address in the network of the nodes, with the length of its prefix; gateway is the switch, routes are NETWORK=ADDRESS pairs.
 	address, gateway, routes string
-	// pods is the network of the node's pods, and dns what they ask for names.
+	// pods is the network of the node's pods, and dns the address of their DNS server.
 	pods, dns string
 	switchPID int
 	// programs, images and logs are folders on the machine.
 	programs, images, logs string
-	// cgroup is the node's own, below the root of each hierarchy.
+	// cgroup is the node's cgroup, below the root of each hierarchy.
 	cgroup string
 	labels string
 	gpus   int
@@ -41,7 +41,7 @@ type node struct {
 	children map[int]*child
 }
 
-// child is a process that this one has started.
+// child is a process that this process has started.
 type child struct {
 	name  string
 	ended chan syscall.WaitStatus
@@ -88,7 +88,7 @@ func runNode() error {
 	return n.serve()
 }
 
-// serve starts what a node runs, and again what has ended when it gets SIGUSR1; it collects the processes that have ended.
+// serve starts the programs of a node, and on SIGUSR1 restarts those that have ended. It reaps ended processes.
 func (n *node) serve() error {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGCHLD, syscall.SIGUSR1, syscall.SIGTERM)
@@ -108,7 +108,7 @@ func (n *node) serve() error {
 		case syscall.SIGUSR1:
 			select {
 			case restart <- struct{}{}:
-			default: // already asked for
+			default: // a restart is pending
 			}
 		case syscall.SIGTERM:
 			return nil // all processes of the node end with this one
@@ -117,7 +117,7 @@ func (n *node) serve() error {
 	return nil
 }
 
-// collect takes note of the processes that have ended, those included that have lost their parents.
+// collect reaps the processes that have ended, including orphaned ones.
 func (n *node) collect() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -135,7 +135,7 @@ func (n *node) collect() {
 	}
 }
 
-// start starts the programs that do not run, and imports the images that are new.
+// start starts the programs that do not run, and imports new images.
 func (n *node) start() error {
 	if err := n.ensure(containerd, "/usr/bin/containerd", "--config=/conf/containerd.toml"); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (n *node) start() error {
 		"--hostname-override="+n.name, "--node-ip="+n.ip(), "--node-labels="+n.labels)
 }
 
-// importImages imports each archive once, and notes that in a file of its name, which a reboot leaves.
+// importImages imports each archive once, and records the import in a file with the archive's name, which survives a reboot.
 func (n *node) importImages() error {
 	files, err := filepath.Glob("/images/*.tar")
 	if err != nil {
@@ -193,7 +193,7 @@ func (n *node) ensure(name, path string, args ...string) error {
 	return err
 }
 
-// run starts a program, whose output goes to a log.
+// run starts a program with its output in a log.
 func (n *node) run(name, path string, args ...string) (<-chan syscall.WaitStatus, error) {
 	log, err := os.OpenFile(fmt.Sprintf("/logs/%s-%s.log", n.name, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -205,7 +205,7 @@ func (n *node) run(name, path string, args ...string) (<-chan syscall.WaitStatus
 		return nil, err
 	}
 	defer null.Close()
-	n.mu.Lock() // until it is noted: it may have ended by then
+	n.mu.Lock() // until the child is recorded: it may have ended by then
 	defer n.mu.Unlock()
 	pid, err := syscall.ForkExec(path, slices.Concat([]string{path}, args), &syscall.ProcAttr{
 		Dir: "/", Env: os.Environ(),
@@ -229,14 +229,14 @@ func waitForFile(path string) error {
 	return fmt.Errorf("%s does not appear", path)
 }
 
-// makeCgroups makes the node's cgroup in each hierarchy.
+// makeCgroups creates the node's cgroup in each hierarchy.
 func (n *node) makeCgroups() error {
 	for _, root := range hierarchies() {
 		dir := filepath.Join(root, n.cgroup)
-		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as systemd and runc make them
+		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the mode that systemd and runc use
 			return fmt.Errorf("making a cgroup: %w", err)
 		}
-		for _, d := range []string{filepath.Dir(dir), dir} { // a cpuset without these admits no process
+		for _, d := range []string{filepath.Dir(dir), dir} { // a cpuset without these settings admits no process
 			for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 				if value, err := os.ReadFile(filepath.Join(root, file)); err == nil {
 					_ = os.WriteFile(filepath.Join(d, file), value, 0o600)
@@ -247,7 +247,7 @@ func (n *node) makeCgroups() error {
 	return nil
 }
 
-// hierarchies are the folders of the cgroup hierarchies: one of version 2, or several of version 1.
+// hierarchies returns the folders of the cgroup hierarchies: one of version 2, or several of version 1.
 func hierarchies() []string {
 	const root = "/sys/fs/cgroup"
 	var fs unix.Statfs_t

@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settings are values that a kubelet writes into the kernel, which all nodes and the machine share. It finds them in files instead.
+// settings are kernel settings that a kubelet writes, and that all nodes and the machine share. The kubelet of a node sees files instead.
 var settings = map[string]string{
 	"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
 	"kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000",
 }
 
-// skeleton are the folders of a node's file system that are its own.
+// skeleton are the folders of a node's file system that belong to the node.
 var skeleton = []string{
 	"conf", "dev", "etc", "images", "logs", "proc", "programs", "run", "settings", "sys", "tmp", "usr",
 	"var/lib/cni", "var/lib/containerd", "var/lib/images", "var/lib/kubelet", "var/log/containers", "var/log/pods", "var/tmp",
@@ -33,7 +33,7 @@ type mount struct {
 	flags                uintptr
 }
 
-// separateMounts keeps the mounts of this process from the machine, and has /proc show its own processes.
+// separateMounts moves this process into private mounts, and makes /proc show the processes of its PID namespace.
 func separateMounts() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("separating mounts: %w", err)
@@ -41,11 +41,11 @@ func separateMounts() error {
 	return unix.Mount("proc", "/proc", "proc", 0, "")
 }
 
-// enterRoot makes a file system from folders of the machine that cannot be written to and folders of the node, and makes it the root.
+// enterRoot makes a file system from read-only folders of the machine and folders of the node, and makes it the root.
 func (n *node) enterRoot() error {
 	root := filepath.Join(n.dir, "root")
 	for _, dir := range skeleton {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil { //nolint:gosec // processes of pods pass through
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil { //nolint:gosec // processes of pods need access
 			return err
 		}
 	}
@@ -87,7 +87,8 @@ func (n *node) enterRoot() error {
 	return n.pivot(root)
 }
 
-// binFolders makes links for the folders of programs and libraries that are links to folders below /usr, and returns mounts for the others.
+// binFolders recreates the machine's links to folders below /usr for programs and libraries, and returns mounts for folders that are no
+// links.
 func binFolders(root string) ([]mount, error) {
 	var mounts []mount
 	for _, dir := range []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"} {
@@ -97,7 +98,7 @@ func binFolders(root string) ([]mount, error) {
 		}
 		if info.Mode()&os.ModeSymlink == 0 {
 			mounts = append(mounts, mount{"/" + dir, dir, "", unix.MS_BIND | unix.MS_REC})
-			if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil { //nolint:gosec // processes of pods pass through
+			if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil { //nolint:gosec // processes of pods need access
 				return nil, err
 			}
 			continue
@@ -126,7 +127,7 @@ func (n *node) pivot(root string) error {
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
-	// The kubelet's mounts reach containers, and some of theirs the kubelet.
+	// The kubelet's mounts propagate to containers, and mounts of some containers to the kubelet.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("sharing mounts with containers: %w", err)
 	}

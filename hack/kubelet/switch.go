@@ -30,17 +30,17 @@ const (
 	dialTimeout     = 10 * time.Second
 )
 
-// gateway is the network between the nodes: a bridge in a network namespace that no route leaves. Two ways lead across its border, both
-// through this process, which has threads on either side: from nodes and pods to the API server, at two addresses; and from the API
-// server and the tests to nodes and pods, by HTTP CONNECT at a socket, as kube-apiserver's egress selector asks for it.
+// gateway is the network between the nodes: a bridge in a network namespace without a route to the outside. Two paths lead across its
+// border, both through this process, which has threads on either side: from nodes and pods to the API server, at two addresses; and from
+// the API server and the tests to nodes and pods, by HTTP CONNECT at a socket, as kube-apiserver's egress selector requires.
 type gateway struct {
-	// address and its network, of the nodes; service is the address of the Service kubernetes.
+	// address of the switch, with the nodes' network; service is the address of the Service kubernetes.
 	address, service string
-	// api is where the API server listens on this machine.
+	// api is the API server's address on this machine.
 	api string
 	// socket serves HTTP CONNECT.
 	socket string
-	// namespace of the network.
+	// namespace is the network namespace of the bridge.
 	namespace int
 }
 
@@ -73,7 +73,7 @@ func runSwitch() error {
 	return nil
 }
 
-// enter moves this thread, the process's first one, into a new network namespace, makes the bridge there, and listens there.
+// enter moves this thread, the first of the process, into a new network namespace, creates the bridge there, and listens there.
 func (g *gateway) enter() ([]net.Listener, error) {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return nil, fmt.Errorf("making a network namespace: %w", err)
@@ -126,7 +126,7 @@ func addBridge(addresses ...*netlink.Addr) error {
 	return netlink.LinkSetUp(bridge)
 }
 
-// forward leads connections to the API server.
+// forward forwards connections to the API server.
 func (g *gateway) forward(l net.Listener) {
 	for {
 		caller, err := l.Accept()
@@ -144,7 +144,7 @@ func (g *gateway) forward(l net.Listener) {
 	}
 }
 
-// connect serves HTTP CONNECT: loopback addresses are this machine's, all others those of the network.
+// connect serves HTTP CONNECT: it dials loopback addresses on this machine, and all others in the nodes' network.
 func (g *gateway) connect(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodConnect {
 		http.Error(w, "only CONNECT is served", http.StatusMethodNotAllowed)
@@ -187,7 +187,7 @@ func (g *gateway) dial(ctx context.Context, address string) (net.Conn, error) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with this goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
 		if err := unix.Setns(g.namespace, unix.CLONE_NEWNET); err != nil {
 			done <- result{nil, err}
 			return

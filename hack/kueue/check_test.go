@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// checkPlaces has the team's quota kept only for what has a place.
+// checkPlaces adds an AdmissionCheck to the team's queue, so that only gangs with a place keep their quota.
 func (t *team) checkPlaces() {
 	GinkgoHelper()
 	t.forSpec(kueueObject("AdmissionCheck", "", t.name, map[string]any{"controllerName": quota.CheckController}))
@@ -73,7 +73,7 @@ var _ = Describe("A queue of the real Kueue with the AdmissionCheck of Trellis",
 	}, SpecTimeout(suite.Timeout()))
 })
 
-// checks are the states of the AdmissionChecks of the one Workload of a deployment, by name.
+// checks returns the states of the AdmissionChecks of a deployment's only Workload, by name.
 func (t *team) checks(name string) map[string]string {
 	GinkgoHelper()
 	out := map[string]string{}
@@ -87,10 +87,10 @@ func (t *team) checks(name string) map[string]string {
 	return out
 }
 
-// pauseBegun is how long a Workload has no quota before it counts as given back, and not only asked for again.
+// pauseBegun is the time without quota after which a Workload's quota counts as released, not only as requested again.
 const pauseBegun = 10 * time.Second
 
-// retried is an error until the Workload of a deployment has had no quota for a while since it found no place.
+// retried returns an error until the Workload of a deployment, which found no place, has been without quota for pauseBegun.
 func (t *team) retried(name string) error {
 	GinkgoHelper()
 	for _, w := range t.workloads() {

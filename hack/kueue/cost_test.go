@@ -27,8 +27,8 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// What a cost is measured with: gangs of two pods that need a host each, created one after the other, with or without waiting for the one
-// before. All of them fit.
+// Size of a measurement: gangs of two pods with a host each, created one after the other, with or without waiting for the previous one. All
+// of them fit.
 const (
 	costGangs  = 12
 	costRounds = 3
@@ -42,14 +42,14 @@ const (
 	lwsIndexLabel = "leaderworkerset.sigs.k8s.io/group-index"
 )
 
-// way is one way to have gangs admitted by Kueue.
+// way is a way to have Kueue admit gangs.
 type way struct {
 	name string
-	// objects are what is created under a name; pods are those of its gangs.
+	// objects returns the objects created under a name; pods is the pod spec of its gangs.
 	objects func(t *team, pods corev1.PodSpec, name string) []client.Object
-	// gangs is how many gangs these make.
+	// gangs is the number of gangs of these objects.
 	gangs int
-	// all are the kinds that all of them are deleted by. Kueue keeps plain pods until their Workload is deleted.
+	// all are the kinds for deleting all objects. Kueue keeps plain pods until their Workload is deleted.
 	all []client.Object
 }
 
@@ -59,8 +59,8 @@ var (
 	podsOfGroups     = []client.Object{&corev1.Pod{}, kueueObject("Workload", "", "", nil)}
 )
 
-// eachAlone are ways with an object for each gang, and together those with one object for all gangs, as serving is scaled. Kueue's groups
-// of plain pods have no object for several of them.
+// eachAlone are ways with an object for each gang, and together are ways with one object for all gangs, the usual form of scaled serving.
+// Kueue's groups of plain pods have no object for several gangs.
 var (
 	eachAlone = []way{
 		{"Trellis", deploymentOf(1), 1, deployments},
@@ -73,19 +73,19 @@ var (
 	}
 )
 
-// deploymentOf gangs is a deployment of the current version.
+// deploymentOf returns a way's objects: a deployment of the current version with that number of gangs.
 func deploymentOf(gangs int32) func(t *team, _ corev1.PodSpec, name string) []client.Object {
 	return func(t *team, _ corev1.PodSpec, name string) []client.Object {
 		GinkgoHelper()
 		beta := &nvidiav1beta1.DynamoGraphDeployment{}
 		Expect(t.graph(name, workers(gangs)).ConvertTo(beta)).To(Succeed())
-		beta.Annotations = nil // what v1alpha1 remembers
+		beta.Annotations = nil // the preserved v1alpha1 fields
 		return []client.Object{beta}
 	}
 }
 
-// rendered is the pod of a deployment without what Trellis and the API server add to run it in a gang, so that all ways have the same
-// containers, with their environment, probes and volumes.
+// rendered returns the pod spec of a deployment without the fields that Trellis and the API server add to run it in a gang, so that all
+// ways have the same containers, with their environment, probes and volumes.
 func (t *team) rendered() corev1.PodSpec {
 	GinkgoHelper()
 	t.create(t.graph("rendered", workers(1)))
@@ -104,7 +104,7 @@ func (t *team) rendered() corev1.PodSpec {
 	return spec
 }
 
-// podGroup is Kueue's own integration of pods.
+// podGroup returns a group of plain pods, Kueue's own integration of pods.
 func podGroup(t *team, pods corev1.PodSpec, name string) (out []client.Object) {
 	for i := range hostsPerRack {
 		out = append(out, &corev1.Pod{
@@ -125,7 +125,7 @@ func newLeaderWorkerSet() *unstructured.Unstructured {
 	return o
 }
 
-// leaderWorkerSetOf gangs is Kueue's own integration of LeaderWorkerSet.
+// leaderWorkerSetOf returns a way's objects: a LeaderWorkerSet with that number of gangs, Kueue's own integration.
 func leaderWorkerSetOf(gangs int) func(t *team, pods corev1.PodSpec, name string) []client.Object {
 	return func(t *team, pods corev1.PodSpec, name string) []client.Object {
 		return []client.Object{leaderWorkerSet(t, pods, name, gangs)}
@@ -143,7 +143,7 @@ func leaderWorkerSet(t *team, pods corev1.PodSpec, name string, gangs int) clien
 	return o
 }
 
-// bindings are when gangs had all their pods bound.
+// bindings records when each gang had all its pods bound.
 type bindings struct {
 	mu    sync.Mutex
 	nodes map[string]map[string]bool
@@ -182,7 +182,7 @@ func (b *bindings) bound(pod *corev1.Pod) {
 	}
 }
 
-// gangOf is the name of a gang of an object.
+// gangOf returns the name of an object's gang.
 func gangOf(object, index string) string { return object + "/" + index }
 
 func (b *bindings) of(gang string) (time.Time, bool) {
@@ -192,14 +192,14 @@ func (b *bindings) of(gang string) (time.Time, bool) {
 	return at, whole
 }
 
-// cost is how long gangs took from their creation until they were bound: half of them, and the last one from the first creation, or all
-// together where they were created singly. And what was spent until then.
+// cost is the time from the creation of gangs until they are bound: the median, and the time from the first creation to the last binding;
+// if the gangs were created singly, the sum of their times instead. spent is the CPU time and the writes until then.
 type cost struct {
 	median, all time.Duration
 	spent       spent
 }
 
-// measure creates gangs, waits until they are bound, and deletes them. singly: each is created when the one before is bound.
+// measure creates gangs, waits until they are bound, and deletes them. With singly, each gang is created after the previous one is bound.
 func (t *team) measure(w way, pods corev1.PodSpec, round int, singly bool) cost {
 	GinkgoHelper()
 	b, created := t.follow(), map[string]time.Time{}
@@ -241,7 +241,7 @@ func (t *team) measure(w way, pods corev1.PodSpec, round int, singly bool) cost 
 	}
 	slices.Sort(took)
 	all := last.Sub(start)
-	if singly { // without the time until this test saw that a gang was bound
+	if singly { // excludes the time until this test saw that a gang was bound
 		all = 0
 		for _, one := range took {
 			all += one
@@ -254,7 +254,7 @@ func (t *team) measure(w way, pods corev1.PodSpec, round int, singly bool) cost 
 	return cost{median: took[len(took)/2], all: all, spent: spent}
 }
 
-// empty is an error while the team has a pod.
+// empty returns an error while the team has a pod.
 func (t *team) empty() error {
 	list := &corev1.PodList{}
 	err := api.List(t.ctx, list, client.InNamespace(t.namespace))
@@ -265,7 +265,7 @@ func (t *team) empty() error {
 }
 
 var _ = Describe("The cost of quota by the real Kueue", Serial, suite.Slow, func() {
-	// It reports the ratios and asserts none: they depend on what else the machine does.
+	// The spec reports the ratios and asserts none: they depend on the load of the machine.
 	DescribeTable("is measured against Kueue's own integrations, for gangs of the same pods", func(ctx SpecContext, ways []way, singly bool) {
 		t := newHall(ctx, costGangs).newTeam("a", costGangs*hostsPerRack*gpusPerHost)
 		pods := t.rendered()
@@ -283,7 +283,7 @@ var _ = Describe("The cost of quota by the real Kueue", Serial, suite.Slow, func
 	)
 })
 
-// compared is a table of the best rounds of each way. The first way is compared with all.
+// compared returns a table of the best rounds of each way. The first way is compared with every way.
 func compared(ways []way, costs [][]cost) string {
 	least := func(of []cost, by func(cost) time.Duration) cost {
 		return slices.MinFunc(of, func(a, b cost) int { return cmp.Compare(by(a), by(b)) })

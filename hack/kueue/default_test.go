@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// defaultQueue is the name of the LocalQueue that Kueue puts into what names none.
+// defaultQueue is the name of the LocalQueue that Kueue assigns to objects without a queue.
 const defaultQueue = "default"
 
 var _ = Describe("A namespace with a default queue of the real Kueue", Serial, func() {

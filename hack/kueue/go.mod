@@ -1,4 +1,4 @@
-// Quota by the real Kueue beside a sandbox. A module of its own: it is not part of make test.
+// Tests quota with the real Kueue alongside a sandbox. A separate module: it is not part of make test.
 module github.com/trellis-k8s/trellis/hack/kueue
 
 go 1.26.0

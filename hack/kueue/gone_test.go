@@ -24,7 +24,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// secretProgram gives Kueue its certificate.
+// secretProgram provides Kueue's certificate.
 const secretProgram = "kueue-controller-manager-secret-mount"
 
 // listOf lists all objects of a kind.
@@ -36,8 +36,8 @@ func listOf(ctx context.Context, kind schema.GroupVersionKind) ([]unstructured.U
 	return list.Items, err
 }
 
-// uninstallKueue does what deleting Kueue's manifests does: its program ends, and its webhooks and definitions are deleted with all their objects.
-// It removes the finalizers that these have, as an administrator has to.
+// uninstallKueue acts like a deletion of Kueue's manifests: it ends Kueue's program, and deletes its webhooks and definitions with all
+// their objects. It removes the finalizers of these objects, as an administrator has to.
 func (h *hall) uninstallKueue() {
 	GinkgoHelper()
 	Expect(cluster.KillProgram(h.ctx, peers.KueueProgram)).To(Succeed())
@@ -64,7 +64,7 @@ func (h *hall) uninstallKueue() {
 	})
 }
 
-// deleteOf deletes the objects of a kind that are chosen.
+// deleteOf deletes the objects of a kind for which chosen returns true.
 func (h *hall) deleteOf(kind schema.GroupVersionKind, chosen func(*unstructured.Unstructured) bool) {
 	GinkgoHelper()
 	h.answered(func() error {
@@ -92,7 +92,7 @@ func (h *hall) freeOf(kind schema.GroupVersionKind) error {
 	return err
 }
 
-// installKueue installs it again, unless it runs.
+// installKueue installs Kueue again, unless it runs.
 func installKueue(ctx context.Context) error {
 	if cluster.WaitForProgram(ctx, peers.KueueProgram) == nil {
 		return nil

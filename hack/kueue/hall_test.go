@@ -31,13 +31,13 @@ const (
 	poolKey = "kueue.trellis.dev/pool"
 	// queueName is the LocalQueue of each team.
 	queueName = "q"
-	// hostsPerRack have gpusPerHost each.
+	// hostsPerRack is the number of hosts of a rack, with gpusPerHost each.
 	hostsPerRack, gpusPerHost = 2, 8
 )
 
 type services = graphs.Components
 
-// hall is a spec's hardware: nodes, the flavor and the cohort of their quota.
+// hall is the hardware of a spec: nodes, with the flavor and the cohort of their quota.
 type hall struct {
 	// ctx ends with the spec.
 	ctx   context.Context
@@ -47,7 +47,7 @@ type hall struct {
 
 var halls int
 
-// newHall has racks of two hosts with 8 GPUs each.
+// newHall creates racks of two hosts with 8 GPUs each.
 func newHall(ctx context.Context, racks int) *hall {
 	GinkgoHelper()
 	halls++
@@ -73,7 +73,7 @@ func newHall(ctx context.Context, racks int) *hall {
 	return h
 }
 
-// kueueObject is one of Kueue's.
+// kueueObject returns an object of Kueue's API.
 func kueueObject(kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "spec": spec}}
 	o.SetNamespace(namespace)
@@ -85,14 +85,14 @@ func (h *hall) flavor(name string, labels map[string]any) *unstructured.Unstruct
 	return kueueObject("ResourceFlavor", "", name, map[string]any{"nodeLabels": labels})
 }
 
-// forSpec creates an object for as long as the spec runs.
+// forSpec creates an object and deletes it when the spec ends.
 func (h *hall) forSpec(o client.Object) {
 	GinkgoHelper()
 	h.create(o)
 	DeferCleanup(func(ctx SpecContext) error { return client.IgnoreNotFound(api.Delete(ctx, o)) }, NodeTimeout(suite.Patience()))
 }
 
-// create creates an object. The webhooks of Kueue may not be called yet after a start.
+// create creates an object. It retries, because the webhooks of Kueue may not be reachable yet after a start.
 func (h *hall) create(o client.Object) {
 	GinkgoHelper()
 	h.until(fmt.Sprintf("%T %s is created", o, o.GetName()), func() error {
@@ -104,7 +104,7 @@ func (h *hall) create(o client.Object) {
 	})
 }
 
-// until waits for a state; the error of the last look describes what is missing.
+// until waits until look returns no error; the last error describes the missing state.
 func (h *hall) until(what string, look func() error) {
 	GinkgoHelper()
 	Eventually(h.ctx, look).Should(Succeed(), "waiting until "+what)
@@ -115,7 +115,7 @@ func (h *hall) answered(call func() error) {
 	suite.Answered(h.ctx, call)
 }
 
-// priority makes a PriorityClass for as long as the spec runs, and returns its name.
+// priority creates a PriorityClass, deletes it when the spec ends, and returns its name.
 func (h *hall) priority(value int32) string {
 	GinkgoHelper()
 	name := fmt.Sprintf("%s-%d", h.name, value)
@@ -130,7 +130,8 @@ type team struct {
 	gpus      int64
 }
 
-// newTeam makes a team that may use so many GPUs. It takes back what the others have borrowed, and preempts lower priorities of its own.
+// newTeam creates a team with quota for that number of GPUs. The team reclaims quota that others have borrowed, and preempts lower
+// priorities within the team.
 func (h *hall) newTeam(name string, gpus int64) *team {
 	GinkgoHelper()
 	t := &team{hall: h, namespace: h.name + "-" + name, gpus: gpus}
@@ -159,7 +160,7 @@ func (t *team) clusterQueue(resource string) *unstructured.Unstructured {
 	})
 }
 
-// quotaIs changes the team's quota.
+// quotaIs sets the team's quota.
 func (t *team) quotaIs(gpus int64) {
 	GinkgoHelper()
 	change := fmt.Sprintf(`[{"op":"replace","path":"/spec/resourceGroups/0/flavors/0/resources/0/nominalQuota","value":"%d"}]`, gpus)
@@ -168,7 +169,7 @@ func (t *team) quotaIs(gpus int64) {
 	})
 }
 
-// removeAll deletes the deployments, of which no pod and no Workload may be left, and no quota.
+// removeAll deletes the deployments, and waits until no pod, no Workload and no used quota is left.
 func (t *team) removeAll(ctx SpecContext) {
 	Expect(api.DeleteAllOf(ctx, &nvidiav1alpha1.DynamoGraphDeployment{}, client.InNamespace(t.namespace))).To(Succeed())
 	t.ctx = ctx
@@ -183,7 +184,7 @@ func (t *team) removeAll(ctx SpecContext) {
 	})
 }
 
-// graph is a deployment in the team's queue, packed into the hall.
+// graph returns a deployment in the team's queue, packed into the hall.
 func (t *team) graph(name string, of services) *nvidiav1alpha1.DynamoGraphDeployment {
 	return &nvidiav1alpha1.DynamoGraphDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: name, Labels: map[string]string{"kueue.x-k8s.io/queue-name": queueName}},
@@ -201,7 +202,7 @@ func withPriority(class string, of services) services {
 	return of
 }
 
-// patch changes a deployment.
+// patch patches a deployment.
 func (t *team) patch(name, change string) {
 	GinkgoHelper()
 	t.answered(func() error { return api.Patch(t.ctx, t.graph(name, nil), merge(change)) })
@@ -217,7 +218,7 @@ func (t *team) remove(name string) {
 	t.answered(func() error { return client.IgnoreNotFound(api.Delete(t.ctx, t.graph(name, nil))) })
 }
 
-// names of the team's deployments.
+// names returns the names of the team's deployments.
 func (t *team) names() []string {
 	GinkgoHelper()
 	list := &nvidiav1alpha1.DynamoGraphDeploymentList{}

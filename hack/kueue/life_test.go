@@ -25,14 +25,14 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// Variables of the environment: how many steps a life has, and the seed that repeats one.
+// Environment variables: the number of steps of a life, and the seed that repeats a life.
 const (
 	stepsVariable = "TRELLIS_KUEUE_STEPS"
 	seedVariable  = "TRELLIS_KUEUE_SEED"
 	defaultSteps  = 40
 )
 
-// number reads a variable of the environment.
+// number reads an environment variable.
 func number(variable string, otherwise uint64) uint64 {
 	GinkgoHelper()
 	n, err := strconv.ParseUint(cmp.Or(os.Getenv(variable), fmt.Sprint(otherwise)), 10, 64)
@@ -45,11 +45,11 @@ type observer struct {
 	teams map[string]*team
 	mu    sync.Mutex
 	pods  map[client.ObjectKey]*corev1.Pod
-	// wrong is the first thing that must not be.
+	// wrong is the first violation.
 	wrong string
 }
 
-// observe looks at every state of the pods until the spec ends.
+// observe checks every state of the pods until the spec ends.
 func (h *hall) observe() *observer {
 	GinkgoHelper()
 	o := &observer{teams: map[string]*team{}, pods: map[client.ObjectKey]*corev1.Pod{}}
@@ -68,7 +68,7 @@ func (h *hall) observe() *observer {
 	return o
 }
 
-// look keeps one change. The pods that run are never more than the quota of all teams, and each of them has a Workload.
+// look records one change, and checks that the running pods never exceed the quota of all teams, and that each has a Workload.
 func (o *observer) look(event watch.Event) {
 	pod, is := event.Object.(*corev1.Pod)
 	if !is || o.teams[pod.Namespace] == nil {
@@ -98,7 +98,7 @@ func (o *observer) look(event watch.Event) {
 	}
 }
 
-// found is the first thing that was wrong.
+// found returns the first violation.
 func (o *observer) found() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,7 +115,7 @@ type life struct {
 
 func (l *life) pick(from []string) string { return from[l.random.IntN(len(from))] }
 
-// step does one thing to one team's deployments, and says it.
+// step makes one change to one team's deployments, and returns its description.
 func (l *life) step() string {
 	GinkgoHelper()
 	t := l.teams[l.random.IntN(len(l.teams))]
@@ -147,14 +147,14 @@ func (l *life) step() string {
 	default:
 		replicas := l.random.IntN(4)
 		if t.dgd(name).Spec.Services["Worker"].Multinode == nil {
-			replicas = min(replicas, hostsPerRack) // replicas of one pod share a rack: more of them would have quota and no place
+			replicas = min(replicas, hostsPerRack) // replicas of one pod share a rack: more replicas would get quota but no place
 		}
 		t.scale(name, "Worker", replicas)
 		return fmt.Sprintf("%s/%s has %d replicas", t.namespace, name, replicas)
 	}
 }
 
-// kill ends Kueue, the operator or both, at any moment of what a step has caused, and starts them again.
+// kill kills Kueue, the operator or both, at a random moment after a step, and starts them again.
 func (l *life) kill() {
 	GinkgoHelper()
 	kueue, operator := l.random.IntN(3) > 0, l.random.IntN(3) > 0

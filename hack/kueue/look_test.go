@@ -32,7 +32,7 @@ const gpuResource = "nvidia.com/gpu"
 
 func merge(change string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(change)) }
 
-// pods are those of the team's deployments, those that end included, by name.
+// pods returns the pods of the team's deployments by name, including terminating ones.
 func (t *team) pods() []corev1.Pod {
 	GinkgoHelper()
 	list := &corev1.PodList{}
@@ -43,7 +43,7 @@ func (t *team) pods() []corev1.Pod {
 	return list.Items
 }
 
-// podsOf are the pods of a service of a deployment.
+// podsOf returns the pods of a service of a deployment.
 func (t *team) podsOf(name, service string) []corev1.Pod {
 	GinkgoHelper()
 	return slices.DeleteFunc(t.pods(), func(p corev1.Pod) bool {
@@ -51,7 +51,7 @@ func (t *team) podsOf(name, service string) []corev1.Pod {
 	})
 }
 
-// workloads of the team, by name.
+// workloads returns the Workloads of the team, by name.
 func (t *team) workloads() []*quota.Workload {
 	GinkgoHelper()
 	list := &unstructured.UnstructuredList{}
@@ -90,7 +90,7 @@ func (t *team) says(name, kind string, status metav1.ConditionStatus, reason str
 	})
 }
 
-// ready waits until a deployment is Ready for what it says today.
+// ready waits until a deployment is Ready at its current generation.
 func (t *team) ready(name string) {
 	GinkgoHelper()
 	t.until(name+" is Ready", func() error {
@@ -103,7 +103,7 @@ func (t *team) ready(name string) {
 	})
 }
 
-// uses compares the GPUs of the team's queue that Kueue counts as used with a number.
+// uses returns an error unless Kueue counts the given number of GPUs as used in the team's queue.
 func (t *team) uses(want int64) error {
 	GinkgoHelper()
 	queue := &unstructured.Unstructured{}
@@ -117,7 +117,7 @@ func (t *team) uses(want int64) error {
 	return nil
 }
 
-// gpusIn adds up the GPUs of a field of a ClusterQueue's status.
+// gpusIn adds up the GPUs in a field of a ClusterQueue's status.
 func gpusIn(queue *unstructured.Unstructured, field string) (sum int64) {
 	flavors, _, _ := unstructured.NestedSlice(queue.Object, "status", field)
 	for _, flavor := range flavors {
@@ -133,7 +133,7 @@ func gpusIn(queue *unstructured.Unstructured, field string) (sum int64) {
 	return sum
 }
 
-// gpusOf is what a pod asks for.
+// gpusOf returns the GPUs that a pod requests.
 func gpusOf(spec *corev1.PodSpec) (sum int64) {
 	for i := range spec.Containers {
 		q := spec.Containers[i].Resources.Limits[gpuResource]
@@ -142,7 +142,7 @@ func gpusOf(spec *corev1.PodSpec) (sum int64) {
 	return sum
 }
 
-// requested is what a Workload asks for.
+// requested returns the GPUs that a Workload requests.
 func requested(w *quota.Workload) (sum int64) {
 	for i := range w.Spec.PodSets {
 		set := &w.Spec.PodSets[i]
@@ -151,7 +151,7 @@ func requested(w *quota.Workload) (sum int64) {
 	return sum
 }
 
-// settled describes what of a team is not as it stays: a Workload has quota and all its pods run, or it has none and all its pods have Kueue's gate.
+// settled returns an error unless each Workload of the team has quota and all its pods run, or has none and all its pods have Kueue's gate.
 func (t *team) settled() error {
 	GinkgoHelper()
 	members, pods := map[string][]corev1.Pod{}, t.pods()
@@ -181,8 +181,8 @@ func (t *team) settled() error {
 	return errors.Join(t.complete(), t.uses(used))
 }
 
-// agrees describes how the pods of a Workload are not as its quota has it. Where another Workload of the deployment lacks quota, first
-// replicas without GPUs may wait for it: a component that was scaled from 0 asks alone.
+// agrees returns an error if the pods of a Workload contradict its quota. While another Workload of the deployment lacks quota, the pods of
+// an admitted Workload without GPUs may wait: a component scaled from 0 has a Workload of its own.
 func agrees(w *quota.Workload, pods []corev1.Pod, lacking bool) error {
 	if w.DeletionTimestamp != nil || w.Finished() || len(pods) == 0 {
 		return fmt.Errorf("Workload %s ends, is Finished: %v, or has no pods: %d", w.Name, w.Finished(), len(pods))
@@ -197,7 +197,7 @@ func agrees(w *quota.Workload, pods []corev1.Pod, lacking bool) error {
 	return nil
 }
 
-// complete reports which deployment has more or fewer pods than it asks for.
+// complete returns an error if a deployment has more or fewer pods than desired.
 func (t *team) complete() error {
 	GinkgoHelper()
 	for _, name := range t.names() {
@@ -222,7 +222,7 @@ func (h *hall) settle() {
 	}
 }
 
-// running is how many GPUs the running pods of a team have.
+// running returns the GPUs of the running pods of a team.
 func (t *team) running() (sum int64) {
 	GinkgoHelper()
 	for _, pod := range t.pods() {
@@ -233,7 +233,7 @@ func (t *team) running() (sum int64) {
 	return sum
 }
 
-// inOneRack: the pods are in one rack.
+// inOneRack checks that the pods are in one rack.
 func (t *team) inOneRack(pods []corev1.Pod) {
 	GinkgoHelper()
 	racks := map[string]bool{}
@@ -245,7 +245,7 @@ func (t *team) inOneRack(pods []corev1.Pod) {
 	Expect(racks).To(HaveLen(1), "racks of %d pods", len(pods))
 }
 
-// describe adds the objects of the team to the report of a spec that fails, before anything is deleted.
+// describe adds the objects of the team to the report of a failed spec, before they are deleted.
 func (t *team) describe(ctx SpecContext) {
 	t.hall.ctx = ctx
 	var b strings.Builder

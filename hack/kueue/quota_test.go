@@ -25,7 +25,7 @@ const (
 	placed   = "Placed"
 )
 
-// workers are replicas of two pods that have 8 GPUs each, in one rack.
+// workers returns replicas of two pods with 8 GPUs each, in one rack.
 func workers(replicas int32) services {
 	return services{"Worker": graphs.Worker(replicas, hostsPerRack, gpusPerHost, "rack")}
 }
@@ -263,13 +263,13 @@ var _ = Describe("A deployment in a queue of the real Kueue", Serial, func() {
 	}, SpecTimeout(suite.Timeout()))
 })
 
-// startManager starts the operator once more.
+// startManager starts the operator again.
 func (h *hall) startManager() {
 	GinkgoHelper()
 	Expect(cluster.StartManager(h.ctx, sandbox.ManagerOptions{})).To(Succeed())
 }
 
-// stay: these pods are all there still.
+// stay checks that these pods still exist.
 func (t *team) stay(before map[types.UID]bool) {
 	GinkgoHelper()
 	now := graphs.UIDs(t.pods())
@@ -278,7 +278,7 @@ func (t *team) stay(before map[types.UID]bool) {
 	}
 }
 
-// bound are the GPUs of pods that run and do not end.
+// bound returns the GPUs of bound pods that are not terminating.
 func bound(pods []corev1.Pod) (sum int64) {
 	for i := range pods {
 		if pods[i].Spec.NodeName != "" && pods[i].DeletionTimestamp == nil {

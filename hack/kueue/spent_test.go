@@ -21,14 +21,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// spent is what the programs of the sandbox took since they were started: their CPU time, and the writes that the API server was asked for,
-// by resource and verb.
+// spent is the CPU time of the sandbox's programs since their start, and the write requests to the API server, by resource and verb.
 type spent struct {
 	cpu    map[string]time.Duration
 	writes map[string]int64
 }
 
-// spentSoFar looks at all processes of the sandbox, which are marked with its directory in their environment.
+// spentSoFar reads all processes of the sandbox. They have its directory in their environment.
 func spentSoFar(ctx context.Context) spent {
 	GinkgoHelper()
 	s := spent{cpu: map[string]time.Duration{}, writes: writesSoFar(ctx)}
@@ -44,13 +43,13 @@ func spentSoFar(ctx context.Context) spent {
 	return s
 }
 
-// cpuOf is the CPU time of a process: the kernel counts it in hundredths of a second, in the 14th and 15th fields.
+// cpuOf returns the CPU time of a process: the kernel counts it in hundredths of a second, in the 14th and 15th fields.
 func cpuOf(process string) time.Duration {
 	stat, _ := os.ReadFile(filepath.Join(process, "stat"))
 	_, rest, _ := strings.Cut(string(stat), ") ") // the 2nd field is a name
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
-		return 0 // it has just ended
+		return 0 // the process has just ended
 	}
 	user, _ := strconv.ParseInt(fields[11], 10, 64)
 	system, _ := strconv.ParseInt(fields[12], 10, 64)
@@ -63,7 +62,8 @@ var (
 	subresource  = regexp.MustCompile(`subresource="([^"]+)"`)
 )
 
-// writesSoFar are the writes that the API server was asked for. Leases and nodes are left out: these are renewed whatever is deployed.
+// writesSoFar returns the number of write requests to the API server. Leases and nodes are left out, because they are renewed whatever is
+// deployed.
 func writesSoFar(ctx context.Context) map[string]int64 {
 	GinkgoHelper()
 	config, err := cluster.RESTConfig()
@@ -89,7 +89,7 @@ func writesSoFar(ctx context.Context) map[string]int64 {
 	return writes
 }
 
-// since is what was spent after another look.
+// since returns the difference to an earlier measurement.
 func (s spent) since(before spent) spent {
 	out := spent{cpu: map[string]time.Duration{}, writes: map[string]int64{}}
 	for what, n := range s.writes {
@@ -101,7 +101,7 @@ func (s spent) since(before spent) spent {
 	return out
 }
 
-// all is the CPU time of all programs.
+// all returns the CPU time of all programs together.
 func (s spent) all() (sum time.Duration) {
 	for _, cpu := range s.cpu {
 		sum += cpu
@@ -109,7 +109,7 @@ func (s spent) all() (sum time.Duration) {
 	return sum
 }
 
-// String lists what was spent for each gang, what took most first.
+// String lists the CPU time and the writes per gang, the largest first.
 func (s spent) String() string {
 	var programs, requests []string
 	for _, name := range mostFirst(s.cpu) {
@@ -128,7 +128,7 @@ func (s spent) String() string {
 		float64(all)/costGangs, strings.Join(requests, ", "))
 }
 
-// mostFirst are the keys in the order of their values, the largest first.
+// mostFirst returns the keys in the order of their values, the largest first.
 func mostFirst[N cmp.Ordered](of map[string]N) []string {
 	return slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b)) })
 }

@@ -23,11 +23,11 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// What the first process has, which runs all specs: they are Serial.
+// Variables of the first process, which runs all specs because they are Serial.
 var (
 	scratch string
 	cluster *sandbox.Sandbox
-	// kueue installs Kueue once more.
+	// kueue installs Kueue again.
 	kueue *sandbox.Peers
 	api   client.WithWatch
 )
@@ -36,7 +36,7 @@ func TestKueue(t *testing.T) { suite.Run(t, "Real Kueue", suite.Default) }
 
 var _ = SynchronizedBeforeSuite(start, func() { DeferOnFailure(keepLogs) }, NodeTimeout(suite.Timeout()))
 
-// start brings the sandbox with Kueue up, and reports its version.
+// start starts the sandbox with Kueue, and reports its version.
 func start(ctx SpecContext) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	Expect(err).NotTo(HaveOccurred())
@@ -48,7 +48,7 @@ func start(ctx SpecContext) {
 	kueue = alone.Beside(progress.Discard)
 	scratch, err = os.MkdirTemp("", "trellis-kueue")
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { _ = os.Remove(scratch) }) // which leaves logs that were kept
+	DeferCleanup(func() { _ = os.Remove(scratch) }) // this fails if logs were kept in it
 	cluster, err = sandbox.Up(ctx, sandbox.Options{
 		Name: "kueue", Dir: filepath.Join(scratch, "s"), Root: root,
 		Shape: simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: 1}, Operator: true, Peers: set.Beside(progress.Discard),
@@ -60,8 +60,8 @@ func start(ctx SpecContext) {
 	api = suite.Connect(ctx, config, operator.NewScheme())
 }
 
-// keepLogs adds the end of the operator's log to the report of a spec that fails, and copies the logs of all programs, which are deleted with the
-// sandbox.
+// keepLogs adds the end of the operator's log to the report of a failed spec, and copies the logs of all programs, which are deleted with
+// the sandbox.
 func keepLogs() error {
 	if cluster == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// engineOf is a gang of two pods that run a module of Dynamo with arguments, written as a YAML list without brackets.
+// engineOf returns a gang of two pods that run a module of Dynamo with arguments, written as a YAML list without brackets.
 func engineOf(module, args string) string {
 	return fmt.Sprintf(`apiVersion: nvidia.com/v1beta1
 kind: DynamoGraphDeployment
@@ -37,8 +37,8 @@ spec:
 `, module, args)
 }
 
-// Each form of launch has the programs of its engine as they start: real ones of Python, OpenSSH and Open MPI, and peers that wait, end
-// and are started again as vLLM, SGLang and Ray are. No model is loaded.
+// Each form of launch runs its engine's programs as they start: the real programs of Python, OpenSSH and Open MPI, and peers that wait, end
+// and restart like vLLM, SGLang and Ray. No model is loaded.
 var _ = Describe("A gang of an inference engine", func() {
 	DescribeTable("finds its leader at first, after a lost pod, and after an update", func(ctx SpecContext, module, args string) {
 		w := newWorld(ctx)

@@ -21,16 +21,16 @@ import (
 
 const enginesImage = "localhost/engines:1"
 
-// enginePackages of Debian are in the image of the engines, with what they depend on. They are not installed on this machine.
+// enginePackages are the Debian packages in the image of the engines, with their dependencies. They are not installed on this machine.
 var enginePackages = []string{"bash", "coreutils", "dash", "python3", "openmpi-bin", "openssh-client", "openssh-server"}
 
-// useless are the folders of packages that no program of the image reads.
+// useless are folders of the packages that no program of the image reads.
 var useless = []string{
 	"usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian", "usr/share/perl*", "usr/share/X11",
 	"usr/share/zoneinfo", "usr/lib/*/perl*", "usr/lib/*/gconv", "var/cache",
 }
 
-// engineFiles are what scripts of the packages would make, and the modules of Dynamo that a peer stands for.
+// engineFiles are files that the packages' scripts would create, and the modules of Dynamo that a peer replaces.
 var engineFiles = map[string]string{
 	"etc/passwd":                   "root:x:0:0:root:/root:/bin/bash\nsshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n",
 	"etc/group":                    "root:x:0:\nnogroup:x:65534:\n",
@@ -48,12 +48,12 @@ const (
 	moduleText    = "import os, sys\nos.execv('/bin/peer', ['%s'] + sys.argv[1:])\n"
 )
 
-// engineLinks are links by their paths, unless a package has them.
+// engineLinks maps paths to link targets, for links that no package has created.
 var engineLinks = map[string]string{
 	"bin/sh": "dash", "usr/bin/mpirun": "mpirun.openmpi", "bin/ray": "peer", "bin/trtllm-llmapi-launch": "peer",
 }
 
-// enginesOf describes the image with the real programs by which engines start on several nodes: Python, OpenSSH and Open MPI.
+// enginesOf returns the image with the real programs that start engines on several nodes: Python, OpenSSH and Open MPI.
 func enginesOf(ctx SpecContext, peer sandbox.Image) sandbox.Image {
 	GinkgoHelper()
 	return sandbox.Image{
@@ -62,7 +62,7 @@ func enginesOf(ctx SpecContext, peer sandbox.Image) sandbox.Image {
 	}
 }
 
-// enginesRoot returns the folder with the file system of the image, and makes it the first time, in the user's cache.
+// enginesRoot returns the folder with the file system of the image. The first call creates it in the user's cache.
 func enginesRoot(ctx SpecContext) string {
 	GinkgoHelper()
 	cache, err := os.UserCacheDir()
@@ -77,7 +77,7 @@ func enginesRoot(ctx SpecContext) string {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, scratch)
 	made := filepath.Join(scratch, "root")
-	Expect(os.Mkdir(made, 0o755)).To(Succeed()) //nolint:gosec // the root of containers
+	Expect(os.Mkdir(made, 0o755)).To(Succeed()) //nolint:gosec // the root folder of containers
 	for _, file := range downloaded(ctx, scratch) {
 		run(ctx, "dpkg-deb", "--extract", file, made)
 	}
@@ -90,8 +90,8 @@ func enginesRoot(ctx SpecContext) string {
 	}
 	for name, text := range engineFiles {
 		file := filepath.Join(made, name)
-		Expect(os.MkdirAll(filepath.Dir(file), 0o755)).To(Succeed())  //nolint:gosec // read by any user
-		Expect(os.WriteFile(file, []byte(text), 0o644)).To(Succeed()) //nolint:gosec // read by any user
+		Expect(os.MkdirAll(filepath.Dir(file), 0o755)).To(Succeed())  //nolint:gosec // readable by any user
+		Expect(os.WriteFile(file, []byte(text), 0o644)).To(Succeed()) //nolint:gosec // readable by any user
 	}
 	for name, target := range engineLinks {
 		if _, err := os.Lstat(filepath.Join(made, name)); err != nil {
@@ -102,7 +102,7 @@ func enginesRoot(ctx SpecContext) string {
 	return root
 }
 
-// downloaded downloads the packages with all that they depend on, as for a machine that has none.
+// downloaded downloads the packages with all dependencies, as for a machine without packages.
 func downloaded(ctx SpecContext, scratch string) []string {
 	GinkgoHelper()
 	archives, status := filepath.Join(scratch, "archives"), filepath.Join(scratch, "status")

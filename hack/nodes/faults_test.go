@@ -21,7 +21,8 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// solo is a deployment of one pod on one real node; its container has more fields, as YAML in one line, and the pod, too.
+// solo returns a deployment of one pod on one real node. container and pod are further fields of the container and the pod, as YAML in one
+// line.
 func solo(container, pod string) string {
 	return fmt.Sprintf(`apiVersion: nvidia.com/v1beta1
 kind: DynamoGraphDeployment
@@ -41,7 +42,7 @@ spec:
 // peerContainer runs a peer with one GPU, which only real nodes have.
 const peerContainer = `image: "localhost/peer:1", resources: {limits: {nvidia.com/gpu: "1"}}, ` + peerProbes
 
-// peerProbes are those of a worker, more often.
+// peerProbes are the probes of a worker with shorter periods.
 const peerProbes = `startupProbe: {httpGet: {path: /live, port: 9090}, periodSeconds: 1, failureThreshold: 600}, ` +
 	`readinessProbe: {httpGet: {path: /health, port: 9090}, periodSeconds: 1}, ` +
 	`livenessProbe: {httpGet: {path: /live, port: 9090}, periodSeconds: 5}`
@@ -86,7 +87,7 @@ var _ = Describe("A pod that its kubelet cannot get Ready", func() {
 	)
 })
 
-// handler makes a RuntimeClass with a handler of that name, which no node has.
+// handler creates a RuntimeClass with a handler that no node has.
 func (w *world) handler(name string) {
 	GinkgoHelper()
 	class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Handler: name}
@@ -94,7 +95,7 @@ func (w *world) handler(name string) {
 	DeferCleanup(func(ctx SpecContext) { Expect(w.api.Delete(ctx, class)).To(Succeed()) })
 }
 
-// ofREADME is the command of the pods in the README.
+// ofREADME returns the command of the pods in the README.
 func ofREADME() string {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
@@ -135,7 +136,7 @@ var _ = Describe("A pod that is deleted", func() {
 	)
 })
 
-// condition of a pod's node.
+// ready returns the status of a node's Ready condition.
 func ready(node *corev1.Node) corev1.ConditionStatus {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {

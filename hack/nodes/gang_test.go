@@ -20,8 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// duo is a gang of two pods in one rack, and a router. The follower looks its leader up a second after its start;
-// engines do so later.
+// duo is a gang of two pods in one rack, and a router. The follower looks up its leader one second after its start; engines do so later.
 const duo = `apiVersion: nvidia.com/v1beta1
 kind: DynamoGraphDeployment
 metadata: {name: duo}
@@ -52,13 +51,13 @@ spec:
           resources: {limits: {nvidia.com/gpu: "8"}}, ` + peerProbes + `}
 `
 
-// half is duo on half of the GPUs of both hosts, so that two of them fit into a rack.
+// half is duo with half of the GPUs of both hosts, so that two gangs fit into a rack.
 var half = strings.NewReplacer(
 	`nvidia.com/gpu: "8"`, `nvidia.com/gpu: "4"`,
 	"metadata: {name: duo}", `metadata: {name: duo, annotations: {trellis.dev/distinct-hosts: "true"}}`,
 ).Replace(duo)
 
-// gang is the pods of a gang of two: leader and follower.
+// gang returns the pods of a gang of two: leader and follower.
 func (w *world) gang() (leader, follower *corev1.Pod) {
 	GinkgoHelper()
 	pods := w.pods("Worker")
@@ -66,8 +65,8 @@ func (w *world) gang() (leader, follower *corev1.Pod) {
 	return &pods[0], &pods[1]
 }
 
-// exchanged waits until the two pods of the gang have exchanged data by the addresses that they have today, and reports when the follower
-// had which answer of the DNS server.
+// exchanged waits until the two pods of the gang have exchanged data at their current addresses, and reports each answer of the DNS server
+// to the follower with its time.
 func (w *world) exchanged(what string) {
 	GinkgoHelper()
 	w.until("the gang has exchanged data", func() error {
@@ -95,7 +94,7 @@ func (w *world) exchanged(what string) {
 	})
 }
 
-// exchangedWithout is exchanged for a gang whose former pods had other addresses, none of which the follower ever got.
+// exchangedWithout is exchanged for a recreated gang. It also checks that the follower never got an address of the former pods.
 func (w *world) exchangedWithout(what string, former ...*corev1.Pod) {
 	GinkgoHelper()
 	w.exchanged(what)
@@ -160,7 +159,7 @@ var _ = Describe("A packed gang of two pods and a router", func() {
 	})
 })
 
-// measured reports how long something takes. No verdict depends on it.
+// measured reports the duration of do. The result of the spec does not depend on it.
 func (w *world) measured(what string, do func()) {
 	GinkgoHelper()
 	began := time.Now()

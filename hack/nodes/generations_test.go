@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// splitWorker is a component of split: its pods are Ready some seconds after their programs have started.
+// splitWorker is a component of split. Its pods become Ready some seconds after their programs have started.
 const splitWorker = `
   - name: %[1]s
     type: %[1]s
@@ -53,7 +53,7 @@ func generationsOf(pods map[string]*corev1.Pod) generations {
 	return g
 }
 
-// serving is a generation with Ready workers of both components; "" if there is none.
+// serving returns a generation with Ready workers of both components; "" without one.
 func (g generations) serving() string {
 	for generation, components := range g {
 		if len(components) == 2 {
@@ -63,7 +63,7 @@ func (g generations) serving() string {
 	return ""
 }
 
-// only reports whether all four workers are Ready, and of one other generation than before.
+// only reports whether all four workers are Ready and belong to one generation other than before.
 func (g generations) only(before string) bool {
 	now := g.serving()
 	return len(g) == 1 && now != before && g[now]["prefill"] == 2 && g[now]["decode"] == 2

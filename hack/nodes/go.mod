@@ -1,4 +1,4 @@
-// Pods on real kubelets. A module of its own: it is not part of make test.
+// Tests pods on real kubelets. A separate module: it is not part of make test.
 module github.com/trellis-k8s/trellis/hack/nodes
 
 go 1.26.0

@@ -19,14 +19,13 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// reaping ends a sandbox and removes the folder around it when its standard input ends.
+// reaping waits until its standard input ends, then ends a sandbox and removes the folder around it.
 const reaping = `cat; if [ -d "$2" ]; then "$1" sandbox down --dir="$2" || exit; fi; rm -rf "$3"`
 
-// lives is open as long as this process lives.
+// lives are the write ends of the reapers' pipes, open until this process ends.
 var lives []*os.File
 
-// reap starts a process that ends the sandbox in a directory and removes the folder around it when this process has ended, in whatever
-// way.
+// reap starts a process that ends the sandbox in dir and removes scratch when this process has ended for any reason.
 func reap(root, scratch, dir string) error {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -39,10 +38,10 @@ func reap(root, scratch, dir string) error {
 	return reaper.Start()
 }
 
-// killedVariable has TestKilled be the process that is killed; it is the folder of that process.
+// killedVariable makes TestKilled the process to be killed; its value is the folder of that process.
 const killedVariable = "TRELLIS_NODES_KILLED"
 
-// TestKilled is a run that has started a sandbox and is killed: see the spec below.
+// TestKilled starts a sandbox and waits to be killed: see the spec below.
 func TestKilled(t *testing.T) {
 	scratch := os.Getenv(killedVariable)
 	if scratch == "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// started starts a sandbox with a real node by the command, and returns when a file appears below its folder.
+// started runs sandbox up with one real node, and returns when a file appears in its folder.
 func started(ctx SpecContext, file string) (dir string, command *exec.Cmd) {
 	GinkgoHelper()
 	scratch, err := os.MkdirTemp("", "trellis-killed")

@@ -14,24 +14,24 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// machine is what real nodes could leave on a machine.
+// machine is the state of the machine that real nodes could change.
 type machine struct {
 	Processes, Mounts, Cgroups, Interfaces []string
 	Settings                               map[string]string
 }
 
-// inNodes finds what belongs to a real node by the folders of sandboxes of this suite.
+// inNodes matches the folders of this suite's sandboxes, to recognize everything that belongs to real nodes.
 var inNodes = regexp.MustCompile(`trellis-(nodes|killed)[0-9]+/s(/|\b)`)
 
-// lookAtMachine reads what is there now.
+// lookAtMachine returns the current state.
 func lookAtMachine() machine {
 	return machine{
 		Processes: nodeProcesses(), Mounts: nodeMounts(), Cgroups: cgroups(), Interfaces: interfaces(), Settings: kernelSettings(),
 	}
 }
 
-// nodeProcesses are processes of sandboxes, and those in namespaces with something of them mounted: processes of pods know nothing of the
-// sandbox.
+// nodeProcesses returns the processes of sandboxes, and the processes in mount namespaces with a folder of a sandbox: the latter finds the
+// processes of pods, whose environment does not name the sandbox.
 func nodeProcesses() []string {
 	var found []string
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -59,7 +59,7 @@ func nodeMounts() []string {
 	return found
 }
 
-// cgroups are those of sandboxes, and of pods outside of them.
+// cgroups returns the cgroups of sandboxes, and of pods outside of them.
 func cgroups() []string {
 	var found []string
 	for _, pattern := range []string{"trellis-*", "*/trellis-*", "kubepods*", "*/kubepods*", "k8s.io", "*/k8s.io"} {
@@ -79,10 +79,10 @@ func interfaces() []string {
 	return names
 }
 
-// counted are files below /proc/sys that are no settings.
+// counted matches files below /proc/sys that are counters, not settings.
 var counted = regexp.MustCompile(`^/proc/sys/(kernel/(random|ns_last_pid|pty|perf|sched_domain|tainted)|fs/|.*(count|stat|_nr)$)`)
 
-// kernelSettings are the values below /proc/sys.
+// kernelSettings returns the values below /proc/sys.
 func kernelSettings() map[string]string {
 	values := map[string]string{}
 	_ = filepath.WalkDir("/proc/sys", func(path string, e fs.DirEntry, err error) error {

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// nodeIs waits until a node is Ready, or not.
+// nodeIs waits until the Ready condition of a node has a status.
 func (w *world) nodeIs(name string, want corev1.ConditionStatus) {
 	GinkgoHelper()
 	w.until(fmt.Sprintf("Ready of node %s is %s", name, want), func() error {
@@ -34,7 +34,7 @@ func (w *world) nodeIs(name string, want corev1.ConditionStatus) {
 	})
 }
 
-// gpus waits until a node has so many GPUs.
+// gpus waits until a node has the given number of GPUs.
 func (w *world) gpus(name string, want int64) {
 	GinkgoHelper()
 	w.until(fmt.Sprintf("node %s has %d GPUs", name, want), func() error {
@@ -49,7 +49,7 @@ func (w *world) gpus(name string, want int64) {
 	})
 }
 
-// relabel gives a node another rack.
+// relabel moves a node to another rack.
 func relabel(ctx SpecContext, name, rack string) {
 	GinkgoHelper()
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, simulated.RackKey, rack)

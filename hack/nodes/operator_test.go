@@ -30,7 +30,7 @@ const (
 	managerLease      = "trellis-manager.trellis.dev"
 )
 
-// installed is a sandbox with config/default as it is: the operator in two pods of real nodes.
+// installed is a sandbox with an unmodified config/default: the operator in two pods of real nodes.
 type installed struct {
 	sandbox *sandbox.Sandbox
 	api     client.WithWatch
@@ -70,7 +70,7 @@ func install(ctx SpecContext) *installed {
 	return o
 }
 
-// rolledOut waits until two replicas of the current revision are available, and no other is left.
+// rolledOut waits until two replicas of the current revision are available, and no other replica is left.
 func (o *installed) rolledOut(ctx SpecContext) {
 	GinkgoHelper()
 	Eventually(ctx, func() error {
@@ -89,7 +89,7 @@ func (o *installed) rolledOut(ctx SpecContext) {
 	}).Should(Succeed(), "waiting for two replicas of the operator")
 }
 
-// replicas are the pods of the operator by their names, those that end included.
+// replicas returns the pods of the operator by name, including terminating ones.
 func (o *installed) replicas(ctx SpecContext) map[string]*corev1.Pod {
 	GinkgoHelper()
 	list := &corev1.PodList{}
@@ -101,7 +101,7 @@ func (o *installed) replicas(ctx SpecContext) map[string]*corev1.Pod {
 	return pods
 }
 
-// leader returns the pod whose name begins the identity in the lease; nil if there is none of it.
+// leader returns the pod whose name begins the identity in the lease; nil if no pod matches.
 func (o *installed) leader(ctx SpecContext) *corev1.Pod {
 	GinkgoHelper()
 	lease := &coordinationv1.Lease{}

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// under is a deployment with an annotation.
+// under adds an annotation to a deployment.
 func under(manifest, annotation, value string) string {
 	return strings.Replace(manifest, "annotations: {", "annotations: {"+annotation+": "+value+", ", 1)
 }

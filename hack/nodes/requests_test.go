@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// clients ask at the same time, each one request after the other.
+	// clients is the number of concurrent clients, each with one request at a time.
 	clients = 4
-	// pause is between two requests of a client.
+	// pause is the time between two requests of a client.
 	pause = 20 * time.Millisecond
-	// settled is how many requests in succession are answered when a replacement of replicas is over.
+	// settled is the number of consecutive answered requests after which a replacement of replicas counts as over.
 	settled = 400
 )
 
-// requests are dry runs of creates in both versions, which admission and conversion answer.
+// requests are dry runs of creates in both versions, which need admission and conversion.
 type requests struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 
 	mu sync.Mutex
-	// asked counts the requests, and answered those after the last refusal.
+	// asked counts the requests, and answered the requests since the last refusal.
 	asked, answered int
 	refused         []string
 }
@@ -51,7 +51,7 @@ func (o *installed) ask(ctx SpecContext) *requests {
 	return r
 }
 
-// created is a deployment in the version that a client writes: even ones v1beta1, odd ones v1alpha1.
+// created returns a deployment in a client's version: v1beta1 for even clients, v1alpha1 for odd ones.
 func created(by int) client.Object {
 	main := map[string]any{"name": "main", "image": peerImage}
 	object := &unstructured.Unstructured{Object: map[string]any{
@@ -76,7 +76,7 @@ func (r *requests) count(ctx context.Context, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case ctx.Err() != nil: // the request was ended with the others
+	case ctx.Err() != nil: // canceled by end
 	case err != nil:
 		r.asked, r.answered = r.asked+1, 0
 		r.refused = append(r.refused, time.Now().Format(time.StampMilli)+" "+err.Error())
@@ -85,7 +85,7 @@ func (r *requests) count(ctx context.Context, err error) {
 	}
 }
 
-// untilAnswered waits until so many requests in succession were answered.
+// untilAnswered waits until the given number of consecutive requests was answered.
 func (r *requests) untilAnswered(ctx SpecContext, many int) {
 	GinkgoHelper()
 	r.mu.Lock()
@@ -101,7 +101,7 @@ func (r *requests) untilAnswered(ctx SpecContext, many int) {
 	}).Should(Succeed(), "waiting until all requests are answered")
 }
 
-// end ends the requests, and returns how many there were, and what refused some.
+// end cancels the requests, and returns their number, and the errors of refused ones.
 func (r *requests) end() (asked int, refused []string) {
 	r.cancel()
 	r.ended.Wait()

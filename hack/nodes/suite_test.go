@@ -43,14 +43,14 @@ func TestNodes(t *testing.T) { suite.Run(t, "Real nodes", suite.Default) }
 
 var _ = SynchronizedBeforeSuite(start, connect, NodeTimeout(suite.Timeout()))
 
-// start brings the sandbox up, and has the machine looked at before and after.
+// start starts the sandbox, and compares the machine before and after the suite.
 func start(ctx SpecContext) []byte {
 	before := lookAtMachine()
 	scratch, err := os.MkdirTemp("", "trellis-nodes")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() {
 		Expect(lookAtMachine()).To(Equal(before), "what is on the machine after all specs")
-		_ = os.Remove(scratch) // which leaves logs that were kept
+		_ = os.Remove(scratch) // this fails if logs were kept in it
 	})
 	set, err := peers.Find(clone(), string(sandbox.LeaderWorkerSet))
 	Expect(err).NotTo(HaveOccurred())
@@ -69,7 +69,7 @@ func start(ctx SpecContext) []byte {
 	return []byte(dir)
 }
 
-// connect finds the sandbox, and makes what all specs need.
+// connect connects to the sandbox, and builds what all specs need.
 func connect(ctx SpecContext, dir []byte) {
 	var err error
 	root = clone()
@@ -121,7 +121,7 @@ func peerOf(ctx SpecContext, scratch string) sandbox.Image {
 	}
 }
 
-// built builds a program without libraries, and returns its file.
+// built builds a static program, and returns its file.
 func built(ctx SpecContext, scratch, source string) string {
 	GinkgoHelper()
 	program := filepath.Join(scratch, filepath.Base(source))
@@ -133,7 +133,7 @@ func built(ctx SpecContext, scratch, source string) string {
 	return program
 }
 
-// plugin runs the plugin of kubectl on the sandbox.
+// plugin runs the kubectl plugin on the sandbox.
 func plugin(ctx SpecContext, args ...string) string {
 	GinkgoHelper()
 	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "kubectl-trellis"), args...)

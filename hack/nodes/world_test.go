@@ -60,7 +60,7 @@ func (w *world) remove() {
 	})
 }
 
-// apply creates an object of the namespace.
+// apply creates an object in the namespace.
 func (w *world) apply(manifest string) {
 	GinkgoHelper()
 	o := &unstructured.Unstructured{}
@@ -69,7 +69,7 @@ func (w *world) apply(manifest string) {
 	Expect(w.api.Create(w.ctx, o)).To(Succeed())
 }
 
-// until waits for a state; the error of the last look describes what is missing.
+// until waits until look returns no error; the last error describes the missing state.
 func (w *world) until(what string, look func() error) {
 	GinkgoHelper()
 	Eventually(w.ctx, look).Should(Succeed(), "waiting until "+what)
@@ -91,7 +91,7 @@ func (w *world) ready(name string) {
 	})
 }
 
-// all pods of the namespace by name.
+// all returns all pods of the namespace by name.
 func (w *world) all() []corev1.Pod {
 	GinkgoHelper()
 	list := &corev1.PodList{}
@@ -100,7 +100,7 @@ func (w *world) all() []corev1.Pod {
 	return list.Items
 }
 
-// pods of a component that are to stay.
+// pods returns the pods of a component that are not terminating.
 func (w *world) pods(component string) []corev1.Pod {
 	GinkgoHelper()
 	return slices.DeleteFunc(w.all(), func(p corev1.Pod) bool {
@@ -108,7 +108,7 @@ func (w *world) pods(component string) []corev1.Pod {
 	})
 }
 
-// pod is the only one of a component.
+// pod returns the only pod of a component.
 func (w *world) pod(component string) *corev1.Pod {
 	GinkgoHelper()
 	pods := w.pods(component)
@@ -116,8 +116,8 @@ func (w *world) pod(component string) *corev1.Pod {
 	return &pods[0]
 }
 
-// health waits until PodsHealthy of a component is False for a reason, with words in its message, and that Ready of the deployment and the
-// plugin say the same.
+// health waits until PodsHealthy of a component is False for a reason, with words in its message, and until Ready of the deployment and the
+// plugin report the same.
 func (w *world) health(name, component, reason string, words ...string) {
 	GinkgoHelper()
 	w.until(fmt.Sprintf("PodsHealthy of %s is %s with %q", component, reason, words), func() error {
@@ -152,7 +152,7 @@ func contains(text string, words []string) error {
 	return nil
 }
 
-// state is what a peer has seen: see peer.
+// state is what a peer has observed: see package peer.
 type state struct {
 	Leader, Index, GPUs string
 	Pods                map[string]string
@@ -164,7 +164,7 @@ type state struct {
 	Exchanges int
 }
 
-// ask asks a peer what it has seen.
+// ask reads the state of a peer.
 func ask(ctx context.Context, pod *corev1.Pod) (state, error) {
 	s := state{}
 	if pod.Status.PodIP == "" {
@@ -183,7 +183,7 @@ func ask(ctx context.Context, pod *corev1.Pod) (state, error) {
 	return s, json.NewDecoder(response.Body).Decode(&s)
 }
 
-// rackOf is the rack of a pod's node.
+// rackOf returns the rack of a pod's node.
 func rackOf(ctx context.Context, pod *corev1.Pod) string {
 	GinkgoHelper()
 	node := &corev1.Node{}

@@ -17,7 +17,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 )
 
-// describe adds the objects of the world to the report of a spec that fails, before anything is deleted.
+// describe adds the objects of the world to the report of a failed spec, before they are deleted.
 func (w *world) describe(ctx SpecContext) {
 	dgds, pods, events := &nvidiav1alpha1.DynamoGraphDeploymentList{}, &corev1.PodList{}, &eventsv1.EventList{}
 	var b strings.Builder
@@ -40,7 +40,7 @@ func (w *world) describe(ctx SpecContext) {
 	AddReportEntry("the objects of "+w.name, b.String(), ReportEntryVisibilityFailureOrVerbose)
 }
 
-// describePod writes where a pod is, or why it is not scheduled.
+// describePod writes the node of a pod, or why it is not scheduled.
 func describePod(to io.Writer, p *corev1.Pod) {
 	fmt.Fprintf(to, "pod %s node=%s phase=%s gates=%v selector=%v deleting=%v\n",
 		p.Name, p.Spec.NodeName, p.Status.Phase, p.Spec.SchedulingGates, p.Spec.NodeSelector, p.DeletionTimestamp != nil)

@@ -131,7 +131,7 @@ var lives = map[string]rule{
 	},
 }
 
-// kinds of what is made for deployments, by Trellis or by peers that run.
+// kinds returns the kinds of objects that Trellis and the running peers create for deployments.
 func kinds() []schema.GroupVersionKind {
 	out := []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Pod")}
 	for peer, made := range map[sandbox.Provider][]schema.GroupVersionKind{
@@ -148,7 +148,7 @@ func kinds() []schema.GroupVersionKind {
 
 var _ = Describe("The life of a deployment", Serial, func() { eachUnderEach(lives) })
 
-// Gates knows no queues, and KAI with LeaderWorkerSet has those of KAI.
+// Gates has no queues, and KAI with LeaderWorkerSet uses KAI's.
 var _ = DescribeTable("A gang over its queue's limit waits whole, with KAI's reason in Placed, and starts when the limit is raised", Serial,
 	func(ctx SpecContext, p provider) {
 		w := newWorld(ctx, p, racks(2, "a/r0")...)
@@ -168,7 +168,7 @@ var _ = DescribeTable("A gang over its queue's limit waits whole, with KAI's rea
 		w.ready("g")
 	}, ifRunning(underGrove, underKAI))
 
-// ifRunning are the entries of those providers whose peers run.
+// ifRunning returns the entries of the providers whose peers run.
 func ifRunning(of ...provider) []TableEntry {
 	var out []TableEntry
 	for _, p := range of {
@@ -187,8 +187,8 @@ func (w *world) limit(queue *unstructured.Unstructured, gpus int) {
 		"memory":{"limit":-1,"quota":-1,"overQuotaWeight":1}}}}`, gpus))
 }
 
-// lost does something to the first pod of the replica of Worker, and waits until its n pods are there again: all new where Trellis makes them,
-// since it makes a replica whole; under Grove that one.
+// lost calls do with the first pod of the Worker replica, and waits until its n pods exist again. Trellis recreates the entire replica,
+// Grove only the lost pod.
 func (w *world) lost(n int, do func(*corev1.Pod)) {
 	GinkgoHelper()
 	first := w.pods("g", "Worker")[0]
@@ -210,7 +210,7 @@ func (w *world) removeOne(pod *corev1.Pod) {
 	w.remove(pod)
 }
 
-// loseNode takes a node out of the cluster, as when its machine is gone permanently.
+// loseNode removes a node from the cluster, as if its machine were gone permanently.
 func (w *world) loseNode(name string) {
 	GinkgoHelper()
 	w.remove(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})

@@ -40,7 +40,7 @@ func (w *world) condition(name, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// ready waits until a deployment is Ready for what it says today, with all its pods bound.
+// ready waits until a deployment is Ready at its current generation, with all its pods bound.
 func (w *world) ready(name string) {
 	GinkgoHelper()
 	w.until(name+" is Ready", func() error {
@@ -58,7 +58,7 @@ func (w *world) ready(name string) {
 	})
 }
 
-// says waits for a condition with one of some reasons and with words in its message.
+// says waits for a condition with one of the given reasons and with words in its message.
 func (w *world) says(name, kind string, status metav1.ConditionStatus, reasons, words string) {
 	GinkgoHelper()
 	w.until(fmt.Sprintf("%s of %s is %s/%s with %q", kind, name, status, reasons, words), func() error {
@@ -70,7 +70,7 @@ func (w *world) says(name, kind string, status metav1.ConditionStatus, reasons, 
 	})
 }
 
-// listed are all pods of the world.
+// listed returns all pods of the world.
 func (w *world) listed() *corev1.PodList {
 	GinkgoHelper()
 	pods := &corev1.PodList{}
@@ -78,19 +78,19 @@ func (w *world) listed() *corev1.PodList {
 	return pods
 }
 
-// pods are the running pods of a service of a deployment, of all for "".
+// pods returns the pods of a service of a deployment that are not terminating; "" for all services.
 func (w *world) pods(name, service string) []corev1.Pod {
 	GinkgoHelper()
 	return slices.DeleteFunc(w.listed().Items, func(p corev1.Pod) bool { return !isOf(&p, name, service) })
 }
 
-// isOf: a pod is a running one of a service of a deployment, of any for "".
+// isOf reports whether a pod belongs to a service of a deployment and is not terminating; "" for any service.
 func isOf(p *corev1.Pod, name, service string) bool {
 	return p.DeletionTimestamp == nil && p.Labels[render.LabelGraph] == render.LabelValue(name) &&
 		(service == "" || p.Labels[render.LabelComponent] == service)
 }
 
-// replicas are the pods of a service by replica.
+// replicas returns the pods of a service by replica.
 func (w *world) replicas(service string) map[int][]corev1.Pod {
 	GinkgoHelper()
 	out := map[int][]corev1.Pod{}
@@ -105,7 +105,7 @@ func (w *world) replicas(service string) map[int][]corev1.Pod {
 	return out
 }
 
-// domains are those of a level, as paths from the zone down, that pods are in.
+// domains returns the domains of the pods at a level, as paths from the zone down.
 func (w *world) domains(level string, pods ...corev1.Pod) []string {
 	GinkgoHelper()
 	found := map[string]bool{}
@@ -127,7 +127,7 @@ func (w *world) domains(level string, pods ...corev1.Pod) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// eachInOne: each replica of a service has size pods in one rack.
+// eachInOne checks that a service has the given replicas, each with size pods in one rack.
 func (w *world) eachInOne(service string, size, replicas int) {
 	GinkgoHelper()
 	got := w.replicas(service)
@@ -143,13 +143,13 @@ func (w *world) in(service, level string, want ...string) {
 	Expect(w.domains(level, w.pods("g", service)...)).To(Equal(want), "domains of %q", service)
 }
 
-// bound are the pods of a service that have a node.
+// bound returns the pods of a service that have a node.
 func (w *world) bound(service string) []corev1.Pod {
 	GinkgoHelper()
 	return slices.DeleteFunc(w.pods("g", service), func(p corev1.Pod) bool { return p.Spec.NodeName == "" })
 }
 
-// stay: these pods are all there still.
+// stay checks that these pods still exist.
 func (w *world) stay(pods []corev1.Pod) {
 	GinkgoHelper()
 	now := graphs.UIDs(w.pods("g", ""))
@@ -158,7 +158,7 @@ func (w *world) stay(pods []corev1.Pod) {
 	}
 }
 
-// lacks is nil when the deployment has no pod of this UID.
+// lacks returns an error if the deployment has a pod of this UID.
 func (w *world) lacks(uid types.UID) error {
 	GinkgoHelper()
 	for _, pod := range w.pods("g", "") {

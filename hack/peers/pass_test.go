@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// noneBound: no pod of a service has a node, and none gets one in a full pass of what places it.
+// noneBound checks that no pod of a service has a node, and that none gets one in a full pass of its scheduler.
 func (w *world) noneBound(service string) {
 	GinkgoHelper()
 	w.pass(func(pod *corev1.Pod) error {
@@ -31,8 +31,8 @@ func (w *world) noneBound(service string) {
 	})
 }
 
-// pass has the provider and its scheduler place two deployments, which fit, and looks at every state of the world's pods meanwhile. The
-// second is created when the first is bound: the cycle that places the first may have begun before, that of the second has not.
+// pass lets the provider and its scheduler place two deployments, which fit, and calls look with every state of the world's pods until
+// then. The second is created when the first is bound, so that the scheduling cycle of the second begins after the call of pass.
 func (w *world) pass(look func(*corev1.Pod) error) {
 	GinkgoHelper()
 	pods := w.listed()
@@ -48,7 +48,8 @@ func (w *world) pass(look func(*corev1.Pod) error) {
 	}
 }
 
-// untilBound follows the world's pods from a version on until one of a deployment has a node, and returns the version at which it has.
+// untilBound follows the world's pods from a resource version on until a pod of a deployment has a node, and returns the version of that
+// state.
 func (w *world) untilBound(name, version string, look func(*corev1.Pod) error) string {
 	GinkgoHelper()
 	ctx, cancel := context.WithTimeout(w.ctx, suite.Patience())

@@ -18,10 +18,10 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// provider is one that specs run under, alone or with LeaderWorkerSet.
+// provider is a provider for specs, alone or with LeaderWorkerSet.
 type provider struct {
 	name string
-	// annotations of a deployment choose it.
+	// annotations of a deployment select the provider.
 	annotations map[string]string
 	// needs are the peers that have to run.
 	needs  []string
@@ -47,17 +47,17 @@ var (
 	}}
 )
 
-// runs reports whether all peers that the provider needs are chosen.
+// runs reports whether all peers that the provider needs are selected.
 func (p provider) runs() bool {
 	return !slices.ContainsFunc(p.needs, func(peer string) bool { return !slices.Contains(peers.Chosen(), peer) })
 }
 
-// running are the providers that specs run under.
+// running returns the providers that specs can run under.
 func running() []provider {
 	return slices.DeleteFunc(slices.Clone(providers), func(p provider) bool { return !p.runs() })
 }
 
-// untested returns the chosen peers that no tested provider needs.
+// untested returns an error that names a selected peer that no tested provider needs.
 func untested() error {
 	for _, peer := range peers.Chosen() {
 		if !slices.ContainsFunc(running(), func(p provider) bool { return slices.Contains(p.needs, peer) }) {

@@ -18,13 +18,13 @@ import (
 
 const placed = nvidiav1alpha1.ConditionPlaced
 
-// rule is a row of the table of docs/providers.md, on the real system. A scenario that goes otherwise under a provider reports it itself.
+// rule is a row of the table of docs/providers.md, on the real system. A scenario in which a provider deviates checks the deviation itself.
 type rule struct {
 	nodes []host
 	// level and services of the deployment "g"; preferred is its preferred level.
 	level, preferred string
 	services         services
-	// short: it does not fit at first. narrow: Grove's scheduler may choose too small a domain.
+	// short means that the deployment does not fit at first. narrow means that Grove's scheduler may choose too small a domain.
 	short, narrow bool
 	after         func(w *world)
 }
@@ -42,7 +42,7 @@ var rules = map[string]rule{
 	"required domain of a single-node service": {
 		nodes: append(racks(1, "a/r0"), racks(2, "a/r1")...), services: services{"Worker": worker(2, 1, 8, "rack")}, narrow: true,
 		after: func(w *world) {
-			if len(w.bound("Worker")) == 1 { // its scheduler looked at the first pod only
+			if len(w.bound("Worker")) == 1 { // Grove's scheduler checked only the first pod
 				in := w.domains("rack", w.bound("Worker")...)[0]
 				w.addHosts(host{zone: "a", rack: in[2:], name: "a-new", gpus: 8})
 				w.ready("g")
@@ -74,7 +74,7 @@ var rules = map[string]rule{
 		nodes: racks(2, "a/r0", "a/r1"), services: services{"Worker": worker(1, 3, 8, "rack")}, short: true,
 		after: func(w *world) {
 			w.noneBound("Worker")
-			if w.underGrove() { // the words of its scheduler, on the pods
+			if w.underGrove() { // Grove's scheduler reports on the pods
 				w.says("g", placed, metav1.ConditionFalse, "WaitsForGrove", "only 2 of 3 required pods")
 			} else {
 				w.says("g", placed, metav1.ConditionFalse, "NeverFits", "no rack has 3 hosts: the largest has 2")
@@ -156,7 +156,7 @@ var rules = map[string]rule{
 
 var _ = Describe("The rules of providers", Serial, func() { eachUnderEach(rules) })
 
-// eachUnderEach has the specs of some rules, under every provider whose peers run.
+// eachUnderEach defines specs for the given rules under every provider whose peers run.
 func eachUnderEach(rules map[string]rule) {
 	for _, p := range running() {
 		Context("under "+p.name, p.labels, func() {

@@ -24,13 +24,13 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// root of the repository.
+// root is the root of the repository.
 var root = filepath.Join("..", "..")
 
-// requeueAfter is shorter than in production, so that a gang that cannot bind is soon evicted.
+// requeueAfter is shorter than in production, so that a gang that cannot bind is evicted soon.
 const requeueAfter = 20 * time.Second
 
-// What the first process has, which runs all specs: they are Serial.
+// Variables of the first process, which runs all specs because they are Serial.
 var (
 	set     *peers.Set
 	scratch string
@@ -52,13 +52,13 @@ func TestPeers(t *testing.T) {
 
 var _ = SynchronizedBeforeSuite(start, func() { DeferOnFailure(keepLogs) }, NodeTimeout(suite.Timeout()))
 
-// start brings the sandbox with the peers up, and reports their versions.
+// start starts the sandbox with the peers, and reports their versions.
 func start(ctx SpecContext) {
 	absolute, err := filepath.Abs(root)
 	Expect(err).NotTo(HaveOccurred())
 	scratch, err = os.MkdirTemp("", "trellis-peers")
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { _ = os.Remove(scratch) }) // which leaves logs that were kept
+	DeferCleanup(func() { _ = os.Remove(scratch) }) // this fails if logs were kept in it
 	AddReportEntry("The peers", strings.Join(set.Versions(ctx), "; "))
 	cluster, err = sandbox.Up(ctx, sandbox.Options{
 		Name: "peers", Dir: filepath.Join(scratch, "s"), Root: absolute,
@@ -73,8 +73,8 @@ func start(ctx SpecContext) {
 	api = suite.Connect(ctx, config, operator.NewScheme())
 }
 
-// keepLogs adds the end of the operator's log to the report of a spec that fails, and copies the logs of all programs, which are deleted
-// with the sandbox.
+// keepLogs adds the end of the operator's log to the report of a failed spec, and copies the logs of all programs, which are deleted with
+// the sandbox.
 func keepLogs() error {
 	if cluster == nil {
 		return nil

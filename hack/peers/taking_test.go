@@ -22,7 +22,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 )
 
-// taking are the rows about what one deployment takes from another.
+// taking are the rows about capacity that one deployment takes from another.
 var taking = map[string]rule{
 	"preemption takes no more than it needs": {
 		nodes: racks(2, "a/r0", "a/r1", "a/r2"), level: "zone", services: services{"Worker": worker(1, 2, 8, "rack")},
@@ -43,7 +43,7 @@ var taking = map[string]rule{
 	},
 }
 
-// createUrgent creates a deployment of one rack whose priority is above that of the others, and waits until it is Ready.
+// createUrgent creates a deployment of one rack with a higher priority than the others, and waits until it is Ready.
 func (w *world) createUrgent() *nvidiav1alpha1.DynamoGraphDeployment {
 	GinkgoHelper()
 	high := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Value: 90}
@@ -55,7 +55,7 @@ func (w *world) createUrgent() *nvidiav1alpha1.DynamoGraphDeployment {
 	return urgent
 }
 
-// evicted are the deployments that have not exactly the pods they had before.
+// evicted returns the deployments whose pods differ from before.
 func (w *world) evicted(before map[string]map[types.UID]bool) []string {
 	GinkgoHelper()
 	var out []string
@@ -69,7 +69,7 @@ func (w *world) evicted(before map[string]map[types.UID]bool) []string {
 
 var _ = Describe("What one deployment takes from another", Serial, func() { eachUnderEach(taking) })
 
-// Someone scales what Grove made, as an autoscaler of Grove's own would.
+// The spec scales Grove's objects, as an autoscaler of Grove's would.
 var _ = DescribeTable("The replicas of Grove's objects are the deployment's", Serial, func(ctx SpecContext, p provider) {
 	w := newWorld(ctx, p, racks(2, "a/r0", "a/r1")...)
 	w.create(w.graph("g", "zone", services{"Worker": worker(1, 2, 8, "rack"), "Frontend": frontend(1)}))
@@ -102,7 +102,7 @@ func (w *world) made(kind schema.GroupVersionKind, name string) *unstructured.Un
 	return object
 }
 
-// has waits until an object of Grove's is to have so many replicas.
+// has waits until an object of Grove's has the given spec.replicas.
 func (w *world) has(object *unstructured.Unstructured, want int64) {
 	GinkgoHelper()
 	w.until(fmt.Sprintf("%s has %d replicas", object.GetName(), want), func() error {

@@ -35,7 +35,7 @@ type services = graphs.Components
 
 var worker, frontend = graphs.Worker, graphs.Frontend
 
-// world is one scenario's cluster: its nodes are all there are, since Grove's scheduler knows no pools.
+// world is the cluster of one scenario. It has only the scenario's nodes, because Grove's scheduler has no node pools.
 type world struct {
 	// ctx ends with the spec.
 	ctx      context.Context
@@ -52,16 +52,16 @@ func newWorld(ctx context.Context, p provider, hosts ...host) *world {
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
 	DeferOnFailure(w.describe, NodeTimeout(suite.Patience()))
 	DeferCleanup(w.removeCluster, NodeTimeout(suite.Patience()))
-	DeferCleanup(w.removeGraphs, NodeTimeout(2*suite.Patience())) // which comes first
+	DeferCleanup(w.removeGraphs, NodeTimeout(2*suite.Patience())) // runs first, because cleanups run in reverse order
 	w.addHosts(hosts...)
 	w.create(w.topology())
 	return w
 }
 
-// underGrove: Grove places the world's deployments, and Trellis does not.
+// underGrove reports whether Grove places the world's deployments instead of Trellis.
 func (w *world) underGrove() bool { return w.provider.name == specs.Grove.Name }
 
-// removeGraphs deletes the deployments, of which no pod may be left.
+// removeGraphs deletes the deployments, and waits until no pod is left.
 func (w *world) removeGraphs(ctx SpecContext) {
 	Expect(api.DeleteAllOf(ctx, &nvidiav1alpha1.DynamoGraphDeployment{}, client.InNamespace(w.name))).To(Succeed())
 	Eventually(ctx, func() error {
@@ -84,14 +84,14 @@ func (w *world) create(o client.Object) {
 	w.until("it is created", func() error { return api.Create(w.ctx, o) }) // the peers' webhooks start a moment after their programs
 }
 
-// createOutside creates an object that no namespace has, for as long as the spec runs.
+// createOutside creates a cluster-scoped object and deletes it when the spec ends.
 func (w *world) createOutside(o client.Object) {
 	GinkgoHelper()
 	w.create(o)
 	DeferCleanup(func(ctx SpecContext) error { return client.IgnoreNotFound(api.Delete(ctx, o)) }, NodeTimeout(suite.Patience()))
 }
 
-// until waits for a state; the error of the last look describes what is missing.
+// until waits until look returns no error; the last error describes the missing state.
 func (w *world) until(what string, look func() error) {
 	GinkgoHelper()
 	Eventually(w.ctx, look).Should(Succeed(), "waiting until "+what)
@@ -122,13 +122,13 @@ func (w *world) topology() *grovev1alpha1.ClusterTopology {
 	}
 }
 
-// host is a node: its place and its GPUs.
+// host is a node: its domains and its GPUs.
 type host struct {
 	zone, rack, name string
 	gpus             int
 }
 
-// racks makes hosts hosts of 8 GPUs in each named rack, "zone/rack".
+// racks returns, for each path "zone/rack", that number of hosts with 8 GPUs each.
 func racks(hosts int, paths ...string) []host {
 	var out []host
 	for _, path := range paths {
@@ -176,7 +176,7 @@ func (w *world) setLevels(levels []grovev1alpha1.TopologyLevel) {
 	})
 }
 
-// cordon the nodes of a rack, "zone/rack".
+// cordon cordons the nodes of a rack, "zone/rack".
 func (w *world) cordon(path string) {
 	GinkgoHelper()
 	zone, rack, _ := strings.Cut(path, "/")
@@ -189,7 +189,7 @@ func (w *world) cordon(path string) {
 	}
 }
 
-// replaced waits until a deployment has n pods of a service of which none was there before.
+// replaced calls do, and waits until a service of a deployment has n pods, all of them new.
 func (w *world) replaced(service string, n int, do func()) {
 	GinkgoHelper()
 	before := graphs.UIDs(w.pods("g", service))

@@ -1,12 +1,12 @@
 # Copyright The Trellis Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-"""The requests of the Dynamo planner, by the Python client that it uses, against a sandbox: make test-planner.
+"""Sends the requests of the Dynamo planner with its Python client to a sandbox: make test-planner.
 
-The planner knows a deployment and the names of its components. It has the account that Trellis makes for the planners of a namespace, and no
-right beyond that account's Role. It scales by the scale of a component's adapter and, where there is none (404), by a JSON patch of the
-deployment at the component's index. It waits for the condition Ready, status.observedGeneration, status.rollingUpdate and the counted replicas, and
-reads the GPUs of an engine and of a replica, and the Dynamo namespace of the workers.
+The planner knows a deployment and the names of its components. It uses the service account that Trellis creates for the planners of a
+namespace, and only the rights of that account's Role. It scales through the scale subresource of a component's adapter or, without an adapter
+(404), with a JSON patch of the deployment at the component's index. It waits for the condition Ready, status.observedGeneration,
+status.rollingUpdate and the replica counts, and reads the GPUs of an engine and of a replica, and the Dynamo namespace of the workers.
 """
 
 import os
@@ -27,14 +27,14 @@ PATIENCE = 120  # seconds
 
 
 class JSONPatchClient(client.ApiClient):
-    """Sends every body as a JSON patch. Clients of Python newer than Debian's choose it by the body."""
+    """Sends every body as a JSON patch. Python clients newer than Debian's detect a JSON patch by the body."""
 
     def select_header_content_type(self, content_types, method=None, body=None):
         return "application/json-patch+json"
 
 
 class Planner:
-    """Sends the planner's requests, and no others."""
+    """Sends only requests that the planner sends."""
 
     def __init__(self, configuration):
         self.api = client.CustomObjectsApi(client.ApiClient(configuration))
@@ -48,7 +48,7 @@ class Planner:
         return self.api.list_namespaced_custom_object(GROUP, VERSION, NAMESPACE, DEPLOYMENTS)["items"]
 
     def scale(self, component, replicas):
-        """Scales by the adapter, or else by the deployment; returns by which."""
+        """Scales through the adapter, or else through the deployment, and returns which one it used."""
         name = f"{NAME}-{component.lower()}"
         try:
             self.api.patch_namespaced_custom_object_scale(GROUP, VERSION, NAMESPACE, ADAPTERS, name, {"spec": {"replicas": replicas}})
@@ -68,7 +68,7 @@ class Planner:
         ])
 
     def wait(self, wanted):
-        """Waits until each component of wanted is stable with so many replicas."""
+        """Waits until each component of wanted is stable with the given number of replicas."""
         why = "it was not seen"
         for event in watch.Watch().stream(self.api.list_namespaced_custom_object, GROUP, VERSION, NAMESPACE, DEPLOYMENTS,
                                           field_selector=f"metadata.name={NAME}", timeout_seconds=PATIENCE):
@@ -84,7 +84,7 @@ class Planner:
 
 
 def unstable(deployment, wanted):
-    """Says what the planner waits for; None when there is nothing."""
+    """Returns why the planner would wait; None if the deployment is stable."""
     status = deployment.get("status", {})
     phase = status.get("rollingUpdate", {}).get("phase")
     if phase == "Failed":
@@ -106,7 +106,7 @@ def unstable(deployment, wanted):
 
 
 def shape(deployment, component):
-    """The GPUs of an engine and of a replica, as the planner of main reads them; None while they are not known."""
+    """Returns the GPUs of an engine and of a replica, as the planner on Dynamo's main branch reads them; None while they are unknown."""
     status = deployment.get("status", {})
     counted = status.get("components", {}).get(component, {})
     engine, replica = counted.get("gpusPerEngine"), counted.get("gpusPerReplica")
@@ -122,7 +122,7 @@ class TestPlanner(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.dir = tempfile.TemporaryDirectory(prefix="planner")  # short, for the path of a socket
+        cls.dir = tempfile.TemporaryDirectory(prefix="planner")  # short, because of the path of a socket
         cls.addClassCleanup(cls.dir.cleanup)
         sandbox = ["--name", "planner", "--dir", os.path.join(cls.dir.name, "s")]
         cls.addClassCleanup(subprocess.run, [PLUGIN, "sandbox", "down", *sandbox], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
@@ -139,7 +139,7 @@ class TestPlanner(unittest.TestCase):
 
     @staticmethod
     def of_account(admin):
-        """The configuration of a program in a pod of the planners' account: the token is all it has."""
+        """Returns the configuration of a program in a pod with the planners' account: it has only the token."""
         request = client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(audiences=[]))
         token = client.CoreV1Api(admin).create_namespaced_service_account_token(ACCOUNT, NAMESPACE, request)
         out = client.Configuration()

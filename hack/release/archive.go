@@ -21,14 +21,14 @@ import (
 	"time"
 )
 
-// file of an archive. All belong to root.
+// file is a file of an archive. root owns all files.
 type file struct {
 	name string
 	mode fs.FileMode
 	data []byte
 }
 
-// filesOf are the binary and the licence that goes with it.
+// filesOf returns the binary and its licence.
 func (r *release) filesOf(b binary) ([]file, error) {
 	program, err := os.ReadFile(b.path)
 	if err != nil {
@@ -59,7 +59,7 @@ func folder(dir string) ([]file, error) {
 	return files, err
 }
 
-// writeTar writes files in their order, all of one time.
+// writeTar writes files in order, all with the same time.
 func writeTar(w io.Writer, files []file, at time.Time) error {
 	archive := tar.NewWriter(w)
 	for _, f := range files {
@@ -83,7 +83,7 @@ func writeTarGz(w io.Writer, files []file, at time.Time) error {
 	return errors.Join(writeTar(compressed, files, at), compressed.Close())
 }
 
-// readTarGz reads the plain files of an archive, in the order of their names.
+// readTarGz reads the regular files of an archive, in the order of their names.
 func readTarGz(r io.Reader) ([]file, error) {
 	plain, err := gzip.NewReader(r)
 	if err != nil {
@@ -126,13 +126,13 @@ func writeZip(w io.Writer, files []file, at time.Time) error {
 	return archive.Close()
 }
 
-// archive of the plugin for one platform.
+// archive is the plugin's archive for one platform.
 type archive struct {
 	platform
 	name, bin, sha256 string
 }
 
-// writeArchives packs the plugin as users of each system expect it.
+// writeArchives packs the plugin in the usual archive format of each system.
 func (r *release) writeArchives(plugins []binary) ([]archive, error) {
 	var written []archive
 	for _, b := range plugins {
@@ -159,7 +159,8 @@ func (r *release) writeArchives(plugins []binary) ([]archive, error) {
 
 func sum(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
-// writeChecksums lists every file of the release as sha256sum --check reads it. The folder of the layout is checked by its own digests.
+// writeChecksums lists the checksum of every file of the release for sha256sum --check. The folder of the OCI layout is left out, because
+// it has its own digests.
 func (r *release) writeChecksums() error {
 	entries, err := os.ReadDir(r.out)
 	if err != nil {

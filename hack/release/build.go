@@ -16,7 +16,7 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// The programs and where they live.
+// The programs, the image and their addresses.
 const (
 	manager    = "trellis-manager"
 	plugin     = "kubectl-trellis"
@@ -26,7 +26,7 @@ const (
 	changeNote = "CHANGES.md"
 )
 
-// platform is what a binary is built for.
+// platform is the target of a binary.
 type platform struct{ os, arch string }
 
 func (p platform) String() string { return p.os + "/" + p.arch }
@@ -46,24 +46,24 @@ type binary struct {
 	path string
 }
 
-// options of a build.
+// options are the options of a build.
 type options struct {
-	// repository is the clone, ref the commit of it that is released, version what it is called, out an empty folder for the results.
+	// repository is the clone, ref the released commit, version its version, out an empty folder for the results.
 	repository, ref, version, out string
-	// platforms, such as linux/amd64, to build only; none: all.
+	// platforms limits the build to these platforms, such as linux/amd64; none: all.
 	platforms []string
-	// withoutEvidence makes a full release although long runs are missing or older than the code, for tests.
+	// withoutEvidence permits a full release although long runs are missing or older than the code, for tests.
 	withoutEvidence bool
 }
 
-// of are those of a program's platforms that are built.
+// of returns the selected platforms of a program.
 func (o options) of(all []platform) []platform {
 	return slices.DeleteFunc(slices.Clone(all), func(p platform) bool {
 		return len(o.platforms) > 0 && !slices.Contains(o.platforms, p.String())
 	})
 }
 
-// release is one build of everything.
+// release is one build of all artefacts.
 type release struct {
 	source
 	options
@@ -102,7 +102,7 @@ func build(ctx context.Context, o options, say func(string, ...any)) error {
 	return r.write(ctx, notes)
 }
 
-// write makes the artefacts, in an order in which each finds what it is about.
+// write writes the artefacts in the order of their dependencies.
 func (r *release) write(ctx context.Context, notes string) error {
 	managers, err := r.compile(ctx, manager, r.of(imagePlatforms))
 	if err != nil {
@@ -140,19 +140,19 @@ func (r *release) write(ctx context.Context, notes string) error {
 }
 
 func (r *release) writeFile(name string, data []byte) error {
-	return os.WriteFile(filepath.Join(r.out, name), data, 0o644) //nolint:gosec // what a release ships is public
+	return os.WriteFile(filepath.Join(r.out, name), data, 0o644) //nolint:gosec // the artefacts of a release are public
 }
 
-// artefact names a file of the release: PROGRAM_VERSION_SUFFIX.
+// artefact returns the name of a file of the release: PROGRAM_VERSION_SUFFIX.
 func (r *release) artefact(program, suffix string) string {
 	return strings.Join([]string{program, r.version, suffix}, "_")
 }
 
-// wantEmpty makes a folder and refuses one that holds something: remains would be shipped, with a checksum.
+// wantEmpty creates a folder, or returns an error if it has content: leftovers would be shipped, with a checksum.
 func wantEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return os.MkdirAll(dir, 0o755) //nolint:gosec // what a release ships is public
+		return os.MkdirAll(dir, 0o755) //nolint:gosec // the artefacts of a release are public
 	}
 	if err != nil {
 		return err

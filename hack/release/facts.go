@@ -16,12 +16,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// factsOf is the file with what the operator of a release knows. Later commits, which describe that release to users, are compared with it.
+// factsOf returns the path of the facts about the operator of a release. Later commits, which describe that release to users, are compared
+// with it.
 func factsOf(version string) string {
 	return path.Join("test/install/testdata/releases", version+".yaml")
 }
 
-// known is what an operator knows by name. Flags of its logger are not among it: they are a library's.
+// known lists the flags, annotations and labels of an operator. Flags of its logger are not included, because they belong to a library.
 type known struct {
 	Flags       []string `json:"flags"`
 	Annotations []string `json:"annotations"`
@@ -32,8 +33,8 @@ var (
 	annotation   = regexp.MustCompile(`"(trellis\.dev/[a-z0-9-]+)"`)
 )
 
-// facts reads what the operator of a clone knows from its source: the flags that it declares, and the names of Trellis' own annotations and
-// labels.
+// facts reads the facts about the operator of a clone from its source: the flags that it declares, and the names of Trellis' own
+// annotations and labels.
 func facts(dir string) (string, error) {
 	flags, annotations := map[string]bool{}, map[string]bool{}
 	for folder, find := range map[string]struct {

@@ -1,4 +1,4 @@
-// What makes releases and checks them. A module of its own: the operator does not depend on it.
+// Builds releases and checks them. A separate module: the operator does not depend on it.
 module github.com/trellis-k8s/trellis/hack/release
 
 go 1.26.0

@@ -26,11 +26,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user of the process, by number because the kubelet checks runAsNonRoot against it. The same as in the manifests.
+// user is the user of the process, by number because the kubelet checks runAsNonRoot against it. It is the same as in the manifests.
 const user = "65532:65532"
 
-// writeImage writes the images of all platforms as an OCI layout, once as a folder and once as an archive, and returns the digest of their
-// index. An image has one layer on no base: the static binary and the licence.
+// writeImage writes the images of all platforms as an OCI layout, as a folder and as an archive, and returns the digest of their index. An
+// image has one layer and no base image: the static binary and the licence.
 func (r *release) writeImage(binaries []binary) (v1.Hash, error) {
 	labels := map[string]string{
 		"org.opencontainers.image.title":       "Trellis",
@@ -57,7 +57,7 @@ func (r *release) writeImage(binaries []binary) (v1.Hash, error) {
 	if err != nil {
 		return v1.Hash{}, err
 	}
-	// containerd and skopeo take the image's name from these when they import the archive.
+	// containerd and skopeo take the image's name from these annotations when they import the archive.
 	names := layout.WithAnnotations(map[string]string{
 		"org.opencontainers.image.ref.name": r.version, "io.containerd.image.name": imageName + ":" + r.version,
 	})
@@ -70,7 +70,7 @@ func (r *release) writeImage(binaries []binary) (v1.Hash, error) {
 	return index.Digest()
 }
 
-// image of one platform.
+// image returns the image of one platform.
 func (r *release) image(b binary, labels map[string]string) (v1.Image, error) {
 	files, err := r.filesOf(b)
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *release) image(b binary, labels map[string]string) (v1.Image, error) {
 	return mutate.Append(image, mutate.Addendum{Layer: compressed, History: v1.History{Created: created, CreatedBy: "make release"}})
 }
 
-// archiveLayout packs the layout's folder, which is how it is downloaded and imported.
+// archiveLayout packs the layout's folder into the archive for download and import.
 func (r *release) archiveLayout(dir string) error {
 	files, err := folder(dir)
 	if err != nil {
@@ -111,7 +111,7 @@ func (r *release) archiveLayout(dir string) error {
 	return errors.Join(writeTar(out, files, r.time), out.Close())
 }
 
-// push copies the index of a layout, and all it refers to, to a registry. It returns the image's name with the digest.
+// push copies the index of a layout, and everything that it refers to, to a registry. It returns the image's name with the digest.
 func push(ctx context.Context, dir, image string) (string, error) {
 	ref, err := name.NewTag(image, name.StrictValidation)
 	if err != nil {

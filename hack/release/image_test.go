@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// small is a release of two lines of text in place of programs.
+// small returns a release with two lines of text in place of each program.
 func small(t *testing.T, version string) *release {
 	t.Helper()
 	dir, err := filepath.Abs(root)
@@ -35,7 +35,7 @@ func small(t *testing.T, version string) *release {
 	}
 }
 
-// programs writes stand-ins for built programs.
+// programs writes placeholders for built programs.
 func programs(t *testing.T, r *release, program string, platforms []platform) []binary {
 	t.Helper()
 	var built []binary
@@ -63,7 +63,7 @@ func startRegistry(t *testing.T) string {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// pull fetches the images behind a name with a digest, by platform.
+// pull fetches the images of a name with a digest, by platform.
 func pull(t *testing.T, pushed string) map[string]v1.Image {
 	t.Helper()
 	ref, err := name.NewDigest(pushed)
@@ -124,7 +124,7 @@ func unpack(t *testing.T, image v1.Image) map[string]file {
 	return files
 }
 
-// checkImages looks at all there is in an image but the program's bytes.
+// checkImages checks everything in an image except the program's bytes.
 func checkImages(t *testing.T, images map[string]v1.Image, version string, created time.Time) {
 	t.Helper()
 	for _, p := range imagePlatforms {
@@ -180,7 +180,7 @@ func TestPushWantsATag(t *testing.T) {
 	}
 }
 
-// Nothing of the image or of the archives depends on when and where it was made.
+// TestSameFilesSameBytes checks that the image and the archives do not depend on the time and place of the build.
 func TestSameFilesSameBytes(t *testing.T) {
 	var sums []string
 	for range 2 {

@@ -1,11 +1,11 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command release makes what a release of the project ships, without a container engine: images, manifests, chart, plugin, bills of
-// materials, checksums. make prepare-release, make release and make push run it.
+// Command release builds the artefacts of a release without a container engine: images, manifests, chart, plugin, bills of materials and
+// checksums. make prepare-release, make release and make push run it.
 //
 // It builds from a clean clone of the commit, tagged with the version, so that neither uncommitted files nor the tags of the user's clone
-// reach the result. Every time stamp is the commit's. Two builds of one commit with one Go toolchain are the same, byte by byte.
+// affect the result. Every time stamp is the commit's. Two builds of one commit with one Go toolchain are identical, byte by byte.
 package main
 
 import (

@@ -35,7 +35,7 @@ func (r *release) writeInstall() error {
 		return err
 	}
 	options := krusty.MakeDefaultOptions()
-	options.Reorder = krusty.ReorderOptionLegacy // namespace and definitions first, as kubectl apply -k has them
+	options.Reorder = krusty.ReorderOptionLegacy // namespace and definitions first, like kubectl apply -k
 	built, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), overlay)
 	if err != nil {
 		return fmt.Errorf("rendering config/default: %w", err)
@@ -48,7 +48,7 @@ func (r *release) writeInstall() error {
 	return r.writeFile("install.yaml", append([]byte(header), text...))
 }
 
-// writeChart packages the chart with Helm, and packs it once more: Helm writes the time of the day.
+// writeChart packages the chart with Helm, and repacks it with the commit's time, because Helm writes the current time.
 func (r *release) writeChart(ctx context.Context) error {
 	version := strings.TrimPrefix(r.version, "v")
 	_, err := run(ctx, r.dir, nil, "go", "tool", "-modfile=hack/tools/go.mod", "helm", "package", "charts/trellis",
@@ -72,7 +72,7 @@ func (r *release) writeChart(ctx context.Context) error {
 	return r.writeFile(name, packed.Bytes())
 }
 
-// writeKrew writes the manifest by which krew installs the plugin.
+// writeKrew writes the manifest with which krew installs the plugin.
 func (r *release) writeKrew(archives []archive) error {
 	manifest := krew.Plugin{
 		TypeMeta:   metav1.TypeMeta{APIVersion: constants.CurrentAPIVersion, Kind: constants.PluginKind},

@@ -31,8 +31,8 @@ func TestKrewManifest(t *testing.T) {
 	checkWithKrew(t, r.out, "--skip-install")
 }
 
-// checkWithKrew asks the program by which krew's index checks plugins. Without --skip-install it installs the archives of all platforms,
-// which are served on this machine in place of the hosting platform.
+// checkWithKrew runs the validation program of krew's index. Without --skip-install it also installs the archives of all platforms, which
+// this machine serves in place of the hosting platform.
 func checkWithKrew(t *testing.T, out string, args ...string) {
 	t.Helper()
 	server := httptest.NewServer(http.FileServer(http.Dir(out)))
@@ -111,7 +111,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// The test's own program is one that the Go toolchain built from modules.
+// TestSBOM uses the test's own program, which the Go toolchain built from modules.
 func TestSBOM(t *testing.T) {
 	r := small(t, "v0.3.0")
 	self, err := os.Executable()

@@ -18,11 +18,11 @@ import (
 
 const changelogFile = "CHANGELOG.md"
 
-// mentions are where files of the repository name a version of it; N.N.N stands for it. Versions of other projects, which pages name too,
-// match none of these.
+// mentions are patterns of places where files of the repository name its version; N.N.N stands for the version. Versions of other projects
+// in pages match none of the patterns.
 //
-// The source, the definitions, the manifests and the chart name what the commit is: a release, or a development version. Pages name the
-// last release, which users can install.
+// The source, the definitions, the manifests and the chart name the version of the commit: a release, or a development version. Pages name
+// the last release, which users can install.
 var mentions = []struct {
 	files, pattern string
 	page           bool
@@ -45,23 +45,23 @@ const inPages = `\bgit checkout vN.N.N\b|\b[Ww]hat vN.N.N lacks|` + // of a clon
 	`trellis-k8s/trellis/releases/download/vN.N.N(?:/|$)` + // an address
 	`|\btrellis-N.N.N\.tgz|\bkubectl-trellis_vN.N.N_|\btrellis-manager_vN.N.N_` + // files
 	`|\btrellis-manager:vN.N.N\b` + // the image
-	`|\bVERSION=vN.N.N\b|^(?:Client|Operator): +vN.N.N ` // commands and what they print
+	`|\bVERSION=vN.N.N\b|^(?:Client|Operator): +vN.N.N ` // commands and their output
 
-// development is what the version of a commit that is no release ends in.
+// development is the suffix of the version of an unreleased commit.
 const development = "-dev"
 
 const numbers = `(\d+\.\d+\.\d+(?:-dev)?)`
 
-// mention is one place of a file that names a version.
+// mention is one place in a file that names a version.
 type mention struct {
 	file, version string
-	// page: it is of a page, which names the last release.
+	// page means that the file is a page, which names the last release.
 	page bool
-	// from and to are where the version stands.
+	// from and to are the position of the version.
 	from, to int
 }
 
-// findMentions reads the places of a clone that name a version, and the files they are in.
+// findMentions returns the places of a clone that name a version, and the texts of their files.
 func findMentions(dir string) (found []mention, texts map[string]string, err error) {
 	texts = map[string]string{}
 	for _, m := range mentions {
@@ -90,7 +90,7 @@ func findMentions(dir string) (found []mention, texts map[string]string, err err
 	return found, texts, nil
 }
 
-// group is where the only group of a match stands that matched.
+// group returns the position of the only group that matched.
 func group(at []int) (from, to int) {
 	for i := 2; i < len(at); i += 2 {
 		if at[i] >= 0 {
@@ -100,9 +100,9 @@ func group(at []int) (from, to int) {
 	return at[0], at[0]
 }
 
-// prepare makes a clone's files those of a release: what is unreleased becomes the section of the version, whatever names a version names
-// this one, and what its operator knows is kept for later commits. Of a development version it makes the files that are no pages name it.
-// It changes nothing unless it can change everything. It returns the files that it wrote.
+// prepare prepares the files of a clone for a version. For a release, the unreleased changes become the section of the version, all
+// mentions name the version, and the facts about its operator are stored for later commits. For a development version, all mentions except
+// those in pages name it. On an error it changes nothing. It returns the names of the written files.
 func prepare(dir, version, date string) ([]string, error) {
 	next := semver.Prerelease(version) == development
 	if semver.Canonical(version) != version || version == "" || semver.Prerelease(version) != "" && !next {
@@ -135,7 +135,7 @@ func prepare(dir, version, date string) ([]string, error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(found, func(a, b mention) int { return b.from - a.from }) // from the end, so that places before stay where they are
+	slices.SortFunc(found, func(a, b mention) int { return b.from - a.from }) // from the end, so that earlier positions stay valid
 	for _, m := range found {
 		text := texts[m.file]
 		texts[m.file] = text[:m.from] + strings.TrimPrefix(version, "v") + text[m.to:]
@@ -160,7 +160,7 @@ func writeAll(dir string, texts map[string]string) error {
 
 const unreleased = "## [Unreleased]\n"
 
-// dated is a changelog whose unreleased changes are those of a version.
+// dated returns the changelog with its unreleased changes as the section of a version.
 func dated(changelog, version, date string) (string, error) {
 	section, ok := sectionOf(changelog, "Unreleased")
 	if !ok || section == "" {
@@ -184,7 +184,7 @@ func dated(changelog, version, date string) (string, error) {
 	return strings.Replace(changelog, at[0], links, 1), nil
 }
 
-// above refuses a version that is not above all that the changelog has.
+// above returns an error if a version is not above all versions in the changelog.
 func above(version string, released []string) error {
 	for _, other := range released {
 		if semver.Compare(version, "v"+other) <= 0 {
@@ -194,7 +194,7 @@ func above(version string, released []string) error {
 	return nil
 }
 
-// releasedIn are the versions that a changelog has, the newest first.
+// releasedIn returns the versions in a changelog, the newest first.
 func releasedIn(changelog string) []string {
 	var versions []string
 	for _, h := range heading.FindAllStringSubmatch(changelog, -1) {

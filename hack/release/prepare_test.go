@@ -14,7 +14,7 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// clone is a repository with a file for each of the kinds that name a version: a development version, and on the pages the last release.
+// clone is a repository with a file of each kind that names a version: a development version, and on the pages the last release.
 var clone = map[string]string{
 	"internal/version/source.go":        "package version\n\nconst Source = \"v0.2.0-dev\"\n",
 	"internal/operator/options.go":      "f.BoolVar(&o.Conversion, \"conversion\", true, \"text\")\nf.IntVar(&c.Max, \"capacity-max\",\n1, \"text\")\n",
@@ -33,7 +33,7 @@ var clone = map[string]string{
 	"docs/dev/development.md": "make release VERSION=v0.1.0   # writes dist/\n",
 }
 
-// writeFiles makes a folder with these files.
+// writeFiles creates a folder with these files.
 func writeFiles(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -66,7 +66,7 @@ func TestPrepare(t *testing.T) {
 	dir := writeFiles(t, clone)
 	wrote, err := prepare(dir, "v0.2.0", "2026-12-01")
 	const facts = "test/install/testdata/releases/v0.2.0.yaml"
-	if err != nil || len(wrote) != len(clone)-3+1 || !slices.Contains(wrote, facts) { // all but the code of the operator
+	if err != nil || len(wrote) != len(clone)-3+1 || !slices.Contains(wrote, facts) { // all files except the operator's code, and the facts
 		t.Fatalf("wrote %v: %v", wrote, err)
 	}
 	if got, want := readFiles(t, dir, map[string]string{facts: ""})[facts], "annotations:\n- trellis.dev/queue\nflags:\n- capacity-max\n- conversion\n"; !strings.HasSuffix(got, want) {
@@ -109,7 +109,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// After a release, all but the pages name the next version, as one of development.
+// TestPrepareDevelopment checks that after a release all files except pages name the next development version.
 func TestPrepareDevelopment(t *testing.T) {
 	dir := writeFiles(t, clone)
 	if _, err := prepare(dir, "v0.3.0-dev", "2026-12-01"); err != nil {
@@ -128,7 +128,7 @@ func TestPrepareDevelopment(t *testing.T) {
 	}
 }
 
-// What cannot be prepared is left as it is.
+// TestPrepareRefuses checks that a refused preparation changes nothing.
 func TestPrepareRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ version, date, file, content, want string }{
 		"no version":         {"", "2026-12-01", "", "", "want a full semantic version"},
@@ -159,9 +159,9 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 }
 
-// The repository itself can be prepared: its pages name the last release, all else one version, and after that the next one. Main is no
-// release when something has changed since: its manifests name a development version above the last release, because the image of that
-// release lacks what has changed.
+// TestRepositoryCanBePrepared checks the repository itself: its pages name the last release, all other files name one version, and the next
+// version can be prepared. If main has changed since the last release, its manifests must name a development version above it, because the
+// released image lacks these changes.
 func TestRepositoryCanBePrepared(t *testing.T) {
 	found, texts, err := findMentions(root)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
-// TestRelease makes a release of HEAD as make release does, and uses it as users do. It compiles for seven platforms: make test-release.
+// TestRelease builds a release of HEAD like make release, and uses it like users. It compiles for seven platforms: make test-release.
 func TestRelease(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles for all platforms and starts a control plane; make test-release runs it")
@@ -56,7 +56,7 @@ func TestRelease(t *testing.T) {
 	t.Run("the image runs in a cluster", func(t *testing.T) { checkImageRuns(t, out, released) })
 }
 
-// checkSecondBuild builds once more in another place.
+// checkSecondBuild builds again in another folder and compares.
 func checkSecondBuild(t *testing.T, first, released string) {
 	second := t.TempDir()
 	if err := build(t.Context(), options{repository: root, version: released, out: second, withoutEvidence: true}, t.Logf); err != nil {
@@ -80,7 +80,7 @@ func digests(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// putOnPath gives krew what it calls: kubectl, which finds krew as its plugin.
+// putOnPath puts programs that krew calls on the PATH: kubectl, which finds krew as its plugin.
 func putOnPath(t *testing.T) {
 	t.Helper()
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
@@ -94,8 +94,8 @@ func putOnPath(t *testing.T) {
 	t.Setenv("PATH", strings.Join([]string{dir, assets, os.Getenv("PATH")}, string(os.PathListSeparator)))
 }
 
-// checkImageRuns pushes the image, pulls it by its digest, unpacks its layers, and starts this platform's binary in a cluster that
-// install.yaml was applied to, with the arguments of its Deployment.
+// checkImageRuns pushes the image, pulls it by its digest, unpacks its layers, and starts this platform's binary in a cluster with
+// install.yaml, with the arguments of its Deployment.
 func checkImageRuns(t *testing.T, out, released string) {
 	pushed, err := push(t.Context(), filepath.Join(out, manager), startRegistry(t)+"/trellis-manager:"+released)
 	if err != nil {
@@ -143,7 +143,7 @@ func checkImageRuns(t *testing.T, out, released string) {
 	checkPluginVersion(t, out, cluster, released, commit)
 }
 
-// checkStatic refuses a program that needs a loader or is for another processor.
+// checkStatic fails the test if a program needs a loader or is for another processor.
 func checkStatic(t *testing.T, p platform, program []byte) {
 	t.Helper()
 	parsed, err := elf.NewFile(bytes.NewReader(program))
@@ -173,7 +173,7 @@ func startSandbox(t *testing.T, out, program string) *sandbox.Sandbox {
 			t.Fatal(err)
 		}
 	}
-	dir, err := os.MkdirTemp("", "rel") // short, for the path of a socket
+	dir, err := os.MkdirTemp("", "rel") // short, because of the path of a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,8 +191,8 @@ func startSandbox(t *testing.T, out, program string) *sandbox.Sandbox {
 	return cluster
 }
 
-// checkPluginVersion unpacks the plugin of this platform and asks it for versions: without the operator's Deployment, which a sandbox
-// leaves out, and with it.
+// checkPluginVersion unpacks the plugin of this platform and runs its version command: without the operator's Deployment, which a sandbox
+// omits, and with it.
 func checkPluginVersion(t *testing.T, out string, cluster *sandbox.Sandbox, released, commit string) {
 	packed, err := os.Open(filepath.Join(out, fmt.Sprintf("%s_%s_linux_%s.tar.gz", plugin, released, runtime.GOARCH)))
 	if err != nil {

@@ -62,7 +62,8 @@ func TestWorkflows(t *testing.T) {
 	}
 }
 
-// What make test leaves out runs for each change or each night, unless it needs what is in no repository.
+// TestWorkflowRunsWhatMakeTestLeavesOut checks that every test outside make test runs for each change or each night, unless it needs more
+// than the repository.
 func TestWorkflowRunsWhatMakeTestLeavesOut(t *testing.T) {
 	makefile, err := os.ReadFile(root + "/make/long.mk")
 	if err != nil {
@@ -91,7 +92,7 @@ func TestWorkflowRunsWhatMakeTestLeavesOut(t *testing.T) {
 	}
 }
 
-// The workflow begins with what .ci/run does, in the same order.
+// TestWorkflowRunsWhatCIRuns checks that the workflow begins with the commands of .ci/run, in the same order.
 func TestWorkflowRunsWhatCIRuns(t *testing.T) {
 	script, err := os.ReadFile(root + "/.ci/run")
 	if err != nil {
@@ -115,8 +116,8 @@ func TestWorkflowRunsWhatCIRuns(t *testing.T) {
 	}
 }
 
-// TestWorkflowPublishesWhatPassed: in the release workflow, the publishing job needs the workflow test of the same commit, and is the only
-// job with write permissions. The checkout has the history, by which make release compares the evidence of long runs.
+// TestWorkflowPublishesWhatPassed checks the release workflow: the publishing job needs the test workflow of the same commit, and is the
+// only job with write permissions. The checkout includes the history, because make release compares the evidence of long runs with it.
 func TestWorkflowPublishesWhatPassed(t *testing.T) {
 	type job struct {
 		Needs, Uses string
@@ -133,7 +134,7 @@ func TestWorkflowPublishesWhatPassed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw = regexp.MustCompile(`(?m)^on:`).ReplaceAll(raw, []byte(`"on":`)) // which YAML 1.1 takes for true
+		raw = regexp.MustCompile(`(?m)^on:`).ReplaceAll(raw, []byte(`"on":`)) // YAML 1.1 reads a plain on as true
 		if err := yaml.Unmarshal(raw, into); err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +163,7 @@ func TestWorkflowPublishesWhatPassed(t *testing.T) {
 	}
 }
 
-// The workflow keeps the screenshots that make test-browser takes, also of a run that fails.
+// TestWorkflowKeepsScreenshots checks that the workflow keeps the screenshots of make test-browser, even of a failed run.
 func TestWorkflowKeepsScreenshots(t *testing.T) {
 	raw, err := os.ReadFile(root + "/.github/workflows/test.yaml")
 	if err != nil {
@@ -187,7 +188,7 @@ func TestWorkflowKeepsScreenshots(t *testing.T) {
 	t.Error("no step of the job browser uploads bin/map always")
 }
 
-// The README's tour, which make test-all runs, is of a commit of the past.
+// TestWorkflowHasTheHistory checks that the checkout includes the history: the README's tour, which make test-all runs, uses a past commit.
 func TestWorkflowHasTheHistory(t *testing.T) {
 	workflow, err := os.ReadFile(root + "/.github/workflows/test.yaml")
 	if err != nil {
@@ -221,7 +222,7 @@ func TestWorkflowHasTheHistory(t *testing.T) {
 	}
 }
 
-// chartVersion is the version that the repository's own manifests install.
+// chartVersion returns the version that the repository's own manifests install.
 func chartVersion(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile(root + "/charts/trellis/Chart.yaml")
@@ -235,7 +236,7 @@ func chartVersion(t *testing.T) string {
 	return chart.AppVersion
 }
 
-// The changelog has the form of keepachangelog.com: Unreleased first, then versions with dates, the newest first; known sections only.
+// TestChangelog checks the format of keepachangelog.com: Unreleased first, then versions with dates, the newest first; known sections only.
 func TestChangelog(t *testing.T) {
 	raw, err := os.ReadFile(root + "/CHANGELOG.md")
 	if err != nil {
@@ -272,7 +273,7 @@ func TestChangelog(t *testing.T) {
 	}
 }
 
-// From v0.3.0 on each change of behaviour comes with what to do at the upgrade.
+// TestChangesSayWhatToDo checks that from v0.3.0 on each change of behaviour comes with the steps for the upgrade.
 func TestChangesSayWhatToDo(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(root, changelogFile))
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/package-url/packageurl-go"
 )
 
-// writeSBOM writes the bill of materials of a program as CycloneDX JSON: the modules that the Go toolchain recorded in its binaries, on any
-// of their platforms.
+// writeSBOM writes the bill of materials of a program as CycloneDX JSON: the modules that the Go toolchain recorded in its binaries, for
+// all platforms together.
 func (r *release) writeSBOM(binaries []binary) error {
 	program := binaries[0].program
 	modules, toolchain := map[string]*debug.Module{}, ""
@@ -98,7 +98,7 @@ func (r *release) bom(program string, files []cdx.Component, modules map[string]
 	return bom, nil
 }
 
-// library is a Go module as a component.
+// library returns a Go module as a component.
 func library(path, version string) (cdx.Component, error) {
 	namespace, name := "", path
 	if i := strings.LastIndex(path, "/"); i >= 0 {

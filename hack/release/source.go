@@ -22,15 +22,15 @@ import (
 	"github.com/trellis-k8s/trellis/hack/evidence"
 )
 
-// source is the clean clone that everything is made from.
+// source is the clean clone from which everything is built.
 type source struct {
 	dir    string
 	commit string
-	time   time.Time // of the commit: the time of everything that is made
+	time   time.Time // time of the commit, and of all artefacts
 }
 
-// checkout clones a commit of a repository into dir, without its tags, and gives it the version as its only one: that is what the Go
-// toolchain records in binaries.
+// checkout clones a commit of a repository into dir, without its tags, and tags it only with the version, because the Go toolchain records
+// the tag in binaries.
 func checkout(ctx context.Context, o options, dir string, say func(string, ...any)) (source, error) {
 	repository := o.repository
 	head, err := run(ctx, repository, nil, "git", "log", "-1", "--format=%H %ct", cmp.Or(o.ref, "HEAD"), "--")
@@ -59,7 +59,7 @@ func checkout(ctx context.Context, o options, dir string, say func(string, ...an
 	return source{dir: dir, commit: commit, time: time.Unix(stamp, 0).UTC()}, nil
 }
 
-// run runs a command in a folder and returns what it prints, without the last newline.
+// run runs a command in a folder and returns its output without the last newline.
 func run(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
@@ -81,7 +81,7 @@ func (r *release) compile(ctx context.Context, program string, platforms []platf
 			name += ".exe"
 		}
 		b := binary{program: program, platform: p, path: filepath.Join(r.work, p.os+"-"+p.arch, name)}
-		// What else a user's environment could change in the result is set to its default.
+		// The environment resets every other variable that could change the result to its default.
 		env := []string{
 			"GOOS=" + p.os, "GOARCH=" + p.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0",
 			"GOFIPS140=off",
@@ -95,11 +95,11 @@ func (r *release) compile(ctx context.Context, program string, platforms []platf
 	return built, nil
 }
 
-// full reports whether the version is no pre-release.
+// full reports whether the version is not a pre-release.
 func (r *release) full() bool { return semver.Prerelease(r.version) == "" }
 
-// checkNamed refuses a full release whose commit names another version: kubectl apply -k and helm install from the tag, and the commands
-// of the pages, must install what the release ships.
+// checkNamed returns an error for a full release whose commit names another version: kubectl apply -k and helm install from the tag, and
+// the commands in the pages, must install the released version.
 func (r *release) checkNamed() error {
 	if !r.full() {
 		return nil
@@ -122,7 +122,7 @@ func (r *release) checkNamed() error {
 	return nil
 }
 
-// checkEvidence refuses a full release whose code is newer than the long runs that cover it.
+// checkEvidence returns an error for a full release whose code is newer than the long runs that cover it.
 func (r *release) checkEvidence(ctx context.Context) error {
 	if !r.full() || r.withoutEvidence {
 		return nil
@@ -133,10 +133,10 @@ func (r *release) checkEvidence(ctx context.Context) error {
 	return nil
 }
 
-// heading of a version in the changelog, such as "## [0.1.0] - 2026-11-30".
+// heading matches the heading of a version in the changelog, such as "## [0.1.0] - 2026-11-30".
 var heading = regexp.MustCompile(`(?m)^## \[([^\]]+)\].*\n`)
 
-// notes returns the changelog's section about the version. A pre-release gets what is unreleased.
+// notes returns the changelog's section of the version; for a pre-release, the unreleased changes.
 func (r *release) notes() (string, error) {
 	raw, err := os.ReadFile(filepath.Join(r.dir, "CHANGELOG.md"))
 	if err != nil {
@@ -154,7 +154,7 @@ func (r *release) notes() (string, error) {
 	return "# Trellis " + r.version + "\n\n" + section + "\n", nil
 }
 
-// sectionOf returns what a changelog says below the heading of a version, without the links at its end.
+// sectionOf returns the text below the heading of a version, without the links at the end of the changelog.
 func sectionOf(changelog, version string) (string, bool) {
 	if links := regexp.MustCompile(`(?m)^\[[^\]]+\]: `).FindStringIndex(changelog); links != nil {
 		changelog = changelog[:links[0]]

@@ -30,7 +30,7 @@ const changelog = `# Changelog
 [0.1.0]: https://example.com/releases/tag/v0.1.0
 `
 
-// commitOf makes a repository of some files with two tags on its only commit, and a file that is not committed.
+// commitOf creates a repository with some files, two tags on its only commit, and an uncommitted file.
 func commitOf(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -102,7 +102,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// A full release is refused where the commit's own manifests would install another one.
+// TestCommitNamesItsVersion checks that a full release is refused if the commit's own manifests would install another version.
 func TestCommitNamesItsVersion(t *testing.T) {
 	const chart, manifests = "charts/trellis/Chart.yaml", "config/manager/kustomization.yaml"
 	good := map[string]string{
@@ -165,7 +165,7 @@ func TestBuildRefuses(t *testing.T) {
 	}
 }
 
-// A full release needs evidence of its code; a pre-release does not, nor does a test.
+// TestReleaseNeedsEvidence checks that a full release needs evidence for its code, and that a pre-release and a test do not.
 func TestReleaseNeedsEvidence(t *testing.T) {
 	files := map[string]string{
 		"CHANGELOG.md": "## [Unreleased]\n\n## [1.0.0] - 2026-12-01\n\n- New.\n", "charts/trellis/Chart.yaml": "version: 1.0.0\nappVersion: v1.0.0\n",

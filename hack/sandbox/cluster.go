@@ -24,7 +24,8 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 )
 
-// A node with this label has no kubelet that kwok stands in for: it leaves the node and its pods alone.
+// kubeletLabel on a node says who runs its kubelet. kwok simulates only nodes without the label; it leaves labeled
+// nodes and their pods alone.
 const (
 	kubeletLabel   = "sandbox.trellis.dev/kubelet"
 	kubeletStopped = "stopped"
@@ -33,7 +34,7 @@ const (
 
 const creators = 16
 
-// RESTConfig is the administrator's way in, without a client-side rate limit.
+// RESTConfig is the client configuration of the cluster administrator, without a client-side rate limit.
 func (s *Sandbox) RESTConfig() (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig())
 	if err != nil {
@@ -51,7 +52,7 @@ func (s *Sandbox) client() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// AddNodes brings further nodes up (see NewNode) and waits until they are Ready.
+// AddNodes creates more simulated nodes and waits until they are Ready.
 func (s *Sandbox) AddNodes(ctx context.Context, nodes ...corev1.Node) error {
 	return s.addNodes(ctx, nodes, progress.Discard)
 }
@@ -88,7 +89,7 @@ func (s *Sandbox) addNodes(ctx context.Context, nodes []corev1.Node, report prog
 	return waitForNodes(ctx, client, nodes, report)
 }
 
-// reportCount reports a rising count until it is stopped.
+// reportCount reports a growing count periodically until stop is called.
 func reportCount(report progress.Func, text string, count *atomic.Int32, total int) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -103,7 +104,7 @@ func reportCount(report progress.Func, text string, count *atomic.Int32, total i
 	}
 }
 
-// waitForNodes waits until nodes are Ready and the controllers have removed the taints that every new node gets.
+// waitForNodes waits until the nodes are Ready and the controllers have removed the taints of new nodes.
 func waitForNodes(ctx context.Context, client kubernetes.Interface, nodes []corev1.Node, report progress.Func) error {
 	waiting := make(map[string]bool, len(nodes))
 	for _, n := range nodes {
@@ -131,7 +132,7 @@ func waitForNodes(ctx context.Context, client kubernetes.Interface, nodes []core
 	return nil
 }
 
-// notUsable describes what keeps pods off a node that is not cordoned on purpose.
+// notUsable says why pods cannot be scheduled to a node; a cordon does not count.
 func notUsable(n *corev1.Node) string {
 	for _, t := range n.Spec.Taints {
 		if strings.HasPrefix(t.Key, "node.kubernetes.io/") && t.Key != corev1.TaintNodeUnschedulable {
@@ -153,7 +154,7 @@ func readyStatus(n *corev1.Node) corev1.ConditionStatus {
 	return corev1.ConditionUnknown
 }
 
-// waitForDefaultAccount waits until pods can be created in the namespace default: they need its ServiceAccount.
+// waitForDefaultAccount waits until the namespace default has its ServiceAccount, without which no pod can be created there.
 func (s *Sandbox) waitForDefaultAccount(ctx context.Context) error {
 	client, err := s.client()
 	if err != nil {
@@ -172,9 +173,9 @@ func (s *Sandbox) waitForDefaultAccount(ctx context.Context) error {
 	return nil
 }
 
-// StopKubelet ends the kubelet of a node: its pods stay as they are, even when deleted, and the node turns NotReady: a simulated one at
-// once, as it would when the node controller's grace period is over, a real one after that period. The rest of the cluster reacts as it
-// does to any dead node.
+// StopKubelet stops the kubelet of a node. The pods of the node stay as they are, even when deleted, and the node becomes NotReady: a
+// simulated node at once, as if the grace period of the node controller were over, a real node after that period. The rest of the cluster
+// reacts as to any dead node.
 func (s *Sandbox) StopKubelet(ctx context.Context, node string) error {
 	if s.isReal(node) {
 		return s.killOnNode(ctx, node, binaries.Kubelet)
@@ -196,7 +197,7 @@ func (s *Sandbox) StopKubelet(ctx context.Context, node string) error {
 	return nil
 }
 
-// StartKubelet brings the kubelet of a node back and waits until the node is Ready.
+// StartKubelet starts the kubelet of a node again and waits until the node is Ready.
 func (s *Sandbox) StartKubelet(ctx context.Context, node string) error {
 	client, err := s.client()
 	if err != nil {

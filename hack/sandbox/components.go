@@ -25,7 +25,7 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
 )
 
-// Names of the control plane's programs.
+// Names of the programs of the control plane.
 const (
 	etcd              = "etcd"
 	apiServer         = "kube-apiserver"
@@ -34,7 +34,7 @@ const (
 	kwok              = "kwok"
 )
 
-// Components of every sandbox, in the order of their start.
+// Components are the programs of every sandbox in start order.
 var Components = []string{etcd, apiServer, controllerManager, scheduler, kwok}
 
 //go:embed conf
@@ -44,17 +44,18 @@ const (
 	podGroupGates = "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 	podGroupAPIs  = "--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
 
-	// envMark is in the environment of every process of a sandbox, with its directory as the value.
+	// envMark is an environment variable of every process of a sandbox; its value is the directory of the sandbox.
 	envMark = "TRELLIS_SANDBOX_DIR"
 
-	startTimeout = 3 * time.Minute // for a machine that is busy with other things
+	startTimeout = 3 * time.Minute // long enough for a busy machine
 	logLines     = 12
 
-	// probeNoise is what a manager logs whenever it is asked too early whether it is ready.
+	// probeNoise is the log line of a manager for a readiness probe that comes too early.
 	probeNoise = "healthz check failed"
 )
 
-// etcdArgs: nothing of a sandbox has to survive a power cut, and with sockets instead of ports no one else on the machine can reach it.
+// etcdArgs are the flags of etcd. It does not sync to disk, because a sandbox does not need to survive a power failure, and it listens on
+// Unix sockets instead of ports, so that nobody else on the machine can reach it.
 var etcdArgs = []string{
 	"--name=sandbox", "--data-dir=" + etcdDir, "--unsafe-no-fsync", "--log-level=warn", "--quota-backend-bytes=8589934592",
 	"--listen-client-urls=unix://" + etcdSocket, "--advertise-client-urls=unix://" + etcdSocket,
@@ -62,7 +63,8 @@ var etcdArgs = []string{
 		peerSocket,
 }
 
-// args of a component. All paths are relative to the sandbox's directory, where every component runs: a socket's path may not be long.
+// args are the flags of a component. All paths are relative to the directory of the sandbox, which is the working directory of every
+// component: the path of a Unix socket must be short.
 func (s *Sandbox) args(name string) []string {
 	secure := []string{
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", s.port(name)),
@@ -80,15 +82,15 @@ func (s *Sandbox) args(name string) []string {
 			"--etcd-servers=unix://" + etcdSocket, "--client-ca-file=" + caFile, "--allow-privileged=true",
 			"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + tokenKeyFile,
 			"--service-account-signing-key-file=" + tokenKeyFile, "--service-cluster-ip-range=10.96.0.0/16",
-			"--endpoint-reconciler-type=none", // the API server's own address is a loopback one, which Endpoints must not hold
+			"--endpoint-reconciler-type=none", // the address of the API server is a loopback address, which Endpoints must not contain
 			"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
 		})
 	case controllerManager:
 		return slices.Concat(secure, gates, s.nodeMonitorArgs(), []string{
 			"--kubeconfig=" + componentKubeconfig(name), "--leader-elect=false", "--use-service-account-credentials",
 			"--service-account-private-key-file=" + tokenKeyFile, "--root-ca-file=" + caFile, "--kube-api-qps=1000", "--kube-api-burst=2000",
-			"--controllers=*,-ttl-controller,-node-ipam-controller",       // they would write to every node
-			"--concurrent-gc-syncs=20", "--concurrent-namespace-syncs=10", // a burst of deletions is over sooner
+			"--controllers=*,-ttl-controller,-node-ipam-controller",       // these controllers write to every node
+			"--concurrent-gc-syncs=20", "--concurrent-namespace-syncs=10", // for bursts of deletions
 		})
 	case scheduler:
 		return slices.Concat(secure, gates, []string{"--config=" + confDir + "/kube-scheduler.yaml"})
@@ -103,7 +105,7 @@ func (s *Sandbox) args(name string) []string {
 	return nil
 }
 
-// auditArgs of the API server.
+// auditArgs are the audit flags of the API server.
 func (s *Sandbox) auditArgs() []string {
 	if !s.state.Audit {
 		return nil
@@ -111,11 +113,11 @@ func (s *Sandbox) auditArgs() []string {
 	return []string{"--audit-policy-file=" + cmp.Or(s.state.AuditPolicy, confDir+"/audit.yaml"), "--audit-log-path=" + auditFile}
 }
 
-// AuditFile is the API server's log of the operator's requests, or of what Options.AuditPolicy says, a line each; it is there with
-// Options.Audit.
+// AuditFile is the audit log of the API server, one line per entry. It exists with Options.Audit, and logs the requests of the operator
+// unless Options.AuditPolicy selects others.
 func (s *Sandbox) AuditFile() string { return s.path(auditFile) }
 
-// users of the components; RBAC knows the first two by their names.
+// users are the user and the groups of each component. RBAC has roles for the names of the first two.
 var users = map[string][]string{
 	controllerManager: {"system:kube-controller-manager"},
 	scheduler:         {"system:kube-scheduler"},
@@ -142,8 +144,8 @@ func (s *Sandbox) writeConf() error {
 	return nil
 }
 
-// StartComponent starts a component of the control plane and waits until it serves. Up has done so for all of them: it is for
-// tests that stop one.
+// StartComponent starts a component of the control plane and waits until it serves. Up starts all components; StartComponent is
+// for tests that stopped one.
 func (s *Sandbox) StartComponent(ctx context.Context, name string) error {
 	p, err := s.launch(name)
 	if err != nil {
@@ -152,7 +154,7 @@ func (s *Sandbox) StartComponent(ctx context.Context, name string) error {
 	return s.ready(ctx, p)
 }
 
-// StopComponent ends a component of the control plane at once.
+// StopComponent ends a component of the control plane with SIGKILL.
 func (s *Sandbox) StopComponent(ctx context.Context, name string) error {
 	p, err := proc.Load(s.pidFile(name))
 	if err != nil {
@@ -161,7 +163,7 @@ func (s *Sandbox) StopComponent(ctx context.Context, name string) error {
 	return p.Kill(ctx)
 }
 
-// startFirst starts a component on a free port, and again on another one when another client was faster.
+// startFirst starts a component on a free port. It tries another port when another program took the port first.
 func (s *Sandbox) startFirst(ctx context.Context, name string) error {
 	for try := 1; ; try++ {
 		if name != etcd {
@@ -183,8 +185,8 @@ func (s *Sandbox) launch(name string) (*proc.Process, error) {
 	})
 }
 
-// environment is this process's own without what would lead a component astray: proxies (webhooks are called on this machine) and the
-// user's clusters.
+// environment is the environment of this process without variables that would mislead a component: proxies, since webhooks are on this
+// machine, and the kubeconfig of the user.
 func (s *Sandbox) environment() []string {
 	env := []string{envMark + "=" + s.dir}
 	for _, e := range os.Environ() {
@@ -198,7 +200,7 @@ func (s *Sandbox) environment() []string {
 	return env
 }
 
-// ready waits until a process serves, or explains with its log why it never will.
+// ready waits until a process serves. When the process ends first, the error contains the end of its log.
 func (s *Sandbox) ready(ctx context.Context, p *proc.Process) error {
 	client, err := s.probeClient()
 	if err != nil {
@@ -208,7 +210,7 @@ func (s *Sandbox) ready(ctx context.Context, p *proc.Process) error {
 	return waitServing(ctx, p, 50*time.Millisecond, func(ctx context.Context) error { return s.probe(ctx, client, p.Name) })
 }
 
-// waitServing waits until a probe of a process succeeds.
+// waitServing waits until the probe of a process succeeds.
 func waitServing(ctx context.Context, p *proc.Process, interval time.Duration, probe func(context.Context) error) error {
 	last := errors.New("not asked yet")
 	err := wait.PollUntilContextTimeout(ctx, interval, startTimeout, true, func(ctx context.Context) (bool, error) {
@@ -227,7 +229,7 @@ func waitServing(ctx context.Context, p *proc.Process, interval time.Duration, p
 	return fmt.Errorf("waiting for %s: %w; the end of its log %s:\n%s", p.Name, err, p.LogFile, proc.Tail(p.LogFile, logLines, probeNoise))
 }
 
-// probe asks a component whether it serves.
+// probe checks whether a component serves.
 func (s *Sandbox) probe(ctx context.Context, client *http.Client, name string) error {
 	switch name {
 	case etcd:
@@ -262,7 +264,8 @@ func get(ctx context.Context, client *http.Client, url string) error {
 	return nil
 }
 
-// probeClient trusts the sandbox's authority. /readyz and /healthz answer everybody.
+// probeClient is an HTTP client that trusts the certificate authority of the sandbox. It needs no credentials: /readyz and /healthz
+// allow anonymous requests.
 func (s *Sandbox) probeClient() (*http.Client, error) {
 	ca, err := os.ReadFile(s.path(caFile))
 	if err != nil {

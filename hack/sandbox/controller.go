@@ -12,27 +12,27 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
 )
 
-// Controller is a controller of others that is installed as its own kustomization says. It runs as a process of the sandbox in place of its
-// Deployment, with the rights of its ServiceAccount and the certificate that it makes for itself.
+// Controller is a controller of another project, installed from its own kustomization. It runs as a process of the sandbox instead of a
+// Deployment, with the rights of its ServiceAccount and with the certificate that it makes itself.
 type Controller struct {
 	// Manifests is the folder of the kustomization.
 	Manifests string
-	// Without are kinds that are not installed.
+	// Without are the kinds that Install leaves out.
 	Without []string
-	// WebhookPort is the port on this machine that it serves its webhooks at.
+	// WebhookPort is the port on this machine on which the controller serves its webhooks.
 	WebhookPort int
-	// Certificates is the folder that gets the Secret with its certificate, as if that were mounted.
+	// Certificates is the folder into which the sandbox writes the Secret of the certificate, like a mounted volume.
 	Certificates string
 }
 
-// Installed is a controller whose objects are in the cluster.
+// Installed is a controller whose objects have been applied.
 type Installed struct {
 	sandbox   *Sandbox
 	manifests *manifests
 }
 
-// Install applies what the kustomization of a controller has, all but its Deployment. It starts a program that mounts the Secret with its
-// certificate.
+// Install applies the objects of a controller's kustomization, except its Deployment. It starts a program that keeps the Secret of the
+// certificate in a folder, as a kubelet would.
 func (s *Sandbox) Install(ctx context.Context, c Controller) (*Installed, error) {
 	m, err := render(c.Manifests)
 	if err != nil {
@@ -56,7 +56,8 @@ func (s *Sandbox) Install(ctx context.Context, c Controller) (*Installed, error)
 	})
 }
 
-// WaitForWebhooks waits until the controller, which runs by now, has written its authority into all of its webhooks.
+// WaitForWebhooks waits until the controller, which the caller has started, has written its certificate authority
+// into all of its webhooks.
 func (i *Installed) WaitForWebhooks(ctx context.Context) error {
 	config, err := i.sandbox.RESTConfig()
 	if err != nil {
@@ -65,7 +66,7 @@ func (i *Installed) WaitForWebhooks(ctx context.Context) error {
 	return waitForWebhooks(ctx, config, i.manifests)
 }
 
-// KillProgram ends a program of a peer with SIGKILL. One that does not run is no error.
+// KillProgram ends a program of a peer with SIGKILL. It is not an error if the program does not run.
 func (s *Sandbox) KillProgram(ctx context.Context, name string) error {
 	return s.end(name, func(p *proc.Process) error { return p.Kill(ctx) })
 }

@@ -20,8 +20,8 @@ import (
 // Down ends all processes of the sandbox and removes its files.
 func (s *Sandbox) Down(ctx context.Context) error { return Down(ctx, s.dir) }
 
-// Down ends all processes of the sandbox in a directory, also of one that is only half there, and removes its files.
-// Where there was nothing the error is ErrNotFound.
+// Down ends all processes of the sandbox of a directory, even of an incomplete one, and removes its files. Without a sandbox there,
+// the error is ErrNotFound.
 func Down(ctx context.Context, dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -32,7 +32,7 @@ func Down(ctx context.Context, dir string) error {
 		if len(s.processes()) == 0 {
 			return fmt.Errorf("%w in %s", ErrNotFound, s.dir)
 		}
-		return s.killAll(ctx) // someone removed the directory under them
+		return s.killAll(ctx) // someone removed the directory while the processes were running
 	}
 	unlock, err := s.lock(ctx, nil)
 	if err != nil {
@@ -45,7 +45,7 @@ func Down(ctx context.Context, dir string) error {
 	return s.removeAll()
 }
 
-// exists reports whether the directory holds a sandbox, or the beginning of one.
+// exists reports whether the directory holds a sandbox, even an incomplete one.
 func (s *Sandbox) exists() bool {
 	for _, name := range []string{stateFile, lockFile} {
 		if _, err := os.Stat(s.path(name)); err == nil {
@@ -55,7 +55,7 @@ func (s *Sandbox) exists() bool {
 	return false
 }
 
-// processes of this sandbox, from pid files and, where the system allows it, from the mark in their environment.
+// processes are the processes of this sandbox, found by pid files and, where the system allows it, by envMark.
 func (s *Sandbox) processes() []*proc.Process {
 	all, err := proc.LoadAll(s.path(pidDir))
 	if err != nil {
@@ -69,8 +69,8 @@ func (s *Sandbox) processes() []*proc.Process {
 	return all
 }
 
-// killAll ends every process at once: nothing of a sandbox is worth a graceful end. The mounts, interfaces and pods of real nodes end with
-// the first process of each; their cgroups are removed.
+// killAll kills every process, since a sandbox has nothing to save. The mounts, interfaces and pods of a real node end with its first
+// process; killAll removes the cgroups.
 func (s *Sandbox) killAll(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, p := range s.processes() {
@@ -82,7 +82,7 @@ func (s *Sandbox) killAll(ctx context.Context) error {
 	return s.removeCgroups(ctx)
 }
 
-// removeContents removes what a sandbox puts into its directory, except the lock.
+// removeContents removes the files of a sandbox from its directory, except the lock.
 func (s *Sandbox) removeContents() error {
 	if err := s.checkUnmounted(); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (s *Sandbox) removeContents() error {
 	return nil
 }
 
-// removeAll removes the directory, too, unless it holds something that does not belong to a sandbox.
+// removeAll removes the files of the sandbox and then its directory, unless that holds other files.
 func (s *Sandbox) removeAll() error {
 	if err := s.removeContents(); err != nil {
 		return err

@@ -11,9 +11,9 @@ import (
 	"sync"
 )
 
-// Endpoints stand in for a Service and for kube-proxy: each new connection goes to one of the ready addresses in turn, and ends at once
-// while there is none. As with kube-proxy no second address is tried when the first one does not answer, and an open connection stays with
-// its address.
+// Endpoints stands in for a Service and kube-proxy: it forwards each new connection to one of the ready addresses in turn, and
+// closes it when there is none. As with kube-proxy, it does not try a second address when the first does not respond, and an open
+// connection stays with its address.
 type Endpoints struct {
 	listener net.Listener
 
@@ -33,15 +33,15 @@ func NewEndpoints(ready ...string) (*Endpoints, error) {
 	return e, nil
 }
 
-// Port that callers connect to.
+// Port is the port to connect to.
 func (e *Endpoints) Port() int32 {
 	return int32(e.listener.Addr().(*net.TCPAddr).Port) //nolint:gosec,forcetypeassert // a port of a TCP listener
 }
 
-// Close ends listening. Open connections stay.
+// Close stops listening. Open connections stay open.
 func (e *Endpoints) Close() { _ = e.listener.Close() }
 
-// Add makes an address, host:port, one of the ready ones.
+// Add adds an address (host:port) to the ready addresses.
 func (e *Endpoints) Add(address string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -50,7 +50,7 @@ func (e *Endpoints) Add(address string) {
 	}
 }
 
-// Remove takes an address away from the ready ones, and reports whether it was one.
+// Remove removes an address from the ready addresses and reports whether it was one of them.
 func (e *Endpoints) Remove(address string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -59,14 +59,14 @@ func (e *Endpoints) Remove(address string) bool {
 	return len(e.ready) < before
 }
 
-// Ready are the addresses that connections are led to.
+// Ready are the ready addresses.
 func (e *Endpoints) Ready() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.ready)
 }
 
-// next address to lead a connection to.
+// next is the address for the next connection.
 func (e *Endpoints) next() (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -87,7 +87,7 @@ func (e *Endpoints) accept() {
 	}
 }
 
-// lead passes bytes on in both directions until both sides have ended. A caller that cannot be led finds its connection closed.
+// lead copies data in both directions until both sides are closed. Without a ready address it closes the connection of the caller.
 func (e *Endpoints) lead(caller net.Conn) {
 	defer caller.Close()
 	address, err := e.next()

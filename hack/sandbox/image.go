@@ -20,26 +20,26 @@ import (
 	"strings"
 )
 
-// Image is a container image made of files of this machine.
+// Image is a container image that the sandbox makes from files of this machine.
 type Image struct {
-	// Name with a tag, such as localhost/peer:1.
+	// Name is the name with a tag, such as localhost/peer:1.
 	Name string
-	// Root is a folder of this machine with the file system of the image; empty for an image of Files and Links alone, which may also
-	// add to it.
+	// Root is a folder of this machine with the file system of the image, to which Files and Links are added. If it is empty the image
+	// has only Files and Links.
 	Root string
-	// Files of this machine, by their paths in the image. Without Root they are programs without libraries.
+	// Files are files of this machine by their paths in the image. Without Root they must be statically linked programs.
 	Files map[string]string
-	// Links by their paths in the image.
+	// Links are the targets of symbolic links by their paths in the image.
 	Links map[string]string
-	// Path is the search path of programs; default /bin.
+	// Path is the search path for programs; default /bin.
 	Path string
-	// Entrypoint of containers that name no command.
+	// Entrypoint is the command of containers that specify none.
 	Entrypoint []string
 }
 
 const (
 	busyboxPath = "/bin/busybox"
-	// longest is a sleep that outlasts any sandbox, in seconds.
+	// longest is an argument of sleep, in seconds, that outlasts any sandbox.
 	longest = "2147483647"
 )
 
@@ -62,7 +62,7 @@ func BusyboxImage(name string) (Image, error) {
 	return image, nil
 }
 
-// writeImages writes the archives that nodes import.
+// writeImages writes the image archives that nodes import.
 func (s *Sandbox) writeImages(real RealNodes) error {
 	busybox, err := BusyboxImage("localhost/busybox:1")
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Sandbox) writeImages(real RealNodes) error {
 	return nil
 }
 
-// write writes an archive as docker save does: a layer, a configuration and a manifest.
+// write writes the image as an archive in the format of docker save: one layer, a configuration and a manifest.
 func (i Image) write(dir string) error {
 	layer, err := i.layer()
 	if err != nil {
@@ -125,7 +125,7 @@ func (i Image) write(dir string) error {
 	return writeFile(filepath.Join(dir, strings.NewReplacer("/", "_", ":", "_").Replace(i.Name)+".tar"), archive.Bytes())
 }
 
-// layer is the file system of the image.
+// layer is the file system of the image as a tar archive.
 func (i Image) layer() ([]byte, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
@@ -158,11 +158,11 @@ func (i Image) layer() ([]byte, error) {
 			return nil, err
 		}
 	}
-	err := w.Close() // which writes the end
+	err := w.Close() // Close writes the end of the archive
 	return buffer.Bytes(), err
 }
 
-// folders of all files and links, and those that programs expect, parents first.
+// folders are the folders of all files and links, and those that programs expect, parents first.
 func (i Image) folders() []string {
 	all := map[string]string{"etc": "", "tmp": "", "var": ""}
 	for _, name := range append(sortedKeys(i.Files), sortedKeys(i.Links)...) {

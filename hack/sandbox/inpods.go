@@ -8,9 +8,9 @@ import (
 	"errors"
 )
 
-// InstallInPods applies the manifests of the operator as they are, so that it runs in pods of the real nodes, and waits until it serves
-// admission and conversion. The sandbox has [RealNodes.OperatorInPods], and the nodes have the image that the manifests name. The
-// kube-scheduler may also bind the pods to simulated nodes, which run nothing: cordon these before.
+// InstallInPods applies the manifests of the operator unchanged, so that it runs in pods on real nodes, and waits until its admission and
+// conversion webhooks respond. It requires [RealNodes.OperatorInPods] and nodes with the image that the manifests name. The
+// kube-scheduler may also bind the pods to simulated nodes, which run nothing: cordon those first.
 func (s *Sandbox) InstallInPods(ctx context.Context, manifestsDir string) error {
 	if s.state.Real == nil || !s.state.Real.OperatorInPods {
 		return errors.New("the sandbox was started without the option RealNodes.OperatorInPods")
@@ -29,7 +29,7 @@ func (s *Sandbox) InstallInPods(ctx context.Context, manifestsDir string) error 
 	return waitForWebhooks(ctx, config, m)
 }
 
-// ManagerImage is the image that manifests of the operator name.
+// ManagerImage is the image of the manager in the manifests of the operator.
 func ManagerImage(manifestsDir string) (string, error) {
 	m, err := render(manifestsDir)
 	if err != nil {

@@ -18,22 +18,22 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
 )
 
-// DefaultManager is the name of the manager that Up starts and that webhook calls go to.
+// DefaultManager is the name of the manager that Up starts and that receives webhook calls.
 const DefaultManager = "trellis-manager"
 
-// managerGrace is how long a manager may take to end by itself.
+// managerGrace is how long a manager has to end after SIGTERM.
 const managerGrace = 30 * time.Second
 
-// ManagerOptions of one start of a manager.
+// ManagerOptions are the options of one start of a manager.
 type ManagerOptions struct {
-	// Name of the process; default DefaultManager. Another name starts a further manager (with --leader-elect a standby), which gets no
-	// webhook calls.
+	// Name of the process; default DefaultManager. A start with another name adds another manager (with --leader-elect a standby), which
+	// receives no webhook calls.
 	Name string
-	// Args come after all others, and so win. Env are further NAME=value entries.
+	// Args follow all other flags and so override them. Env are additional NAME=value entries.
 	Args, Env []string
 }
 
-// managerSpec is what a later command needs to start a manager.
+// managerSpec is the configuration that later commands need to start a manager.
 type managerSpec struct {
 	Binary    string   `json:"binary"`
 	Namespace string   `json:"namespace"`
@@ -41,7 +41,8 @@ type managerSpec struct {
 	Env       []string `json:"env,omitempty"`
 }
 
-// newManagerSpec takes arguments and plain environment variables from the Deployment, so that the sandbox runs what a cluster runs.
+// newManagerSpec takes the arguments and plain environment variables from the Deployment, so that the sandbox runs the
+// manager as a cluster does.
 func newManagerSpec(opts Options, deployment *appsv1.Deployment) *managerSpec {
 	container := deployment.Spec.Template.Spec.Containers[0]
 	spec := &managerSpec{Binary: opts.ManagerBinary, Namespace: deployment.Namespace, Args: container.Args}
@@ -50,7 +51,7 @@ func newManagerSpec(opts Options, deployment *appsv1.Deployment) *managerSpec {
 			spec.Env = append(spec.Env, e.Name+"="+e.Value)
 		}
 	}
-	// One process only, which no other stands in for; and a killed one would hold the lease for a while.
+	// There is one process and no standby, and the lease of a killed manager would delay the next start.
 	spec.Args = append(spec.Args, "--leader-elect=false", "--shutdown-delay=0s")
 	spec.Args = append(spec.Args, opts.Manager.Args...)
 	spec.Env = append(append(spec.Env, "POD_NAMESPACE="+deployment.Namespace), opts.Manager.Env...)
@@ -61,8 +62,8 @@ func webhookPort(name string) string { return name + "/webhook" }
 func metricsPort(name string) string { return name + "/metrics" }
 func healthPort(name string) string  { return name + "/health" }
 
-// StartManager starts a manager and waits until it is ready, webhooks and certificates included. The default manager is started by Up;
-// tests start it again after StopManager or KillManager, with other flags or variables if they like.
+// StartManager starts a manager and waits until it is ready, including its webhooks and certificates. Up starts the default manager;
+// tests start it again after StopManager or KillManager, with other flags or variables if they need them.
 func (s *Sandbox) StartManager(ctx context.Context, opts ManagerOptions) error {
 	p, err := s.LaunchManager(opts)
 	if err != nil {
@@ -71,7 +72,7 @@ func (s *Sandbox) StartManager(ctx context.Context, opts ManagerOptions) error {
 	return s.WaitForManager(ctx, p.Name)
 }
 
-// LaunchManager starts a manager and does not wait: for one that is not expected to get ready.
+// LaunchManager starts a manager and does not wait, for managers that are not expected to become ready.
 func (s *Sandbox) LaunchManager(opts ManagerOptions) (*proc.Process, error) {
 	spec, name := s.state.Manager, cmp.Or(opts.Name, DefaultManager)
 	if spec == nil {
@@ -112,13 +113,13 @@ func (s *Sandbox) WaitForManager(ctx context.Context, name string) error {
 	}
 	client := &http.Client{Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()
-	// Every refused probe is a line in the manager's log, hence the longer interval.
+	// The interval is longer because the manager logs every failed probe.
 	return waitServing(ctx, p, 200*time.Millisecond, func(ctx context.Context) error {
 		return get(ctx, client, "http://"+local(s.port(healthPort(name)))+"/readyz")
 	})
 }
 
-// StopManager asks a manager to end and waits for it; a manager that does not run is no error.
+// StopManager ends a manager with SIGTERM and waits for its end. It is not an error if the manager does not run.
 func (s *Sandbox) StopManager(ctx context.Context, name string) error {
 	return s.end(cmp.Or(name, DefaultManager), func(p *proc.Process) error { return p.Stop(ctx, managerGrace) })
 }
@@ -128,16 +129,16 @@ func (s *Sandbox) KillManager(ctx context.Context, name string) error {
 	return s.end(cmp.Or(name, DefaultManager), func(p *proc.Process) error { return p.Kill(ctx) })
 }
 
-// ManagerMetrics is the address of a manager's metrics endpoint.
+// ManagerMetrics is the address of the metrics endpoint of a manager.
 func (s *Sandbox) ManagerMetrics(name string) string { return local(s.port(metricsPort(name))) }
 
-// ManagerWebhooks is the address that a manager serves its webhooks at.
+// ManagerWebhooks is the address of the webhook server of a manager.
 func (s *Sandbox) ManagerWebhooks(name string) string { return local(s.port(webhookPort(name))) }
 
-// ManagerProbes is the address that a manager serves its probes at.
+// ManagerProbes is the address of the health probes of a manager.
 func (s *Sandbox) ManagerProbes(name string) string { return local(s.port(healthPort(name))) }
 
-// end has a process ended, if there is one.
+// end ends a process with the given function, if the process exists.
 func (s *Sandbox) end(name string, end func(*proc.Process) error) error {
 	p, err := proc.Load(s.pidFile(name))
 	if errors.Is(err, os.ErrNotExist) {

@@ -14,19 +14,20 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// manifests are the operator's own, changed as little as a manager outside the cluster requires.
+// manifests are the operator's manifests, changed only as much as a manager outside the cluster requires.
 type manifests struct {
 	objects []*unstructured.Unstructured
-	// manager is the Deployment, which is not applied: it tells the arguments, the ServiceAccount and the certificate's Secret.
+	// manager is the Deployment of the manager. It is not applied; it provides the arguments, the ServiceAccount and the
+	// Secret of the certificate.
 	manager *appsv1.Deployment
-	// deployment is the same as it was rendered.
+	// deployment is the same Deployment as rendered.
 	deployment *unstructured.Unstructured
 }
 
 // render builds the manifests as kubectl apply -k would.
 func render(dir string) (*manifests, error) {
 	options := krusty.MakeDefaultOptions()
-	options.Reorder = krusty.ReorderOptionUnspecified // the kustomization may say; installOrder decides in any case
+	options.Reorder = krusty.ReorderOptionUnspecified // the order of the kustomization; installOrder sorts in any case
 	built, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
 		return nil, fmt.Errorf("rendering %s: %w", dir, err)
@@ -37,7 +38,7 @@ func render(dir string) (*manifests, error) {
 		if err != nil {
 			return nil, fmt.Errorf("rendering %s: %w", r.CurId(), err)
 		}
-		u := &unstructured.Unstructured{} // by way of JSON, so that numbers are of the types that unstructured objects hold
+		u := &unstructured.Unstructured{} // through JSON, so that numbers have the types of unstructured objects
 		if err := u.UnmarshalJSON(raw); err != nil {
 			return nil, fmt.Errorf("rendering %s: %w", r.CurId(), err)
 		}
@@ -59,8 +60,8 @@ func render(dir string) (*manifests, error) {
 	return m, nil
 }
 
-// redirect leads webhook calls to a port on this machine: their Service becomes an alias of localhost. The name that the certificate
-// is made for stays, so that TLS is checked exactly as on a cluster.
+// redirect directs webhook calls to a port on this machine: it makes their Service an alias of localhost. The name that the certificate
+// is valid for stays, so that the API server verifies TLS exactly as on a cluster.
 func (m *manifests) redirect(port int) error {
 	services := map[string]bool{}
 	for _, o := range m.objects {
@@ -80,8 +81,8 @@ func (m *manifests) redirect(port int) error {
 	return nil
 }
 
-// SetServicePort sets the port at which the API server calls the Services of webhooks that an object names: a webhook configuration, or a
-// definition with a conversion. It reports whether there are any.
+// SetServicePort sets the port at which the API server calls the Services of webhooks in a webhook configuration or in a custom resource
+// definition with conversion. It reports whether the object has any.
 func SetServicePort(o *unstructured.Unstructured, port int) bool {
 	services := servicesIn(o)
 	for _, service := range services {
@@ -90,7 +91,7 @@ func SetServicePort(o *unstructured.Unstructured, port int) bool {
 	return len(services) > 0
 }
 
-// servicesIn are the references to the Services of webhooks in an object; writing to them changes the object.
+// servicesIn are the references of an object to Services of webhooks; changes to them change the object.
 func servicesIn(o *unstructured.Unstructured) (services []map[string]any) {
 	for _, config := range clientConfigs(o) {
 		if service, ok := config["service"].(map[string]any); ok {
@@ -100,7 +101,7 @@ func servicesIn(o *unstructured.Unstructured) (services []map[string]any) {
 	return services
 }
 
-// clientConfigs are the places of an object that name a webhook's Service; writing to them changes the object.
+// clientConfigs are the client configurations of webhooks in an object; changes to them change the object.
 func clientConfigs(o *unstructured.Unstructured) []map[string]any {
 	switch o.GetKind() {
 	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
@@ -122,7 +123,8 @@ func clientConfigs(o *unstructured.Unstructured) []map[string]any {
 	return nil
 }
 
-// installOrder has what others need first. Kinds that are not named come in between, in the manifests' order.
+// installOrder puts namespaces and custom resource definitions first, then ServiceAccounts and Secrets, and webhook configurations last.
+// Otherwise it keeps the order of the manifests.
 func (m *manifests) installOrder() []*unstructured.Unstructured {
 	rank := func(o *unstructured.Unstructured) int {
 		switch o.GetKind() {
@@ -141,7 +143,7 @@ func (m *manifests) installOrder() []*unstructured.Unstructured {
 	return ordered
 }
 
-// certSecret is the Secret that holds the webhook's certificate: the one the manager mounts.
+// certSecret is the Secret of the webhook certificate, which the manager mounts.
 func (m *manifests) certSecret() string {
 	for _, v := range m.manager.Spec.Template.Spec.Volumes {
 		if v.Secret != nil {

@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Names in the operator's manifests.
+// Names of objects in the operator's manifests.
 const (
 	operatorNamespace  = "trellis-system"
 	metricsReader      = "trellis-metrics-reader"
@@ -28,14 +28,14 @@ const (
 	metricsReadTimeout = 10 * time.Second
 )
 
-// MetricsReader is what a scraper of the operator's metrics has: the token of a ServiceAccount that is bound to the ClusterRole
-// trellis-metrics-reader, the authority of the certificate, in PEM, and the name that the certificate is for.
+// MetricsReader has the credentials to read the operator's metrics: the token of a ServiceAccount with the ClusterRole
+// trellis-metrics-reader, the certificate authority in PEM, and the server name of the certificate.
 type MetricsReader struct {
 	Token, ServerName string
 	Authority         []byte
 }
 
-// NewMetricsReader makes a ServiceAccount that may read metrics.
+// NewMetricsReader creates a ServiceAccount that can read metrics.
 func (s *Sandbox) NewMetricsReader(ctx context.Context) (*MetricsReader, error) {
 	client, err := s.client()
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Sandbox) NewMetricsReader(ctx context.Context) (*MetricsReader, error) 
 	return &MetricsReader{Token: token.Status.Token, ServerName: certificateHost, Authority: secret.Data["ca.crt"]}, nil
 }
 
-// Read gets the metrics that are served at an address, host:port. An answer other than 200 is an error that names it.
+// Read gets the metrics from an address (host:port). A response other than 200 is an error with that status.
 func (r *MetricsReader) Read(ctx context.Context, address string) (string, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(r.Authority) {

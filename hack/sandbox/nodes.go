@@ -20,11 +20,11 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
-// Nodes have kwok's own annotation, so that its tools know them.
+// kwokAnnotation is KWOK's own annotation for simulated nodes, so that KWOK's tools recognize them.
 const kwokAnnotation, kwokFake = "kwok.x-k8s.io/node", "fake"
 
-// simulate makes a Node, ours or one copied from elsewhere, into the Node that a kubelet in good health would register.
-// Its status is complete, so that kwok has nothing to write.
+// simulate makes from a Node, generated or read from a file, the Node that a healthy kubelet would register. Its status is complete, so
+// that KWOK does not need to write it.
 func simulate(n corev1.Node, index int, now metav1.Time) corev1.Node {
 	out := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels, Annotations: map[string]string{kwokAnnotation: kwokFake}}}
 	if out.Labels == nil {
@@ -36,12 +36,12 @@ func simulate(n corev1.Node, index int, now metav1.Time) corev1.Node {
 	delete(out.Labels, kubeletLabel)
 	out.Spec.Unschedulable = n.Spec.Unschedulable
 	for _, t := range n.Spec.Taints {
-		if !strings.HasPrefix(t.Key, "node.kubernetes.io/") { // those follow from the node's state
+		if !strings.HasPrefix(t.Key, "node.kubernetes.io/") { // controllers add these taints from the conditions of the node
 			out.Spec.Taints = append(out.Spec.Taints, t)
 		}
 	}
 	out.Status = corev1.NodeStatus{
-		Phase:       corev1.NodeRunning, // kwok's stages read it
+		Phase:       corev1.NodeRunning, // KWOK's stages read the phase
 		Capacity:    n.Status.Capacity,
 		Allocatable: n.Status.Allocatable,
 		Conditions:  healthy(now),
@@ -76,14 +76,14 @@ func healthy(now metav1.Time) []corev1.NodeCondition {
 	}
 }
 
-// nodeAddress counts through 172.16.0.0/12, which neither pods nor Services of the sandbox use.
+// nodeAddress returns one address of 172.16.0.0/12 per index. Pods and Services of the sandbox do not use that range.
 func nodeAddress(index int) string {
 	i := index + 1
 	bytes := [4]byte{172, byte(16 + i>>16&0xf), byte(i >> 8), byte(i)} //nolint:gosec // the low bits are what is wanted
 	return netip.AddrFrom4(bytes).String()
 }
 
-// readNodes reads Node objects and NodeLists from a file.
+// readNodes reads Nodes and NodeLists from a file.
 func readNodes(file string) ([]corev1.Node, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -104,7 +104,7 @@ func readNodes(file string) ([]corev1.Node, error) {
 		}
 		if len(doc.Items) > 0 || doc.Kind == "List" || doc.Kind == "NodeList" {
 			nodes = append(nodes, doc.Items...)
-		} else if doc.Kind != "" { // an empty document otherwise
+		} else if doc.Kind != "" { // skip empty documents
 			nodes = append(nodes, doc.Node)
 		}
 	}

@@ -30,18 +30,18 @@ import (
 
 const (
 	fieldManager = "trellis-sandbox"
-	// secretMount does the kubelet's part for the manager: it keeps the certificate's Secret in a directory.
+	// secretMount is the program that keeps the Secret of the certificate in a directory for the manager, as a kubelet would.
 	secretMount = "secret-mount"
 	certMount   = managerDir + "/certs"
 
 	managerKubeconfig = managerDir + "/kubeconfig"
-	// tokenLife of a ServiceAccount's token; no one renews it.
+	// tokenLife is the lifetime of a ServiceAccount token, which nobody renews.
 	tokenLife = 365 * 24 * time.Hour
 )
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// installOperator applies the operator's manifests, all but the Deployment, and starts the manager in its place.
+// installOperator applies the operator's manifests without the Deployment, and starts the manager instead.
 func (s *Sandbox) installOperator(ctx context.Context, opts Options) error {
 	opts.Progress.Say("installing the operator from %s", opts.Manifests)
 	m, err := render(opts.Manifests)
@@ -80,12 +80,12 @@ func (s *Sandbox) installOperator(ctx context.Context, opts Options) error {
 	return waitForWebhooks(ctx, config, m)
 }
 
-// writeManagerKubeconfig gives the manager the rights of its ServiceAccount and no others.
+// writeManagerKubeconfig writes a kubeconfig with only the rights of the manager's ServiceAccount.
 func (s *Sandbox) writeManagerKubeconfig(ctx context.Context, m *manifests) error {
 	return s.writeAccountKubeconfig(ctx, managerKubeconfig, m.manager.Namespace, m.manager.Spec.Template.Spec.ServiceAccountName)
 }
 
-// writeAccountKubeconfig writes a kubeconfig with the rights of a ServiceAccount, below the sandbox's directory.
+// writeAccountKubeconfig writes a kubeconfig for a ServiceAccount. file is relative to the directory of the sandbox.
 func (s *Sandbox) writeAccountKubeconfig(ctx context.Context, file, namespace, account string) error {
 	client, err := s.client()
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Sandbox) startSecretMount(namespace, secret string) error {
 	return err
 }
 
-// apply applies objects in order. Custom resource definitions are waited for as soon as something else comes after them.
+// apply applies objects in order with force, and then waits until their custom resource definitions are Established.
 func apply(ctx context.Context, config *rest.Config, objects []*unstructured.Unstructured) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -166,8 +166,8 @@ func hasCondition(o *unstructured.Unstructured, conditionType string) bool {
 	return false
 }
 
-// waitForWebhooks waits until the manager has written its authority into every webhook that is called through a Service: before, the API
-// server cannot trust it.
+// waitForWebhooks waits until the manager has written its certificate authority into every webhook that the API server calls through a
+// Service, since the API server cannot trust the webhook before.
 func waitForWebhooks(ctx context.Context, config *rest.Config, m *manifests) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -199,14 +199,14 @@ func waitForWebhooks(ctx context.Context, config *rest.Config, m *manifests) err
 	return waitForConversion(ctx, client, m)
 }
 
-// leastSpec is what a dry run needs to reach the webhooks, by kind: less is refused by the schema.
+// leastSpec is the smallest spec by kind with which a dry run passes the schema and reaches the webhooks.
 var leastSpec = map[string]map[string]any{
 	"DynamoGraphDeployment":               {"services": map[string]any{"Probe": map[string]any{}}},
 	"DynamoGraphDeploymentScalingAdapter": {"replicas": int64(0), "dgdRef": map[string]any{"name": "probe", "serviceName": "Probe"}},
 }
 
-// waitForConversion waits until the API server itself calls admission and conversion. It notices a certificate authority some time after
-// it is stored, on a busy machine seconds after.
+// waitForConversion waits until the API server calls admission and conversion webhooks successfully. The API server notices a new
+// certificate authority with a delay, on a busy machine of seconds.
 func waitForConversion(ctx context.Context, client dynamic.Interface, m *manifests) error {
 	for _, o := range m.objects {
 		kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
@@ -233,7 +233,7 @@ func waitForConversion(ctx context.Context, client dynamic.Interface, m *manifes
 	return nil
 }
 
-// answered reports whether a request was accepted or refused for its content, and not for a webhook that could not be called.
+// answered reports whether a request was accepted or rejected for its content, and did not fail because a webhook could not be called.
 func answered(err error) bool {
 	status := apierrors.APIStatus(nil)
 	return err == nil || errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError

@@ -16,56 +16,57 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
-// Provider describes what shall place the pods, as far as the sandbox has to know.
+// Provider is the system that places or makes the pods, as far as the sandbox must know it. It decides on feature gates and peers.
 type Provider string
 
 const (
-	// Gates needs nothing beyond a default control plane.
+	// Gates needs only a default control plane.
 	Gates Provider = "Gates"
-	// PodGroup needs the feature gates and API versions of Kubernetes' own gang and topology-aware scheduling.
+	// PodGroup needs the feature gates and API versions of gang and topology-aware scheduling in Kubernetes.
 	PodGroup Provider = "PodGroup"
-	// KAI is the KAI Scheduler, which Options.Peers starts.
+	// KAI needs KAI Scheduler, which Options.Peers starts.
 	KAI Provider = "KAI"
-	// Grove is Grove with the KAI Scheduler, which Options.Peers starts.
+	// Grove needs Grove and KAI Scheduler, which Options.Peers starts.
 	Grove Provider = "Grove"
-	// LeaderWorkerSet makes the pods of multinode services; Options.Peers starts it.
+	// LeaderWorkerSet makes the pods of multinode components; Options.Peers starts it.
 	LeaderWorkerSet Provider = "LeaderWorkerSet"
 )
 
-// Providers are the accepted values.
+// Providers are the valid providers.
 var Providers = []Provider{Gates, PodGroup, KAI, Grove, LeaderWorkerSet}
 
-// DefaultName of a sandbox.
+// DefaultName is the name of a sandbox without a name.
 const DefaultName = "default"
 
-// maxSocketPath is what all supported systems can bind.
+// maxSocketPath is the longest path of a Unix socket on all supported systems.
 const maxSocketPath = 103
 
-// Options of Up. The zero value is a usable sandbox without the operator.
+// Options are the options of Up. The zero value starts a sandbox without the operator.
 type Options struct {
 	// Name of the sandbox; its kubeconfig context is trellis-NAME.
 	Name string
-	// Dir holds all of it; default: a directory of that name in the user's cache.
+	// Dir is the directory of the sandbox; default: a directory with that name in the user's cache directory.
 	Dir string
-	// Root of the repository's clone; default: found from the working directory.
+	// Root is the root of the clone; default: found from the working directory.
 	Root string
-	// Shape of the simulated hardware, or NodesFile with Node objects to use instead (YAML or JSON, lists allowed: kubectl get nodes -o yaml).
+	// Shape of the simulated hardware. NodesFile is a file with Nodes to use instead (YAML or JSON, lists allowed:
+	// kubectl get nodes -o yaml).
 	simulated.Shape
 	NodesFile string
 	Provider  Provider
-	// Real nodes, with kubelets and containers, alongside the simulated ones.
+	// Real are additional nodes with kubelets and containers.
 	Real RealNodes
-	// Peers run alongside the control plane; nil for none.
+	// Peers run next to the control plane; nil for none.
 	Peers *Peers
-	// Operator installs the manifests below Manifests (default config/default) and starts ManagerBinary (default bin/trellis-manager).
+	// Operator applies the Manifests (default config/default) and starts ManagerBinary (default bin/trellis-manager).
 	Operator      bool
 	Manifests     string
 	ManagerBinary string
-	// Manager adds flags and environment variables for the manager.
+	// Manager has additional flags and environment variables for the manager.
 	Manager ManagerOptions
-	// Audit keeps a log of the operator's requests: see AuditFile.
+	// Audit logs the operator's requests: see AuditFile.
 	Audit bool
-	// AuditPolicy is a file with what Audit logs instead: a Policy of audit.k8s.io.
+	// AuditPolicy is a file with a Policy of audit.k8s.io that selects the requests to log instead.
 	AuditPolicy string
 	// Progress receives a report of each step.
 	Progress progress.Func
@@ -73,7 +74,7 @@ type Options struct {
 
 var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$`)
 
-// complete fills in defaults and refuses what cannot work.
+// complete sets defaults and rejects invalid options.
 func (o Options) complete() (Options, error) {
 	o.Name, o.Provider = cmp.Or(o.Name, DefaultName), cmp.Or(o.Provider, Gates)
 	if !validName.MatchString(o.Name) {
@@ -98,7 +99,7 @@ func (o Options) complete() (Options, error) {
 	return o.withPaths()
 }
 
-// withPaths makes all paths absolute, since the API server works in another directory, and fills in their defaults.
+// withPaths sets default paths and makes all paths absolute, since the API server has another working directory.
 func (o Options) withPaths() (Options, error) {
 	var err error
 	if o.Dir, err = Dir(o.Name, o.Dir); err != nil {
@@ -132,7 +133,7 @@ func (o Options) withPaths() (Options, error) {
 	return o, nil
 }
 
-// Dir returns the absolute directory of a sandbox: the one asked for, or the default for its name.
+// Dir returns the absolute path of a sandbox's directory: dir, or the default directory for the name.
 func Dir(name, dir string) (string, error) {
 	if dir != "" {
 		return filepath.Abs(dir)

@@ -22,28 +22,29 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/ports"
 )
 
-// Peers are other systems that run alongside the control plane, as processes of the sandbox: Status lists them, Down ends them.
-// Package peers has the real ones.
+// Peers are other systems that run next to the control plane as processes of the sandbox: Status lists them, Down ends them. Package
+// peers has the available ones.
 type Peers struct {
-	// Ports on 127.0.0.1 that each program listens on. They are fixed, so only one sandbox with these programs can run on a machine.
+	// Ports are the ports on 127.0.0.1 of each program. They are fixed, so only one sandbox with these programs can run on a machine.
 	// Status shows the first port of a program.
 	Ports map[string][]int
-	// Start installs and starts them: with Apply, StartProgram and WaitForProgram. All nodes are Ready, the operator does not run yet.
+	// Start installs and starts the peers with Apply, StartProgram and WaitForProgram. Up calls it when all nodes are Ready,
+	// before it starts the operator.
 	Start func(ctx context.Context, s *Sandbox) error
 }
 
-// Program is one of a peer's.
+// Program is a program of a peer.
 type Program struct {
-	// Name of the process and of its log.
+	// Name of the process and of its log file.
 	Name string
-	// Path of the program, and its arguments without the name.
+	// Path of the program. Args are its arguments without the program name.
 	Path string
 	Args []string
-	// Env are further NAME=value entries.
+	// Env are additional NAME=value entries.
 	Env []string
 }
 
-// reservePorts gives the programs of peers their ports, or reports which port another client has.
+// reservePorts reserves the ports of the peers' programs, or reports a port that another program uses.
 func (s *Sandbox) reservePorts(p *Peers) error {
 	if p == nil {
 		return nil
@@ -66,10 +67,10 @@ func (s *Sandbox) reservePorts(p *Peers) error {
 	return nil
 }
 
-// PeersDir is for the files of peers: configurations, kubeconfigs, certificates. Down removes it.
+// PeersDir is the directory for the files of peers: configurations, kubeconfigs, certificates. Down removes it.
 func (s *Sandbox) PeersDir() string { return s.path(peersDir) }
 
-// Apply applies objects in order and forces conflicts. Custom resource definitions are waited for at the end.
+// Apply applies objects in order, forces conflicts, and then waits until their custom resource definitions are Established.
 func (s *Sandbox) Apply(ctx context.Context, objects []*unstructured.Unstructured) error {
 	config, err := s.RESTConfig()
 	if err != nil {
@@ -78,13 +79,13 @@ func (s *Sandbox) Apply(ctx context.Context, objects []*unstructured.Unstructure
 	return apply(ctx, config, objects)
 }
 
-// AccountKubeconfig writes a kubeconfig with the rights of a ServiceAccount into PeersDir, and returns its path.
+// AccountKubeconfig writes a kubeconfig for a ServiceAccount to PeersDir, and returns its path.
 func (s *Sandbox) AccountKubeconfig(ctx context.Context, namespace, account string) (string, error) {
 	file := filepath.Join(peersDir, namespace+"-"+account+".kubeconfig")
 	return s.path(file), s.writeAccountKubeconfig(ctx, file, namespace, account)
 }
 
-// WriteServingCertificate writes tls.crt and tls.key for a server on 127.0.0.1 into a directory, and returns the authority that signed it.
+// WriteServingCertificate writes tls.crt and tls.key for a server on 127.0.0.1 to a directory, and returns their certificate authority.
 func (s *Sandbox) WriteServingCertificate(dir string) (ca []byte, err error) {
 	for from, to := range map[string]string{servingCertFile: "tls.crt", servingKeyFile: "tls.key"} {
 		data, err := os.ReadFile(s.path(from))
@@ -98,7 +99,8 @@ func (s *Sandbox) WriteServingCertificate(dir string) (ca []byte, err error) {
 	return os.ReadFile(s.path(caFile))
 }
 
-// StartProgram starts a program of a peer. The sandbox knows of it before it runs, so that Down ends it whatever happens.
+// StartProgram starts a program of a peer. The sandbox saves the program's name before it starts the program, so that
+// Down ends it in any case.
 func (s *Sandbox) StartProgram(p Program) error {
 	if err := mkdir(s.PeersDir()); err != nil {
 		return err
@@ -120,12 +122,12 @@ func (s *Sandbox) StartProgram(p Program) error {
 	return err
 }
 
-// StopProgram ends a program of a peer. One that does not run is no error.
+// StopProgram ends a program of a peer with SIGTERM. It is not an error if the program does not run.
 func (s *Sandbox) StopProgram(ctx context.Context, name string) error {
 	return s.end(name, func(p *proc.Process) error { return p.Stop(ctx, managerGrace) })
 }
 
-// RestartProgram starts a program of a peer again that this process started and stopped, and waits for it.
+// RestartProgram starts a program again that this process started and stopped, and waits for it.
 func (s *Sandbox) RestartProgram(ctx context.Context, name string) error {
 	p, found := s.programs[name]
 	if !found {
@@ -137,7 +139,7 @@ func (s *Sandbox) RestartProgram(ctx context.Context, name string) error {
 	return s.WaitForProgram(ctx, name)
 }
 
-// WaitForProgram waits until a program of a peer listens on its first port. A program that ends is an error with the end of its log.
+// WaitForProgram waits until a program of a peer listens on its first port. If the program ends, the error contains the end of its log.
 func (s *Sandbox) WaitForProgram(ctx context.Context, name string) error {
 	p, err := proc.Load(s.pidFile(name))
 	if err != nil {
@@ -152,7 +154,7 @@ func (s *Sandbox) WaitForProgram(ctx context.Context, name string) error {
 	})
 }
 
-// wholeness is an error when a process ended while the others were started.
+// wholeness is an error if a process ended during the start of the others.
 func (s *Sandbox) wholeness() error {
 	var errs []error
 	for _, name := range s.NotRunning() {

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// Files of the sandbox's certificates, below its directory.
+// Files of the sandbox's certificates, relative to its directory.
 const (
 	caFile          = "pki/ca.crt"
 	servingCertFile = "pki/serving.crt"
@@ -29,16 +29,16 @@ const (
 	tokenKeyFile    = "pki/service-accounts.key"
 )
 
-// A sandbox is thrown away long before its certificates end.
+// certificateLife is longer than any sandbox lives.
 const certificateLife = 5 * 365 * 24 * time.Hour
 
-// authority signs the sandbox's certificates. Its key is never written down: the sandbox signs nothing later.
+// authority signs the certificates of the sandbox. Its key is not stored, since the sandbox signs nothing later.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// identity is a signed certificate with its key, PEM-encoded.
+// identity is a signed certificate and its key, PEM-encoded.
 type identity struct {
 	cert, key []byte
 }
@@ -76,7 +76,7 @@ func newTemplate(subject pkix.Name) (*x509.Certificate, error) {
 	}, nil
 }
 
-// client makes a user's certificate: the common name is the user, the organizations are the groups.
+// client makes the client certificate of a user: the common name is the user, the organizations are the groups.
 func (a *authority) client(user string, groups ...string) (identity, error) {
 	template, err := newTemplate(pkix.Name{CommonName: user, Organization: groups})
 	if err != nil {
@@ -86,7 +86,7 @@ func (a *authority) client(user string, groups ...string) (identity, error) {
 	return a.sign(template)
 }
 
-// serving makes the certificate that all components serve with.
+// serving makes the serving certificate of all components.
 func (a *authority) serving() (identity, error) {
 	template, err := newTemplate(pkix.Name{CommonName: "trellis-sandbox"})
 	if err != nil {
@@ -120,7 +120,8 @@ func encodeKey(key crypto.PrivateKey) ([]byte, error) {
 	return keyutil.MarshalPrivateKeyToPEM(key)
 }
 
-// writePKI writes what the components read from files: the authority's certificate, their serving certificate, the key that signs tokens.
+// writePKI writes the files that components read: the certificate of the authority, their serving certificate, and
+// the key that signs tokens.
 func (a *authority) writePKI(dir string) error {
 	serving, err := a.serving()
 	if err != nil {
@@ -147,7 +148,7 @@ func (a *authority) writePKI(dir string) error {
 	return nil
 }
 
-// writeFile writes a private file and makes its directory.
+// writeFile writes a private file and creates its directory.
 func writeFile(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

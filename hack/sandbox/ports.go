@@ -11,10 +11,10 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/ports"
 )
 
-// portTries bounds how often a component may lose its port to another client between the look and its start.
+// portTries is how often a component can lose its port to another program between the search for a free port and its start.
 const portTries = 10
 
-// lostPort reports whether a program ended because another client had its port.
+// lostPort reports whether a program ended because another program uses its port.
 func lostPort(logFile string) bool {
 	tail := proc.Tail(logFile, 20)
 	return slices.ContainsFunc([]string{"address already in use", "bind: permission denied"}, func(text string) bool {
@@ -22,7 +22,7 @@ func lostPort(logFile string) bool {
 	})
 }
 
-// takePort gives a component a port that no one uses.
+// takePort assigns a free port to a component.
 func (s *Sandbox) takePort(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,8 +8,7 @@ import (
 	"fmt"
 )
 
-// SwitchProvider restarts the control plane with what another provider needs switched on or off, under everything that runs. It is for
-// tests.
+// SwitchProvider restarts the control plane with the feature gates of another provider while everything else runs. It is for tests.
 func (s *Sandbox) SwitchProvider(ctx context.Context, provider Provider) error {
 	s.state.Provider = provider
 	for _, name := range []string{apiServer, controllerManager, scheduler} {

@@ -27,10 +27,10 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
 )
 
-// wakeNode has the first process of a node start what does not run: SIGUSR1 of Linux.
+// wakeNode makes the first process of a node start its missing programs. It is SIGUSR1 on Linux.
 const wakeNode = syscall.Signal(10)
 
-// DialNodes connects to an address in the network of the nodes, of a pod for instance.
+// DialNodes connects to an address in the network of the real nodes, such as that of a pod.
 func (s *Sandbox) DialNodes(ctx context.Context, _, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", s.path(nodeSocket))
 	if err != nil {
@@ -50,12 +50,12 @@ func (s *Sandbox) DialNodes(ctx context.Context, _, address string) (net.Conn, e
 	return conn, conn.SetDeadline(time.Time{})
 }
 
-// bytewise reads no byte more than it is asked for, so that what follows an answer stays for others.
+// bytewise reads one byte at a time, so that the data after the HTTP response stays in the connection.
 type bytewise struct{ io.Reader }
 
 func (b bytewise) Read(p []byte) (int, error) { return b.Reader.Read(p[:min(1, len(p))]) }
 
-// nodeReady reports whether a node is Ready by a heartbeat later than a time.
+// nodeReady reports whether a node is Ready with a heartbeat after since.
 func nodeReady(n *corev1.Node, since time.Time) bool {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -65,7 +65,7 @@ func nodeReady(n *corev1.Node, since time.Time) bool {
 	return false
 }
 
-// startOnNode starts the programs of a real node that do not run, its kubelet for instance, and waits until it is Ready.
+// startOnNode starts the missing programs of a real node, such as its kubelet, and waits until the node is Ready.
 func (s *Sandbox) startOnNode(ctx context.Context, client kubernetes.Interface, name string) error {
 	p, err := proc.Load(s.pidFile(name))
 	if err != nil {
@@ -95,36 +95,36 @@ func (s *Sandbox) killOnNode(ctx context.Context, node, program string) error {
 	return fmt.Errorf("%s does not run on node %s", program, node)
 }
 
-// CrashNode ends all processes of a real node at once, those of its pods included.
+// CrashNode kills all processes of a real node, including those of its pods.
 func (s *Sandbox) CrashNode(ctx context.Context, name string) error {
 	return s.end(name, func(p *proc.Process) error { return p.Kill(ctx) })
 }
 
-// BreakGPUs has the first GPUs of a real node be unhealthy.
+// BreakGPUs makes the first count GPUs of a real node unhealthy.
 func (s *Sandbox) BreakGPUs(node string, count int) error {
 	return os.WriteFile(s.path(nodeFolder(node), "root/conf/unhealthy-gpus"), fmt.Append(nil, count), 0o600)
 }
 
-// RefuseGPUs has the device plugin of a real node refuse GPUs that the kubelet has found free, so that the kubelet does not admit their
-// pods; AdmitGPUs ends that.
+// RefuseGPUs makes the device plugin of a real node refuse to allocate GPUs, so that the kubelet does not admit pods with
+// GPUs. AdmitGPUs reverts it.
 func (s *Sandbox) RefuseGPUs(node string) error {
 	return os.WriteFile(s.refusingGPUs(node), nil, 0o600)
 }
 
-// AdmitGPUs ends what RefuseGPUs has done.
+// AdmitGPUs reverts RefuseGPUs.
 func (s *Sandbox) AdmitGPUs(node string) error { return os.RemoveAll(s.refusingGPUs(node)) }
 
 func (s *Sandbox) refusingGPUs(node string) string {
 	return s.path(nodeFolder(node), "root/conf/refusing-gpus")
 }
 
-// FillDisk restarts the kubelet of a real node with a threshold that its disk exceeds: the node gets the condition DiskPressure, and its
-// kubelet evicts pods and removes images.
+// FillDisk restarts the kubelet of a real node with an eviction threshold that its disk exceeds: the node gets the condition
+// DiskPressure, and its kubelet evicts pods and removes images. EmptyDisk reverts it.
 func (s *Sandbox) FillDisk(ctx context.Context, node string) error {
 	return s.restartKubelet(ctx, node, diskFree, diskFull)
 }
 
-// EmptyDisk ends what FillDisk has done. It waits until the node is usable again, with all images.
+// EmptyDisk reverts FillDisk, and waits until the node is usable again with all images.
 func (s *Sandbox) EmptyDisk(ctx context.Context, node string) error {
 	imported, err := filepath.Glob(s.path(nodeFolder(node), "root/var/lib/images/*"))
 	if err != nil {
@@ -141,13 +141,13 @@ func (s *Sandbox) EmptyDisk(ctx context.Context, node string) error {
 	return s.waitForRealNodes(ctx, node)
 }
 
-// The thresholds in the configuration of kubelets, by the share of the disk that is free.
+// Eviction thresholds in the configuration of kubelets, as the free share of the disk.
 const (
 	diskFree = "nodefs.available: 1%"
 	diskFull = "nodefs.available: 99%"
 )
 
-// restartKubelet replaces a text in the configuration of a real node's kubelet, and restarts it.
+// restartKubelet replaces a text in the configuration of a real node's kubelet, and restarts the kubelet.
 func (s *Sandbox) restartKubelet(ctx context.Context, node, before, now string) error {
 	file := s.path(nodeFolder(node), "root/conf/kubelet.yaml")
 	text, err := os.ReadFile(file)
@@ -171,10 +171,10 @@ func (s *Sandbox) restartKubelet(ctx context.Context, node, before, now string) 
 	return p.Signal(wakeNode)
 }
 
-// CutNode takes a real node off the network, as a broken switch would, and JoinNode brings it back. Its processes go on.
+// CutNode disconnects a real node from the network, like a broken switch. Its processes continue to run. JoinNode reconnects it.
 func (s *Sandbox) CutNode(ctx context.Context, node string) error { return s.link(ctx, node, "--down") }
 
-// JoinNode ends what CutNode has done.
+// JoinNode reverts CutNode.
 func (s *Sandbox) JoinNode(ctx context.Context, node string) error { return s.link(ctx, node) }
 
 func (s *Sandbox) link(ctx context.Context, node string, args ...string) error {

@@ -20,17 +20,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// cgroupRoot is where Linux distributions mount the hierarchies: one, or a folder for each.
+// cgroupRoot is where Linux distributions mount cgroups: one hierarchy, or a folder per hierarchy.
 const cgroupRoot = "/sys/fs/cgroup"
 
-// cgroupOf names the cgroup of a sandbox, below which each real node has one. It follows from the directory, so that Down finds it whatever
-// has happened to the files there.
+// cgroupOf is the name of a sandbox's cgroup, which has a child for each real node. The name is a hash of the directory, so that Down
+// finds the cgroup even if files of the sandbox are lost.
 func cgroupOf(dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return "trellis-" + hex.EncodeToString(sum[:5])
 }
 
-// removeCgroups removes the cgroups of the sandbox from all hierarchies. Its processes have ended; the kernel may still be about it.
+// removeCgroups removes the cgroups of the sandbox from all hierarchies. Its processes have ended, but the kernel
+// may still be removing them.
 func (s *Sandbox) removeCgroups(ctx context.Context) error {
 	hierarchies, err := filepath.Glob(cgroupRoot + "/*")
 	if err != nil {
@@ -59,7 +60,7 @@ func removeCgroup(ctx context.Context, dir string) error {
 	return nil
 }
 
-// removeTree removes the folders of a cgroup, the innermost first. Their files are the kernel's and go with them.
+// removeTree removes the folders of a cgroup, innermost first. Their files belong to the kernel and need not be removed.
 func removeTree(dir string) error {
 	var dirs []string
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -80,8 +81,8 @@ func removeTree(dir string) error {
 	return nil
 }
 
-// checkUnmounted refuses to remove folders with something mounted below: it would remove files of the machine. Mounts of real nodes are in
-// namespaces that end with them.
+// checkUnmounted is an error if a file system is mounted below the folders of the nodes, since Down would delete files of the machine.
+// The mounts of real nodes are in mount namespaces, which end with the nodes.
 func (s *Sandbox) checkUnmounted() error {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -21,26 +21,26 @@ import (
 )
 
 const (
-	// maxRealNodes is what the network of the nodes has addresses for.
+	// maxRealNodes is the number of nodes that their network has addresses for.
 	maxRealNodes = 100
-	// cniPlugin is where Debian has the plugin that connects pods.
+	// cniPlugin is the path of the CNI plugin bridge on Debian.
 	cniPlugin = "/usr/lib/cni/bridge"
 )
 
-// RealNodes are nodes with a kubelet, containerd and DNS, whose pods run. They need Linux and root, and some packages of Debian.
+// RealNodes are nodes with a kubelet, containerd and DNS, whose pods run. They need Linux, root, and some Debian packages.
 //
-// Each node is a set of namespaces: of mounts, processes, network, host name and IPC. Nodes and pods reach each other, the API server and
-// the DNS server, and nothing else; Services with a cluster address have no proxy, but for that of the API server.
+// Each node is a set of mount, PID, network, UTS and IPC namespaces. Nodes and pods can reach each other, the API server and the DNS
+// server, and nothing else. Cluster IPs of Services do not work, except that of the API server.
 type RealNodes struct {
 	Count int
-	// GPUs of each node, which exist only by their names; default 8.
+	// GPUs of each node, which exist only as names; default 8.
 	GPUs int
-	// Images to import on each node, in addition to localhost/busybox:1.
+	// Images are imported on each node, in addition to localhost/busybox:1.
 	Images []Image
-	// Archives to import as well: files as docker save writes them.
+	// Archives are further images to import: files in the format of docker save.
 	Archives []string
-	// OperatorInPods has the API server call webhooks at the endpoints of their Services, for InstallInPods. Without it the Services are
-	// aliases of localhost, where Options.Operator runs the manager.
+	// OperatorInPods makes the API server call webhooks at the endpoints of their Services, for InstallInPods. Without it the Services
+	// are aliases of localhost, where Options.Operator runs the manager.
 	OperatorInPods bool
 }
 
@@ -49,11 +49,11 @@ type realState struct {
 	Count    int                   `json:"count"`
 	GPUs     int                   `json:"gpus"`
 	Programs binaries.NodePrograms `json:"programs"`
-	// OperatorInPods is the one of the options.
+	// OperatorInPods is the option of RealNodes.
 	OperatorInPods bool `json:"operatorInPods,omitempty"`
 }
 
-// complete fills in defaults and refuses what cannot work on this machine.
+// complete sets defaults and rejects options that do not work on this machine.
 func (r RealNodes) complete() (RealNodes, error) {
 	r.GPUs = cmp.Or(r.GPUs, 8)
 	switch {
@@ -76,7 +76,7 @@ func (r RealNodes) complete() (RealNodes, error) {
 	return r, checkPackages()
 }
 
-// RealNodePackages are the packages of Debian that real nodes need and that are not installed.
+// RealNodePackages are the Debian packages that real nodes need and this machine lacks.
 func RealNodePackages() []string {
 	var missing []string
 	for _, p := range []struct{ name, program string }{
@@ -101,7 +101,7 @@ func checkPackages() error {
 	return fmt.Errorf("real nodes need these packages: %s; install them with: apt-get install -y %s", names, names)
 }
 
-// staticBusybox finds a busybox that needs no libraries, for images.
+// staticBusybox finds a statically linked busybox, for images.
 func staticBusybox() (string, error) {
 	path, err := exec.LookPath("busybox")
 	if err != nil {
@@ -118,7 +118,7 @@ func staticBusybox() (string, error) {
 	return path, nil
 }
 
-// newRealState builds the programs of real nodes; nil without real nodes.
+// newRealState builds the programs of real nodes. It is nil without real nodes.
 func newRealState(ctx context.Context, opts Options) (*realState, error) {
 	if opts.Real.Count == 0 {
 		return nil, nil
@@ -141,7 +141,7 @@ func (s *Sandbox) RealNodes() []string {
 
 func (s *Sandbox) isReal(node string) bool { return slices.Contains(s.RealNodes(), node) }
 
-// realPrograms names the processes of real nodes: one stands for all of a node.
+// realPrograms are the names of the processes for real nodes. One process stands for all processes of a node.
 func (s *Sandbox) realPrograms() []string {
 	if s.state.Real == nil {
 		return nil
@@ -149,8 +149,8 @@ func (s *Sandbox) realPrograms() []string {
 	return slices.Concat([]string{binaries.NodeSwitch, binaries.CoreDNS}, s.RealNodes())
 }
 
-// realServerArgs are the API server's with real nodes: kubelets have the rights of their own pods only, and what it asks of nodes, pods and
-// webhooks passes the switch.
+// realServerArgs are the flags of the API server for real nodes: kubelets can access only the objects of their own node, and connections
+// to nodes, pods and webhooks pass through the switch.
 func (s *Sandbox) realServerArgs() []string {
 	if s.state.Real == nil {
 		return []string{"--authorization-mode=RBAC"}
@@ -159,8 +159,8 @@ func (s *Sandbox) realServerArgs() []string {
 		"--kubelet-preferred-address-types=InternalIP", fmt.Sprintf("--enable-aggregator-routing=%t", s.state.Real.OperatorInPods)}
 }
 
-// nodeMonitorArgs have the node controller take a node for dead after a while without heartbeats. Simulated nodes send heartbeats only
-// alongside real ones.
+// nodeMonitorArgs are the flags of the node controller. Only with real nodes does it mark nodes without heartbeats as dead; simulated
+// nodes then send heartbeats as well.
 func (s *Sandbox) nodeMonitorArgs() []string {
 	if s.state.Real == nil {
 		return []string{"--node-monitor-grace-period=87600h"}
@@ -168,7 +168,7 @@ func (s *Sandbox) nodeMonitorArgs() []string {
 	return []string{"--node-monitor-grace-period=20s", "--node-monitor-period=2s"}
 }
 
-// simulatedLease is the lease of simulated nodes in seconds; 0 for none.
+// simulatedLease is the lease duration of simulated nodes in seconds; 0 for no leases.
 func (s *Sandbox) simulatedLease() int {
 	if s.state.Real == nil {
 		return 0
@@ -176,7 +176,7 @@ func (s *Sandbox) simulatedLease() int {
 	return 12
 }
 
-// writeEgress has the API server ask for nodes, pods and webhooks at the switch.
+// writeEgress writes the configuration with which the API server connects to nodes, pods and webhooks through the switch.
 func (s *Sandbox) writeEgress() error {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, `apiVersion: apiserver.k8s.io/v1beta1

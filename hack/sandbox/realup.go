@@ -22,20 +22,21 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
-// The network of the nodes. It exists in namespaces only, so that it may have any addresses but those of Services and of simulated pods.
+// The network of the real nodes exists only in their network namespaces, so that it may use any addresses except those of
+// Services and simulated pods.
 const (
 	switchAddress = "10.65.0.1"
 	apiService    = "10.96.0.1"
 	egressFile    = confDir + "/egress.yaml"
 	corefile      = confDir + "/Corefile"
 	imagesDir     = nodesDir + "/images"
-	// nodeMark is in the environment of every process of a real node but those of its pods, with the node's folder as the value.
+	// nodeMark is an environment variable of every process of a real node, except those of its pods; its value is the folder of the node.
 	nodeMark = "TRELLIS_SANDBOX_NODE"
-	// nodesInRack is how many real nodes are in one rack.
+	// nodesInRack is the number of real nodes in a rack.
 	nodesInRack = 2
 )
 
-// corefileText is the one of kubeadm up to 1.30, with the cache that CoreDNS' documentation has.
+// corefileText is the Corefile of kubeadm up to 1.30, with the cache settings of CoreDNS' documentation.
 const corefileText = `.:53 {
   bind %[1]s
   errors
@@ -54,7 +55,7 @@ func nodeIP(index int) string       { return fmt.Sprintf("10.65.0.%d", 10+index)
 func podNetwork(index int) string   { return fmt.Sprintf("10.64.%d.0/24", index) }
 func nodeFolder(name string) string { return nodesDir + "/" + name }
 
-// addRealNodes starts the network of the nodes, the DNS server and the nodes, and waits until they are usable.
+// addRealNodes starts the network of the real nodes, the DNS server and the nodes, and waits until they are usable.
 func (s *Sandbox) addRealNodes(ctx context.Context, a *authority, opts Options) error {
 	if s.state.Real == nil {
 		return nil
@@ -83,7 +84,7 @@ func (s *Sandbox) addRealNodes(ctx context.Context, a *authority, opts Options) 
 	return group.Wait()
 }
 
-// startSwitch starts the network of the nodes and waits until it can be passed.
+// startSwitch starts the process node-switch, which makes the network of the nodes, and waits until it forwards connections.
 func (s *Sandbox) startSwitch(ctx context.Context) error {
 	p, err := proc.Start(proc.Spec{
 		Name: binaries.NodeSwitch, Path: filepath.Join(s.state.Real.Programs.Dir, binaries.NodeSwitch),
@@ -115,7 +116,7 @@ func (s *Sandbox) startDNS(a *authority) error {
 	return s.StartDNS()
 }
 
-// StartDNS starts the DNS server of the nodes, with what is in its Corefile by then. Up has done so.
+// StartDNS starts the DNS server of the nodes with its current Corefile. Up starts it as well.
 func (s *Sandbox) StartDNS() error {
 	gateway, err := proc.Load(s.pidFile(binaries.NodeSwitch))
 	if err != nil {
@@ -139,7 +140,7 @@ func (s *Sandbox) writeNodeKubeconfig(a *authority, file, user string, groups ..
 	return s.writeKubeconfigFor(cluster, file, &clientcmdapi.AuthInfo{ClientCertificateData: id.cert, ClientKeyData: id.key})
 }
 
-// BootNode starts a real node that has crashed: with its disk as it was, and without any process, mount or interface of before.
+// BootNode starts a crashed real node: with its disk unchanged, and without its former processes, mounts and interfaces.
 func (s *Sandbox) BootNode(name string) error {
 	gateway, err := proc.Load(s.pidFile(binaries.NodeSwitch))
 	if err != nil {
@@ -171,7 +172,7 @@ func (s *Sandbox) BootNode(name string) error {
 	return err
 }
 
-// waitForRealNodes waits until real nodes are Ready and have all their GPUs.
+// waitForRealNodes waits until the real nodes are Ready and have all their GPUs.
 func (s *Sandbox) waitForRealNodes(ctx context.Context, names ...string) error {
 	client, err := s.client()
 	if err != nil {
@@ -189,7 +190,7 @@ func (s *Sandbox) waitForRealNodes(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// lacks is what a real node lacks to run pods.
+// lacks is an error that says what a real node lacks to run pods.
 func (s *Sandbox) lacks(ctx context.Context, client kubernetes.Interface, name string) error {
 	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Release is one version of the operator.
+// Release is a version of the operator.
 type Release struct {
-	// Manifests is the folder of its kustomization, ManagerBinary its manager.
+	// Manifests is the folder of the kustomization, ManagerBinary the program of the manager.
 	Manifests, ManagerBinary string
-	// Keep names objects of the manifests that are not applied, by kind and name as "Kind/name": those of the cluster stay.
+	// Keep are objects of the manifests, as "Kind/name", that ReplaceOperator does not apply: the cluster keeps its own.
 	Keep []string
 }
 
-// ReplaceOperator ends the manager, applies the manifests of another version of the operator, and starts its manager. Objects that only the
-// former manifests have stay, as with kubectl apply.
+// ReplaceOperator ends the manager, applies the manifests of another version of the operator, and starts the manager of that version. As
+// with kubectl apply, objects stay that only the previous manifests have.
 func (s *Sandbox) ReplaceOperator(ctx context.Context, to Release) error {
 	if s.state.Manager == nil {
 		return errors.New("the sandbox was started without the operator")

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Series sums the series of a metric that have all these labels, NAME="VALUE" each, in metrics of Prometheus' text format. It is zero
-// where the metric has none. Of a histogram, NAME_count and NAME_sum are metrics.
+// Series is the sum of the series of a metric that have all labels (NAME="VALUE"), in metrics in Prometheus' text format. It is zero if
+// there are none. For a histogram, use the metric NAME_count or NAME_sum.
 func Series(text, metric string, labels ...string) (sum float64) {
 	for line := range strings.Lines(text) {
 		rest, ok := strings.CutPrefix(line, metric)

@@ -22,7 +22,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
-// What a sandbox's directory holds. Down removes these names and nothing else, so that a slip in --dir costs no one a file.
+// Names in the directory of a sandbox. Down removes only these, so that a wrong --dir deletes no other files.
 const (
 	stateFile      = "sandbox.json"
 	kubeconfigFile = "kubeconfig"
@@ -44,43 +44,43 @@ const (
 var contents = []string{kubeconfigFile, logDir, pidDir, managerDir, peersDir, etcdDir, certDir, confDir, etcdSocket, peerSocket,
 	nodesDir, nodeSocket, stateFile, stateFile + ".tmp", lockFile}
 
-// state is what later commands must know about a sandbox; it lies in its directory.
+// state is what later commands must know about a sandbox. It is a file in the directory of the sandbox.
 type state struct {
 	Name     string          `json:"name"`
 	Assets   string          `json:"assets"`
 	Provider Provider        `json:"engine"`
 	Shape    simulated.Shape `json:"shape"`
-	// NodesFile is there when the nodes came from a file instead.
+	// NodesFile is set if the nodes come from a file.
 	NodesFile string         `json:"nodesFile,omitempty"`
 	Ports     map[string]int `json:"ports"`
-	// Audit: the API server logs the operator's requests.
+	// Audit says that the API server logs the operator's requests.
 	Audit bool `json:"audit,omitempty"`
-	// AuditPolicy is there when it logs something else.
+	// AuditPolicy is set if the API server logs other requests instead.
 	AuditPolicy string `json:"auditPolicy,omitempty"`
-	// Ready is set last: without it Up was cut short.
+	// Ready is set last: if it is not set, Up did not finish.
 	Ready bool `json:"ready"`
-	// Manager describes how to start the operator's manager; nil without the operator.
+	// Manager is the configuration of the operator's manager; nil without the operator.
 	Manager *managerSpec `json:"manager,omitempty"`
-	// Real describes the nodes with a kubelet; nil without any.
+	// Real describes the real nodes; nil for none.
 	Real *realState `json:"realNodes,omitempty"`
-	// Programs of peers, in the order of their start.
+	// Programs are the names of the peers' programs in start order.
 	Programs []string  `json:"programs,omitempty"`
 	Created  time.Time `json:"created"`
 }
 
-// Sandbox is a handle on the sandbox of one directory.
+// Sandbox is a handle to the sandbox of a directory.
 type Sandbox struct {
 	dir   string
 	mu    sync.Mutex // guards state.Ports
 	state state
-	// programs of peers that this process started, by name.
+	// programs are the programs of peers that this process started, by name.
 	programs map[string]Program
 }
 
-// ErrNotFound states that a directory holds no sandbox.
+// ErrNotFound says that a directory has no sandbox.
 var ErrNotFound = errors.New("no sandbox")
 
-// Open finds the sandbox of a directory.
+// Open opens the sandbox of a directory.
 func Open(dir string) (*Sandbox, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -100,19 +100,19 @@ func Open(dir string) (*Sandbox, error) {
 	return s, nil
 }
 
-// Name of the sandbox.
+// Name is the name of the sandbox.
 func (s *Sandbox) Name() string { return s.state.Name }
 
-// Dir holds everything of the sandbox.
+// Dir is the directory of the sandbox.
 func (s *Sandbox) Dir() string { return s.dir }
 
-// Kubeconfig is the administrator's kubeconfig.
+// Kubeconfig is the path of the cluster administrator's kubeconfig.
 func (s *Sandbox) Kubeconfig() string { return s.path(kubeconfigFile) }
 
-// Assets is the directory of the programs, kubectl among them.
+// Assets is the directory of the control plane's programs, including kubectl.
 func (s *Sandbox) Assets() string { return s.state.Assets }
 
-// LogFile of a component or manager.
+// LogFile is the log file of a component, peer program or manager.
 func (s *Sandbox) LogFile(name string) string { return s.path(logDir, name+".log") }
 
 func (s *Sandbox) path(elem ...string) string {
@@ -135,7 +135,8 @@ func (s *Sandbox) save() error {
 	return os.Rename(tmp, s.path(stateFile))
 }
 
-// lock keeps other commands off the directory, which it makes. It does not touch a directory that holds anything else than a sandbox.
+// lock creates the directory and locks it against other commands. It is an error if the directory has files that
+// do not belong to a sandbox.
 func (s *Sandbox) lock(ctx context.Context, waiting func()) (unlock func(), err error) {
 	if err := mkdir(s.dir); err != nil {
 		return nil, err
@@ -157,7 +158,7 @@ func (s *Sandbox) writeKubeconfig(file string, user *clientcmdapi.AuthInfo) erro
 	return s.writeKubeconfigFor(&clientcmdapi.Cluster{Server: s.url(apiServer)}, file, user)
 }
 
-// writeKubeconfigFor writes a kubeconfig with another way to the API server.
+// writeKubeconfigFor writes a kubeconfig for a user and another address of the API server.
 func (s *Sandbox) writeKubeconfigFor(cluster *clientcmdapi.Cluster, file string, user *clientcmdapi.AuthInfo) error {
 	ca, err := os.ReadFile(s.path(caFile))
 	if err != nil {
@@ -177,7 +178,7 @@ func (s *Sandbox) writeKubeconfigFor(cluster *clientcmdapi.Cluster, file string,
 	return writeFile(s.path(file), data)
 }
 
-// url of a component that serves HTTPS.
+// url is the URL of a component that serves HTTPS.
 func (s *Sandbox) url(component string) string {
 	return fmt.Sprintf("https://127.0.0.1:%d", s.port(component))
 }

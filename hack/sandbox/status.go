@@ -14,30 +14,31 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/proc"
 )
 
-// Status of a sandbox.
+// Status is the status of a sandbox.
 type Status struct {
 	Name, Dir, Kubeconfig string
 	Provider              Provider
 	Created               time.Time
-	// Running: Up has finished and every process is alive.
+	// Running says that Up has finished and every process runs.
 	Running    bool
 	Components []ComponentStatus
-	// Nodes in the cluster, and how many of them are Ready; both zero when the API server does not answer, for the reason in Problem.
+	// Nodes is the number of nodes in the cluster, NodesReady that of Ready nodes. Both are zero if the API server does not
+	// respond; Problem says why.
 	Nodes, NodesReady int
 	Problem           string
 }
 
-// ComponentStatus is one process.
+// ComponentStatus is the status of a process.
 type ComponentStatus struct {
 	Name    string
 	PID     int
 	Running bool
-	// Port it serves on at 127.0.0.1; zero for etcd, which has a socket.
+	// Port is the port on 127.0.0.1; zero for etcd, which listens on a socket.
 	Port int
 	Log  string
 }
 
-// Status looks at the processes and asks the API server for the nodes.
+// Status checks the processes and gets the nodes from the API server.
 func (s *Sandbox) Status(ctx context.Context) Status {
 	st := Status{
 		Name: s.state.Name, Dir: s.dir, Kubeconfig: s.Kubeconfig(), Provider: s.state.Provider, Created: s.state.Created,
@@ -77,7 +78,7 @@ func (s *Sandbox) countNodes(ctx context.Context, st *Status) error {
 	return nil
 }
 
-// expected names the processes of a whole sandbox.
+// expected are the names of all processes of a running sandbox.
 func (s *Sandbox) expected() []string {
 	all := slices.Concat(Components, s.realPrograms(), s.state.Programs)
 	if s.state.Manager != nil {
@@ -86,7 +87,7 @@ func (s *Sandbox) expected() []string {
 	return all
 }
 
-// NotRunning names the processes that ought to run and do not.
+// NotRunning are the names of the expected processes that do not run.
 func (s *Sandbox) NotRunning() []string {
 	var names []string
 	for _, name := range s.expected() {

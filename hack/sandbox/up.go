@@ -17,12 +17,13 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 )
 
-// ErrRunning comes from Up, together with the Sandbox, when a sandbox already runs in the directory; its options stay as they were.
+// ErrRunning is the error of Up when a sandbox already runs in the directory. Up returns that Sandbox with it,
+// with its options unchanged.
 var ErrRunning = errors.New("the sandbox is already running")
 
-// Up starts a sandbox and returns when it is usable: all components serve, all nodes are Ready, the peers and the operator (if asked for)
-// are ready. Remains of a sandbox that crashed, or of an Up that was cut short, are cleaned up first. After an error no process is left,
-// but the logs that it speaks of; after a cancellation nothing is left.
+// Up starts a sandbox and waits until it is usable: all components serve, all nodes are Ready, the peers and the operator (if requested)
+// are ready. It first removes the remains of a crashed sandbox or of an interrupted Up. After an error only the logs remain, which the
+// error names; after a cancellation nothing remains.
 func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 	opts, err := opts.complete()
 	if err != nil {
@@ -65,7 +66,7 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 	return s, nil
 }
 
-// Running returns the sandbox that runs in a directory, nil when there is none or only a part of one.
+// Running returns the running sandbox of a directory, or nil if there is none or not all of its processes run.
 func Running(dir string) *Sandbox {
 	s, err := Open(dir)
 	if err != nil || !s.state.Ready || len(s.NotRunning()) > 0 {
@@ -74,9 +75,9 @@ func Running(dir string) *Sandbox {
 	return s
 }
 
-// takeOver frees the directory for a new sandbox, unless one runs there: that one is returned with ErrRunning.
+// takeOver removes the remains of an earlier sandbox from the directory. If a sandbox runs there, takeOver returns it with ErrRunning.
 func (s *Sandbox) takeOver(ctx context.Context, report progress.Func) (*Sandbox, error) {
-	if running := Running(s.dir); running != nil { // started while we waited for the lock
+	if running := Running(s.dir); running != nil { // started while this process waited for the lock
 		return running, ErrRunning
 	}
 	if _, err := Open(s.dir); !errors.Is(err, ErrNotFound) {
@@ -88,7 +89,7 @@ func (s *Sandbox) takeOver(ctx context.Context, report progress.Func) (*Sandbox,
 	return nil, s.removeContents()
 }
 
-// up starts everything, each thing as early as what it needs is there.
+// up starts each part of the sandbox as soon as the parts that it needs are ready.
 func (s *Sandbox) up(ctx context.Context, opts Options, nodes []corev1.Node) error {
 	authority, err := s.prepare()
 	if err != nil {
@@ -131,7 +132,7 @@ func (s *Sandbox) up(ctx context.Context, opts Options, nodes []corev1.Node) err
 	return s.save()
 }
 
-// prepare writes what has to be there before the first process starts.
+// prepare writes the files that the first processes need.
 func (s *Sandbox) prepare() (*authority, error) {
 	for _, dir := range []string{logDir, pidDir} {
 		if err := mkdir(s.path(dir)); err != nil {
@@ -174,7 +175,7 @@ func (s *Sandbox) writeKubeconfigs(a *authority) error {
 	return s.writeKubeconfig(kubeconfigFile, &clientcmdapi.AuthInfo{ClientCertificateData: id.cert, ClientKeyData: id.key})
 }
 
-// abandon stops what Up started. The logs stay when they explain something.
+// abandon ends what Up started. It keeps the logs after an error and removes them after a cancellation.
 func (s *Sandbox) abandon(ctx context.Context, cause error) error {
 	cleanup := context.WithoutCancel(ctx)
 	err := s.killAll(cleanup)

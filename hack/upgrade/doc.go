@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upgrade installs earlier commits of the operator on a sandbox, lets the present one take over, goes back, and takes over again,
-// while deployments run, wait, scale and lose pods. No pod is deleted that the operator of one version would not have deleted.
+// Package upgrade installs earlier commits of the operator on a sandbox, upgrades to the present operator, downgrades, and upgrades again,
+// while deployments run, wait, scale and lose pods. The switch between versions must not delete any pod.
 //
-// It is run by make test-upgrade, which needs the history of the repository.
+// make test-upgrade runs it; it needs the history of the repository.
 package upgrade

@@ -1,4 +1,4 @@
-// Upgrades from earlier releases and back, on a sandbox. A module of its own: it builds earlier commits.
+// Tests upgrades from earlier releases and back, on a sandbox. A separate module: it builds earlier commits.
 module github.com/trellis-k8s/trellis/hack/upgrade
 
 go 1.26.0

@@ -21,7 +21,7 @@ import (
 
 func TestUpgrades(t *testing.T) { suite.Run(t, "Upgrades", suite.Default) }
 
-// root of the repository.
+// root returns the root of the repository.
 func root() string {
 	GinkgoHelper()
 	dir, err := filepath.Abs(filepath.Join("..", ".."))
@@ -29,7 +29,7 @@ func root() string {
 	return dir
 }
 
-// present is the version of the work tree.
+// present returns the version of the work tree.
 func present() sandbox.Release {
 	return sandbox.Release{
 		Manifests:     filepath.Join(root(), "config", "default"),
@@ -37,7 +37,7 @@ func present() sandbox.Release {
 	}
 }
 
-// earlier builds the operator of a commit, below bin, unless it is there.
+// earlier builds the operator of a commit below bin, unless it exists there.
 func earlier(ctx context.Context, commit string) sandbox.Release {
 	GinkgoHelper()
 	dir := filepath.Join(root(), "bin", "earlier", commit)

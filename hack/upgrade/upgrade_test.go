@@ -5,7 +5,6 @@ package upgrade
 
 import (
 	"fmt"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -13,16 +12,17 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// kept is the definition that stays when an earlier version returns: docs/migrate.md.
+// kept is the definition that stays after a downgrade: docs/migrate.md.
 const kept = "CustomResourceDefinition/scalinggroups.trellis.dev"
 
 var _ = DescribeTable("Deployments keep their pods through an upgrade, the way back, and another upgrade", Serial,
 	func(ctx SpecContext, commit string) {
 		former, now := earlier(ctx, commit), present()
-		w := newWorld(ctx, "up-"+strings.ReplaceAll(commit, ".", "-"), former)
+		w := newWorld(ctx, "up-"+commit, former, simulated.Shape{Zones: 2, Blocks: 1, Racks: 4, Hosts: 4, GPUs: 8})
 		fill(ctx, w)
 
 		By("the present version takes over while a replica loses a pod and another component grows")
@@ -67,10 +67,10 @@ var _ = DescribeTable("Deployments keep their pods through an upgrade, the way b
 	Entry("the last without GraphPlacements", SpecTimeout(3*suite.Timeout()), "e533abc"),
 )
 
-// fill creates 20 deployments, one of which finds no capacity, and waits until the others are Ready.
+// fill creates 20 deployments, one of them without capacity, and waits until the others are Ready.
 func fill(ctx SpecContext, w *world) {
 	GinkgoHelper()
-	for i := range 4 { // a rack each
+	for i := range 4 { // one rack each
 		w.create(ctx, fmt.Sprintf("large-%d", i), graphs.Components{"Worker": graphs.Worker(1, 4, 8, "rack")})
 	}
 	w.settled(ctx)
@@ -86,7 +86,7 @@ func fill(ctx SpecContext, w *world) {
 	w.settled(ctx)
 }
 
-// grow has one deployment lose a pod and another grow, under one version.
+// grow lets one deployment lose a pod and another grow, under one version.
 func (w *world) grow(ctx SpecContext, loses, grows string) {
 	GinkgoHelper()
 	before := w.bound(ctx, loses)
@@ -96,7 +96,7 @@ func (w *world) grow(ctx SpecContext, loses, grows string) {
 	Expect(w.lost(before)).To(BeEmpty(), "pods deleted in addition")
 }
 
-// recorded waits until each deployment has a GraphPlacement with all its replicas, but the one that waits.
+// recorded waits until each deployment except the waiting one has a GraphPlacement with all its replicas.
 func (w *world) recorded(ctx SpecContext) {
 	GinkgoHelper()
 	Eventually(func() error {

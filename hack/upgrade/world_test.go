@@ -37,25 +37,25 @@ const (
 	rackKey   = "topology.trellis.dev/rack"
 )
 
-// world is a sandbox with an operator, and deployments.
+// world is a sandbox with an operator, and its deployments.
 type world struct {
 	cluster *sandbox.Sandbox
 	c       client.WithWatch
-	// wants are the pods that each deployment has when it is Ready; 0 for one that finds no capacity.
+	// wants are the numbers of pods of Ready deployments; 0 for a deployment without capacity.
 	wants map[string]int
 
 	mu      sync.Mutex
 	deleted map[types.UID]string
 }
 
-// newWorld installs a version of the operator on a sandbox with 2 zones of 4 racks of 4 hosts with 8 GPUs.
-func newWorld(ctx context.Context, name string, version sandbox.Release) *world {
+// newWorld installs a version of the operator on a sandbox.
+func newWorld(ctx context.Context, name string, version sandbox.Release, shape simulated.Shape) *world {
 	GinkgoHelper()
 	w := &world{wants: map[string]int{}, deleted: map[types.UID]string{}}
 	var err error
 	w.cluster, err = sandbox.Up(ctx, sandbox.Options{
 		Name: name, Dir: filepath.Join(GinkgoT().TempDir(), "s"), Root: root(),
-		Shape:    simulated.Shape{Zones: 2, Blocks: 1, Racks: 4, Hosts: 4, GPUs: 8},
+		Shape:    shape,
 		Operator: true, Manifests: version.Manifests, ManagerBinary: version.ManagerBinary,
 	})
 	Expect(err).NotTo(HaveOccurred(), "bringing the sandbox up")
@@ -80,7 +80,7 @@ func newWorld(ctx context.Context, name string, version sandbox.Release) *world 
 	return w
 }
 
-// watchDeletes notes which pods are deleted, until the spec ends.
+// watchDeletes records deleted pods until the spec ends.
 func (w *world) watchDeletes() {
 	GinkgoHelper()
 	watching, end := context.WithCancel(context.Background())
@@ -101,7 +101,7 @@ func (w *world) watchDeletes() {
 	DeferCleanup(func() { end(); <-ended })
 }
 
-// lost are the names of pods of a list that were deleted.
+// lost returns the names of the pods in before that were deleted.
 func (w *world) lost(before map[types.UID]string) (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,12 +114,17 @@ func (w *world) lost(before map[types.UID]string) (names []string) {
 	return names
 }
 
-// create creates a deployment that is packed in one zone, each replica in one rack.
-func (w *world) create(ctx context.Context, name string, components graphs.Components) {
+// create creates a deployment that is packed in one zone, each replica in one rack, with some changes.
+func (w *world) create(
+	ctx context.Context, name string, components graphs.Components, changes ...func(*nvidiav1alpha1.DynamoGraphDeployment),
+) {
 	GinkgoHelper()
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	dgd.Spec.TopologyConstraint = &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: profile, PackDomain: "zone"}
 	dgd.Spec.Services = components
+	for _, change := range changes {
+		change(dgd)
+	}
 	Expect(w.c.Create(ctx, dgd)).To(Succeed())
 	for _, s := range components {
 		nodes := int32(1)
@@ -152,7 +157,7 @@ func (w *world) pods(ctx context.Context) []corev1.Pod {
 	return list.Items
 }
 
-// bound are the pods with a node, by UID, of deployments other than some.
+// bound returns the pods with a node, by UID, except those of some deployments.
 func (w *world) bound(ctx context.Context, but ...string) map[types.UID]string {
 	out := map[types.UID]string{}
 	for _, pod := range w.pods(ctx) {
@@ -166,13 +171,7 @@ func (w *world) bound(ctx context.Context, but ...string) map[types.UID]string {
 // settled waits until each deployment has all its pods bound and Ready, each graph in one zone and each replica in one rack.
 func (w *world) settled(ctx context.Context) {
 	GinkgoHelper()
-	racks, zones := map[string]string{}, map[string]string{}
-	nodes := &corev1.NodeList{}
-	Expect(w.c.List(ctx, nodes)).To(Succeed())
-	for i := range nodes.Items {
-		racks[nodes.Items[i].Name] = nodes.Items[i].Labels[rackKey]
-		zones[nodes.Items[i].Name] = nodes.Items[i].Labels[corev1.LabelTopologyZone]
-	}
+	racks, zones := w.domains(ctx, rackKey), w.domains(ctx, corev1.LabelTopologyZone)
 	Eventually(func() error {
 		ready, at := map[string]int{}, map[string]string{}
 		for _, pod := range w.pods(ctx) {
@@ -182,7 +181,7 @@ func (w *world) settled(ctx context.Context) {
 			}
 			ready[graph]++
 			domains := map[string]string{"deployment " + graph: zones[node]}
-			if graph != "waits" { // which is packed in a zone alone
+			if graph != "waits" { // that graph is packed only in a zone
 				domains["replica "+pod.Labels[render.LabelScalingGroup]+"/"+pod.Labels[render.LabelReplica]] = racks[node]
 			}
 			for what, domain := range domains {
@@ -202,13 +201,24 @@ func (w *world) settled(ctx context.Context) {
 	}, suite.Timeout()).WithContext(ctx).Should(Succeed())
 }
 
+// domains are the values of a label of nodes, by node.
+func (w *world) domains(ctx context.Context, key string) map[string]string {
+	GinkgoHelper()
+	out, nodes := map[string]string{}, &corev1.NodeList{}
+	Expect(w.c.List(ctx, nodes)).To(Succeed())
+	for i := range nodes.Items {
+		out[nodes.Items[i].Name] = nodes.Items[i].Labels[key]
+	}
+	return out
+}
+
 // becomes replaces the operator.
 func (w *world) becomes(ctx context.Context, version sandbox.Release) {
 	GinkgoHelper()
 	Expect(w.cluster.ReplaceOperator(ctx, version)).To(Succeed())
 }
 
-// dgd is a deployment by its name alone.
+// dgd returns a deployment with only its name.
 func (w *world) dgd(name string) *nvidiav1alpha1.DynamoGraphDeployment {
 	return &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }

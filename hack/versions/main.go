@@ -1,10 +1,9 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command versions is the part of a control plane that differs between releases of Kubernetes: kube-apiserver,
-// kube-controller-manager and kube-scheduler in one file, chosen by the name it is started under. go.mod builds the oldest
-// release that Trellis supports; other releases have a file of their own (go build -modfile=1.33.mod).
-// etcd, kubectl and kwok of make test-versions are those of hack/controlplane.
+// Command versions contains the parts of a control plane that differ between Kubernetes releases: kube-apiserver, kube-controller-manager
+// and kube-scheduler in one file, selected by the executable's name. go.mod builds the oldest release that Trellis supports; other releases
+// have their own file (go build -modfile=1.33.mod). etcd, kubectl and kwok of make test-versions come from hack/controlplane.
 package main
 
 import (

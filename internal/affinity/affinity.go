@@ -12,11 +12,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Binder binds pods by the rules about other pods. Namespaces are the labels of namespaces, for rules that select by them; one that is not
-// known has none.
+// Binder binds pods by rules about other pods. Namespaces has the labels of namespaces, for rules with a namespace selector; an unknown
+// namespace has no labels.
 type Binder struct {
 	Namespaces map[string]map[string]string
-	// CountsAll: a spread constraint with an empty selector counts all pods of its namespace. Otherwise it counts none that exists. See
+	// CountsAll: a spread constraint with an empty selector counts all pods of its namespace, otherwise no existing pods. See
 	// [kubescheduler.SpreadCountsAll].
 	CountsAll bool
 
@@ -42,13 +42,13 @@ func (x *Binder) Bind(c *topology.Cluster, t *topology.Tree, shapes []*topology.
 	return b
 }
 
-// hasRules reports whether pods of a shape have rules about others.
+// hasRules reports whether pods of a shape have rules about other pods.
 func hasRules(s *topology.Shape) bool {
 	pod := s.Pod()
 	return pod != nil && (pod.Spec.Affinity != nil || len(pod.Spec.TopologySpreadConstraints) > 0)
 }
 
-// binding is the rules of one plan.
+// binding has the rules of one plan.
 type binding struct {
 	*Binder
 	cluster *topology.Cluster
@@ -63,9 +63,9 @@ type binding struct {
 	bySignature map[string]*class
 }
 
-// class is pods of the plan that are alike to all rules.
+// class is a set of pods of the plan that no rule distinguishes.
 type class struct {
-	// affinity, repels and spreads are the pods' own rules; affinity is nil without one.
+	// affinity, repels and spreads are the pods' own rules; affinity may be nil.
 	affinity *group
 	repels   []*repelling
 	spreads  []*spread
@@ -74,15 +74,15 @@ type class struct {
 	rule *rule
 }
 
-// effect is what a pod is to the rules of others.
+// effect is how a pod counts for the rules of other pods.
 type effect struct {
 	groups []*group
-	// matched rules of anti-affinity are about the pod, owned ones are its own.
+	// matched are the anti-affinity rules that match the pod, owned are its own.
 	matched, owned []*repelling
 	spread         []*spread
 }
 
-// read collects the rules of the plan's pods, and those of running pods that are about them.
+// read collects the rules of the plan's pods, and the rules of running pods that match them.
 func (b *binding) read(shapes []*topology.Shape) {
 	pods := distinct(shapes)
 	for _, s := range pods {
@@ -105,7 +105,7 @@ func (b *binding) read(shapes []*topology.Shape) {
 	b.forget()
 }
 
-// distinct are the shapes whose pods differ to the rules of others, or in their own.
+// distinct returns one shape for each set of pods with the same rules and the same identity.
 func distinct(shapes []*topology.Shape) []*topology.Shape {
 	var out []*topology.Shape
 	seen := map[string]bool{}
@@ -120,7 +120,7 @@ func distinct(shapes []*topology.Shape) []*topology.Shape {
 	return out
 }
 
-// identity is what selectors see of a pod.
+// identity returns the properties of a pod that selectors can match.
 func identity(pod *corev1.Pod) string {
 	var b strings.Builder
 	b.WriteString(pod.Namespace)
@@ -147,7 +147,7 @@ func (b *binding) readOwn(s *topology.Shape) {
 	}
 }
 
-// repelling returns the rule of a term, made if it is new.
+// repelling returns the rule of a term, creating it if necessary.
 func (b *binding) repelling(t term) *repelling {
 	r := b.repellings[t.text]
 	if r == nil {
@@ -157,7 +157,7 @@ func (b *binding) repelling(t term) *repelling {
 	return r
 }
 
-// about are the rules of running pods that are about pods of the plan, or that pods of the plan have, too.
+// about returns the rules of running pods that match pods of the plan, or that pods of the plan have too.
 func (b *binding) about(from *repulsions, shapes []*topology.Shape) (rules []*repelling) {
 	for i := range from.terms {
 		t := &from.terms[i]
@@ -170,12 +170,12 @@ func (b *binding) about(from *repulsions, shapes []*topology.Shape) (rules []*re
 	return rules
 }
 
-// isAbout reports whether a term of anti-affinity is about a pod, and not counted by the node.
+// isAbout reports whether an anti-affinity term matches a pod and is not already counted by the node.
 func (b *binding) isAbout(t *term, pod *corev1.Pod) bool {
 	return t.matches(pod, b.Namespaces[pod.Namespace]) && !carries(pod, t.perHost)
 }
 
-// count counts the pods that the rules of the plan's pods are about.
+// count counts the pods that the rules of the plan's pods match.
 func (b *binding) count() {
 	if len(b.groups)+len(b.spreads) == 0 && !slices.ContainsFunc(b.all(), func(r *repelling) bool { return r.own }) {
 		return
@@ -183,7 +183,7 @@ func (b *binding) count() {
 	b.cluster.EachPod(func(pod *corev1.Pod, n topology.NodeID) {
 		b.cluster.Spend(1)
 		e := b.seenBy(pod)
-		b.put(&e, n, 1) // the rules of anti-affinity that it has are counted already
+		b.put(&e, n, 1) // its own anti-affinity rules are counted already
 		for _, r := range e.matched {
 			r.noteMatching(b.cluster.LabelsOf(n), pod)
 		}
@@ -198,7 +198,7 @@ func (b *binding) all() []*repelling {
 	return out
 }
 
-// effectOf describes what a pod is to the rules.
+// effectOf returns how a pod counts for the rules.
 func (b *binding) effectOf(pod *corev1.Pod) effect {
 	e := b.seenBy(pod)
 	for _, t := range repulsionsOf(pod) {
@@ -209,7 +209,7 @@ func (b *binding) effectOf(pod *corev1.Pod) effect {
 	return e
 }
 
-// seenBy reports which rules are about a pod.
+// seenBy returns the rules that match a pod.
 func (b *binding) seenBy(pod *corev1.Pod) (e effect) {
 	namespace := b.Namespaces[pod.Namespace]
 	for _, g := range b.groups {
@@ -230,7 +230,7 @@ func (b *binding) seenBy(pod *corev1.Pod) (e effect) {
 	return e
 }
 
-// put counts k more pods of an effect on a node.
+// put counts k more pods with an effect on a node.
 func (b *binding) put(e *effect, n topology.NodeID, k int) {
 	of := b.cluster.LabelsOf(n)
 	for _, g := range e.groups {

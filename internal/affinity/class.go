@@ -20,7 +20,7 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// groupOf reads the affinity of a pod; nil without one.
+// groupOf returns the affinity of a pod; nil without one.
 func groupOf(pod *corev1.Pod) *group {
 	terms := affinityTerms(pod)
 	if len(terms) == 0 {
@@ -42,7 +42,7 @@ func (g *group) text() string {
 	return strings.Join(texts, "\x01")
 }
 
-// spreadsOf reads the constraints of a pod that keep it off nodes.
+// spreadsOf returns the DoNotSchedule spread constraints of a pod.
 func spreadsOf(s *topology.Shape) (out []*spread) {
 	pod := s.Pod()
 	var keys []string
@@ -66,7 +66,7 @@ func spreadsOf(s *topology.Shape) (out []*spread) {
 	return out
 }
 
-// text is equal for constraints that count the same pods over the same nodes.
+// text is equal for constraints that count the same pods on the same nodes.
 func (s *spread) text() string {
 	pod := s.shape.Pod()
 	nodes, err := json.Marshal([]any{pod.Spec.NodeSelector, pod.Spec.Affinity, pod.Spec.Tolerations})
@@ -79,7 +79,7 @@ func (s *spread) text() string {
 	}, "\x00")
 }
 
-// classify sorts the pods of the plan by what they are to the rules, and says of each class what binds it.
+// classify sorts the pods of the plan into classes, and creates a rule for each class that is bound.
 func (b *binding) classify(shapes []*topology.Shape) {
 	for _, s := range shapes {
 		if s.Pod() != nil && b.ofShape[s] == nil {
@@ -147,15 +147,14 @@ func (b *binding) classFor(s *topology.Shape) *class {
 	return b.bySignature[signature]
 }
 
-// binds reports whether anything keeps pods of a class off some node, or will when others of the plan are placed, or is counted by such
-// pods.
+// binds reports whether a rule keeps pods of a class off some node, may do so once other pods of the plan are placed, or counts such pods.
 func (b *binding) binds(c *class) bool {
 	return c.affinity != nil || len(c.spreads) > 0 || len(c.groups) > 0 || len(c.spread) > 0 ||
 		slices.ContainsFunc(c.repels, func(r *repelling) bool { return len(r.matching) > 0 || r.byClass }) ||
 		slices.ContainsFunc(c.matched, func(r *repelling) bool { return len(r.owners) > 0 || r.ofClass })
 }
 
-// noteMatching keeps the first pod by name for messages.
+// noteMatching records the first matching pod by name, for messages.
 func (r *repelling) noteMatching(of map[string]string, pod *corev1.Pod) {
 	noteFirst(r.matched, of[r.key], pod)
 }

@@ -21,10 +21,10 @@ func (t tally) add(value string, k int) {
 	}
 }
 
-// group is the affinity of a pod: all its terms, since one pod has to match them all.
+// group is the affinity of a pod with all its terms, because one pod must match them all.
 type group struct {
 	terms []term
-	// counts are the pods that match, by the value of each term's key; pairs counts them all.
+	// counts are the matching pods by the value of each term's key; pairs is the total of these counts.
 	counts []tally
 	pairs  int
 	// by are the classes of the plan whose pods match.
@@ -49,13 +49,13 @@ func (g *group) put(labels map[string]string, k int) {
 	}
 }
 
-// repelling is one term of anti-affinity, of pods of the plan or of pods that run.
+// repelling is one anti-affinity term of pods of the plan or of running pods.
 type repelling struct {
 	term
-	// own: some pod of the plan has the term, so that the pods which it matches count, by value; owners are the pods that have it.
+	// own: some pod of the plan has the term. matching counts the pods that the term matches, owners the pods that have it, both by value.
 	own              bool
 	matching, owners tally
-	// matched and ownedBy are the first of these pods, by value.
+	// matched and ownedBy are the first matching pod and the first owner by name, per value.
 	matched, ownedBy map[string]string
 	// byClass: pods of the plan match; ofClass: pods of the plan have the term.
 	byClass, ofClass bool
@@ -74,7 +74,7 @@ func (r *repelling) put(labels map[string]string, matches, owns bool, k int) {
 	}
 }
 
-// spread is one constraint of a pod, over the nodes that count for it.
+// spread is one spread constraint of a pod, with the nodes that it counts.
 type spread struct {
 	key                 string
 	namespace           string
@@ -83,13 +83,13 @@ type spread struct {
 	affinity, taints    bool
 	// countsAll is [Binder.CountsAll].
 	countsAll bool
-	// keys are those of all constraints of the pod: a node that lacks one does not count.
+	// keys are the topology keys of all constraints of the pod: a node that lacks one does not count.
 	keys []string
-	// shape is that of the pods, whose selector, affinity and tolerations say which nodes count.
+	// shape is the shape of the pods, whose selector, affinity and tolerations determine which nodes count.
 	shape *topology.Shape
-	// pods are those that match, by node.
+	// pods are the matching pods, by node.
 	pods map[topology.NodeID]int
-	// over are the counts over the nodes of a domain, made when asked for.
+	// over are the counts over the nodes of a domain, computed on demand.
 	over map[topology.DomainID]*domains
 	// by are the classes of the plan whose pods match.
 	by map[*class]bool
@@ -103,7 +103,7 @@ func (s *spread) matches(pod *corev1.Pod) bool {
 // selects reports whether the constraint counts pods of a class. A new pod always counts for the empty selector.
 func (s *spread) selects(c *class) bool { return s.selector.Empty() && !nothing(s.selector) || s.by[c] }
 
-// counts reports whether a node counts, whatever domain has to hold the pod.
+// counts reports whether a node counts, regardless of the domain that must hold the pod.
 func (s *spread) counts(c *topology.Cluster, n topology.NodeID) bool {
 	of := c.LabelsOf(n)
 	for _, key := range s.keys {
@@ -133,7 +133,7 @@ func (s *spread) put(b *binding, n topology.NodeID, k int) {
 // of returns the counts over a domain.
 func (s *spread) of(b *binding, scope topology.DomainID) *domains {
 	if !s.affinity {
-		scope = topology.Nowhere // pins do not restrict it
+		scope = topology.Nowhere // pins do not restrict the counted nodes
 	}
 	if d := s.over[scope]; d != nil {
 		return d
@@ -155,7 +155,7 @@ func (s *spread) of(b *binding, scope topology.DomainID) *domains {
 	return d
 }
 
-// domains are the values of a key among the nodes that count, with their pods, and the least of them.
+// domains has the values of a key on the counted nodes, with their pods, and the minimum number of pods.
 type domains struct {
 	pods   map[string]int
 	byPods map[int]int
@@ -180,7 +180,7 @@ func (d *domains) add(value string, k int) {
 	}
 }
 
-// least is the global minimum of the constraint.
+// least returns the global minimum of the constraint.
 func (d *domains) least(minDomains int) int {
 	if len(d.pods) < minDomains {
 		return 0

@@ -1,23 +1,23 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package affinity counts the rules about other pods that the kube-scheduler enforces: required pod affinity and anti-affinity, the
-// anti-affinity of pods that run already, and topology spread with DoNotSchedule. It is a [topology.Binder]. The semantics are those of
-// the plugins InterPodAffinity and PodTopologySpread of Kubernetes 1.37; hack/filters compares the two.
+// Package affinity applies the rules about other pods that the kube-scheduler enforces: required pod affinity and anti-affinity, the
+// anti-affinity of running pods, and topology spread with DoNotSchedule. It is a [topology.Binder]. The semantics are those of the plugins
+// InterPodAffinity and PodTopologySpread of Kubernetes 1.37; hack/filters compares the two.
 //
 // # Idea
 //
-// A plan asks once ([Binder.Bind]). The rules of its pods, and of the running pods that these match, are read, and the pods of the cluster
-// are counted for each of them by the value of its topology key. Then the search puts pods on nodes and takes them off, and the counts
-// follow. A question about a node is a few lookups.
+// [Binder.Bind] reads, once per plan, the rules of the plan's pods and of the running pods that match them, and counts the pods of the
+// cluster for each rule by the value of its topology key. The counts are updated as the search puts pods on nodes and removes them. A check
+// of a node is then a few lookups.
 //
-// What no further pod can change is said by the shape's rule, so that it counts in domains: a value whose pods repel this one, a label
-// that the node lacks. What depends on the other pods of the plan is asked pod by pod.
+// The shape's rule covers everything that no further pod can change, so that domain counts include it: a value whose pods repel the pod, a
+// label that the node lacks. Rules that depend on the other pods of the plan are checked pod by pod.
 //
 // # Spread
 //
 // Trellis pins pods by node labels and by host. With nodeAffinityPolicy Honor, the default, the kube-scheduler counts only nodes that match
-// these pins: the constraint, as it was written, would never bind. So it is counted here over the domain that has to hold the pod
-// ([Binding.Excludes]' scope), as the kube-scheduler would if pods were pinned to that domain alone. The pinned pod must pass the
-// kube-scheduler, too: with minDomains above 1 the one host is fewer domains than that, and the pods on it alone must not exceed maxSkew.
+// these pins, so the constraint as written would never bind. Therefore it is counted here over the domain that must hold the pod
+// ([Binding.Excludes]' scope), as the kube-scheduler would count if pods were pinned to that domain alone. The pinned pod must also pass
+// the kube-scheduler: with minDomains above 1, its single host is too few domains, so the pods on that host alone must not exceed maxSkew.
 package affinity

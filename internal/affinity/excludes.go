@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Excludes implements topology.Binding: it answers as the kube-scheduler would for the next pod.
+// Excludes implements topology.Binding: it decides as the kube-scheduler would for the next pod.
 func (b *binding) Excludes(s *topology.Shape, n topology.NodeID, scope topology.DomainID) string {
 	c := b.classOf(s)
 	if c == nil {
@@ -34,8 +34,8 @@ func (b *binding) Excludes(s *topology.Shape, n topology.NodeID, scope topology.
 	return ""
 }
 
-// Bars implements topology.Binding. Pods that repel each other do so in whatever order they come. The affinity of pods that nothing else
-// of the plan can match is known as well. For the rest all pods have to be on nodes.
+// Bars implements topology.Binding. Pods that repel each other do so in any order. Affinity that no other pod of the plan can match is also
+// final. All other rules are final only when all pods are on nodes.
 func (b *binding) Bars(s *topology.Shape, n topology.NodeID, _ topology.DomainID) string {
 	c := b.classOf(s)
 	if c == nil {
@@ -52,7 +52,7 @@ func (b *binding) Bars(s *topology.Shape, n topology.NodeID, _ topology.DomainID
 	return ""
 }
 
-// repelled reports which anti-affinity keeps pods of a class off a node.
+// repelled returns the anti-affinity that keeps pods of a class off a node.
 func (c *class) repelled(of map[string]string) string {
 	for _, r := range c.repels {
 		if value, has := of[r.key]; has && r.matching[value] > 0 {
@@ -67,7 +67,7 @@ func (c *class) repelled(of map[string]string) string {
 	return ""
 }
 
-// met reports whether a node meets an affinity. The first pod of those that match themselves has no other pod to be with.
+// met reports whether a node meets an affinity. Pods that match their own affinity need no other pod if none matches yet.
 func (g *group) met(of map[string]string, itself bool) bool {
 	all := true
 	for i := range g.terms {
@@ -89,7 +89,7 @@ func (g *group) unmetAt(of map[string]string) string {
 	return unmet(g.terms[0].key)
 }
 
-// exceeded reports whether so many more pods on a node exceed the skew of a constraint.
+// exceeded returns why more pods on a node would exceed the skew of a constraint; "" if they do not.
 func (s *spread) exceeded(b *binding, more int, n topology.NodeID, scope topology.DomainID) string {
 	value, has := b.cluster.LabelsOf(n)[s.key]
 	if !has {
@@ -105,12 +105,12 @@ func (s *spread) exceeded(b *binding, more int, n topology.NodeID, scope topolog
 	return ""
 }
 
-// exceededOn reports whether so many more pods that are pinned to a host, which is one domain, exceed the skew there.
+// exceededOn reports whether more pods pinned to a host, which counts as one domain, would exceed the skew there.
 func (s *spread) exceededOn(n topology.NodeID, more int) bool {
 	return s.minDomains > 1 && s.pods[n]+more > s.maxSkew
 }
 
-// Mark implements topology.Binding. A host is a value of its own for rules over hosts: its counts tell it from others.
+// Mark implements topology.Binding. Each host has its own value for rules over hosts; hosts with equal counts are alike.
 func (b *binding) Mark(n topology.NodeID) uint64 {
 	of := b.cluster.LabelsOf(n)
 	mark := uint64(0)

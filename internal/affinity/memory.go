@@ -11,33 +11,32 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// memory keeps the rules of running pods from one plan to the next. Pods are only looked at, so that one has the same rules while it is
-// the same object.
+// memory keeps the rules of running pods from one plan to the next. Pod objects are immutable, so an object always has the same rules.
 type memory struct {
 	plan     uint64
 	ofPod    map[*corev1.Pod]*remembered
 	bySource map[source]*repulsions
-	// parsed counts the terms that were read.
+	// parsed counts the terms that were parsed.
 	parsed int
 }
 
-// remembered is a pod's rules, and the plan that saw the pod last.
+// remembered has a pod's rules, and the last plan that used the pod.
 type remembered struct {
 	*repulsions
 	plan uint64
 }
 
-// repulsions are the terms of required anti-affinity of pods that have the same.
+// repulsions are required anti-affinity terms that several pods may share.
 type repulsions struct{ terms []term }
 
-// source is what they are read from: a term may take labels of its pod into the selector, and is counted by the node when it is about the
-// pod itself.
+// source identifies the input of repulsions: a term may copy labels of its pod into the selector, and is counted by the node if it matches
+// the pod itself.
 type source struct {
 	affinity *corev1.Affinity
 	identity string
 }
 
-// repulsionsOf reads the required anti-affinity of a pod.
+// repulsionsOf returns the required anti-affinity terms of a pod.
 func repulsionsOf(pod *corev1.Pod) []term {
 	terms := antiAffinityTerms(pod)
 	out := make([]term, 0, len(terms))
@@ -47,7 +46,7 @@ func repulsionsOf(pod *corev1.Pod) []term {
 	return out
 }
 
-// repulsionsOf returns the required anti-affinity of a running pod, read once.
+// repulsionsOf returns the required anti-affinity terms of a running pod, parsed once.
 func (m *memory) repulsionsOf(pod *corev1.Pod) *repulsions {
 	if known := m.ofPod[pod]; known != nil {
 		known.plan = m.plan
@@ -65,10 +64,10 @@ func (m *memory) repulsionsOf(pod *corev1.Pod) *repulsions {
 	return m.ofPod[pod].repulsions
 }
 
-// forgetAfter is for how many plans a pod is remembered that none of them looked at.
+// forgetAfter is after how many plans an unused pod is dropped.
 const forgetAfter = 256
 
-// forget ends a plan. Now and then it drops the pods that no plan has looked at lately.
+// forget ends a plan. Every forgetAfter plans it drops the pods that no recent plan used.
 func (m *memory) forget() {
 	m.plan++
 	if m.plan%forgetAfter != 0 {
@@ -84,7 +83,7 @@ func (m *memory) forget() {
 	}
 }
 
-// namespacesOf are the namespaces of a plan's pods.
+// namespacesOf returns the namespaces of a plan's pods.
 func namespacesOf(shapes []*topology.Shape) (out []string) {
 	for _, s := range shapes {
 		if pod := s.Pod(); pod != nil && !slices.Contains(out, pod.Namespace) {

@@ -13,17 +13,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// order is the rules of pods that are to be bound one after the other. Two things make it matter who comes first: the first pod of an
-// affinity, which the others follow, and constraints of spread.
+// order has the rules of pods that are bound one after the other. The order of binding matters for two kinds of rules: affinity, where a
+// first pod leads and others follow it, and spread constraints.
 //
-// A constraint that honors affinity is compared by the kube-scheduler on the host that the pod is pinned to. Any other one is compared over
-// all nodes, and a domain that has too many pods now may be allowed later.
+// The kube-scheduler compares a constraint that honors affinity on the host that the pod is pinned to. It compares all other constraints
+// over all nodes, and a domain that has too many pods now may be allowed later.
 type order struct {
 	*binding
 	pods    []topology.Waiting
 	classes []*class
 	ties    [][]string
-	// leading are the affinities of which a waiting pod may be the first.
+	// leading are the affinities for which a waiting pod may be the first.
 	leading map[*group]bool
 	// refusing are the constraints that may refuse a pod in some order.
 	refusing map[*spread]bool
@@ -58,7 +58,7 @@ func (b *binding) Order(pods []topology.Waiting) topology.Order {
 	return o
 }
 
-// ties are the affinities and the constraints of waiting pods that a pod has, or is counted by.
+// ties returns the affinities and constraints of waiting pods that a pod has or counts for.
 func (c *class) ties(owned map[*group]bool, of map[*spread]bool) (list []string) {
 	if c == nil {
 		return nil
@@ -80,7 +80,7 @@ func (c *class) ties(owned map[*group]bool, of map[*spread]bool) (list []string)
 	return slices.Compact(list)
 }
 
-// counted are the waiting pods that a constraint counts in the i-th pod's domain: on its node, if the constraint honors affinity.
+// counted returns how many waiting pods a constraint counts in the i-th pod's domain, or on its node if the constraint honors affinity.
 func (o *order) counted(s *spread, i int) (pods int) {
 	value := o.cluster.LabelsOf(o.pods[i].Node)[s.key]
 	for k, c := range o.classes {
@@ -93,13 +93,12 @@ func (o *order) counted(s *spread, i int) (pods int) {
 	return pods
 }
 
-// extra is what a pod counts for that those that are there do not.
+// extra returns how much more a pod counts while it is new than once it is bound.
 func (o *order) extra(s *spread, i int) int {
 	return bools.Int(s.selects(o.classes[i]) && !s.by[o.classes[i]])
 }
 
-// mayRefuse reports whether a constraint refuses the i-th pod if all others come before it and none of them in a domain with the least
-// pods.
+// mayRefuse reports whether a constraint refuses the i-th pod if all others are bound before it, none in a domain with the fewest pods.
 func (o *order) mayRefuse(s *spread, i int) bool {
 	n, more := o.pods[i].Node, o.counted(s, i)+o.extra(s, i)
 	if s.affinity {
@@ -166,7 +165,7 @@ func (o *order) Free(i int) bool {
 	return len(o.mayRefuseBy(c.spreads)) == 0 && len(o.mayRefuseBy(c.effect.spread)) == 0
 }
 
-// Alike implements topology.Order: the values of all keys that the rules of waiting pods are about.
+// Alike implements topology.Order with the values of all keys in the rules of waiting pods.
 func (o *order) Alike(i int) string {
 	c, of := o.classes[i], o.cluster.LabelsOf(o.pods[i].Node)
 	if c == nil {
@@ -192,9 +191,9 @@ func (o *order) Alike(i int) string {
 	return strings.Join(texts, "\x00")
 }
 
-// Orderly implements topology.Order. Where nothing but constraints of spread can refuse pods, and the pods that one constraint counts have
-// no other, a pod of it can be bound as long as one is left in the domain with the least of them. Once there is none, that is the least for
-// good.
+// Orderly implements topology.Order. If only spread constraints can refuse pods, and each pod has and counts for only one of them, then
+// pods can be bound as long as one remains for the domain with the fewest pods. Once none remains, that domain's count is the final
+// minimum.
 func (o *order) Orderly(some []int) (every, known bool) {
 	for _, i := range some {
 		c := o.classes[i]
@@ -220,7 +219,7 @@ func (o *order) Orderly(some []int) (every, known bool) {
 	return true, true
 }
 
-// mayRefuseBy are the constraints of a list that may refuse a pod in some order.
+// mayRefuseBy returns the constraints of a list that may refuse a pod in some order.
 func (o *order) mayRefuseBy(list []*spread) (some []*spread) {
 	for _, s := range list {
 		if o.refusing[s] {
@@ -230,5 +229,5 @@ func (o *order) mayRefuseBy(list []*spread) (some []*spread) {
 	return some
 }
 
-// State implements topology.Order: who came first does not matter beyond who is bound.
+// State implements topology.Order. It is constant, because the order has no effect beyond which pods are bound.
 func (o *order) State() uint64 { return 0 }

@@ -13,24 +13,24 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// rule is what no further pod of a plan can change for the pods of a class.
+// rule is the part of a class's rules that no further pod of a plan can change.
 type rule struct {
 	key      string
 	together bool
 	// needs are labels that the node must have.
 	needs []string
-	// barred are the values of keys that repel the pods, only those that they must be in.
+	// barred are the values of keys that repel the pods; only are the only values that the pods accept.
 	barred []valueRule
 	only   []valueRule
 }
 
-// valueRule is about the nodes with some values of a label, and why.
+// valueRule has the affected values of a label, each with the reason.
 type valueRule struct {
 	key    string
 	values map[string]string
 }
 
-// ruleOf writes down what binds the pods of a class.
+// ruleOf creates the rule of a class.
 func (b *binding) ruleOf(c *class, signature string) *rule {
 	r := &rule{together: b.together(c)}
 	for _, s := range c.spreads {
@@ -56,13 +56,13 @@ func (b *binding) ruleOf(c *class, signature string) *rule {
 	return r
 }
 
-// settled reports whether no pod of the plan can come to match the affinity of a class where none matches yet.
+// settled reports whether the affinity of a class is final: no other pod of the plan can match it where no pod matches yet.
 func (b *binding) settled(c *class) bool {
 	g := c.affinity
 	return len(g.by) == 0 || g.pairs > 0 && len(g.by) == 1 && g.by[c]
 }
 
-// together reports whether other pods of the plan matter.
+// together reports whether the class's rules depend on other pods of the plan.
 func (b *binding) together(c *class) bool {
 	return len(c.spreads) > 0 || len(c.spread) > 0 || len(c.groups) > 0 || c.affinity != nil && !b.settled(c) ||
 		slices.ContainsFunc(c.repels, func(r *repelling) bool { return r.byClass }) ||
@@ -83,8 +83,8 @@ func reasons(counts tally, why func(value string) string) map[string]string {
 	return out
 }
 
-// repelsWhom names a pod that the rule keeps others of the plan away from, and repelledBy one that keeps these away. Over hosts it names
-// none, so that messages can count the hosts.
+// repelsWhom names a pod that the term keeps pods of the plan away from; repelledBy names a pod whose term keeps them away. For terms over
+// hosts both omit the name, so that messages can count the hosts.
 func (r *repelling) repelsWhom(value string) string {
 	return r.named("pod anti-affinity over "+r.key, " with ", r.matched[value])
 }
@@ -100,7 +100,7 @@ func (r *repelling) named(text, joint, name string) string {
 	return text + joint + name
 }
 
-// What keeps pods off a node, in addition to anti-affinity.
+// Reasons that keep pods off a node, in addition to anti-affinity.
 func unlabelled(key string) string { return "no label " + key }
 
 func unmet(key string) string { return "pod affinity unmet over " + key }
@@ -109,7 +109,7 @@ func skewed(s *spread, pods, least int) string {
 	return fmt.Sprintf("topology spread over %s: %d pods, least %d, maxSkew %d", s.key, pods, least, s.maxSkew)
 }
 
-// text is equal for rules that keep pods of alike classes off the same nodes for the same reasons.
+// text is equal for rules that keep pods of the same class off the same nodes for the same reasons.
 func (r *rule) text(signature string) string {
 	h := topology.HashOf(signature, strconv.FormatBool(r.together))
 	list := func(of []valueRule) {

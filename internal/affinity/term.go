@@ -19,17 +19,17 @@ import (
 type term struct {
 	key        string
 	namespaces []string
-	// byLabels takes further namespaces, by their labels.
+	// byLabels selects further namespaces by their labels.
 	byLabels labels.Selector
 	selector labels.Selector
-	// perHost names a rule against the owner's own kind on one host. Two pods that carry the same one are counted by the node, at no cost
-	// ([topology.OnePerHost]); here it is about pods that it matches and that do not carry it.
+	// perHost is the key of a term that matches its own pod's labels on one host ([topology.OnePerHost]). The node counts pods that have the
+	// same term, at no cost; here the term applies to other matching pods.
 	perHost string
 	// text is equal for equal terms.
 	text string
 }
 
-// termOf reads a term of a pod. A term that cannot be read matches no pod.
+// termOf parses a term of a pod. An invalid term matches no pod.
 func termOf(pod *corev1.Pod, t *corev1.PodAffinityTerm) term {
 	out := term{key: t.TopologyKey, namespaces: slices.Sorted(slices.Values(t.Namespaces)), byLabels: selectorOf(t.NamespaceSelector)}
 	if len(t.Namespaces) == 0 && t.NamespaceSelector == nil {
@@ -41,7 +41,7 @@ func termOf(pod *corev1.Pod, t *corev1.PodAffinityTerm) term {
 	return out
 }
 
-// repulsion reads a term of a pod's anti-affinity.
+// repulsion parses an anti-affinity term of a pod.
 func repulsion(pod *corev1.Pod, t *corev1.PodAffinityTerm) term {
 	out := termOf(pod, t)
 	if key, is := topology.OnePerHost(pod, t); is {
@@ -50,7 +50,7 @@ func repulsion(pod *corev1.Pod, t *corev1.PodAffinityTerm) term {
 	return out
 }
 
-// carries reports whether a pod has a rule of its own that another one is counted by already.
+// carries reports whether a pod has the one-per-host term with this key, so that the node counts it already.
 func carries(pod *corev1.Pod, perHost string) bool {
 	if perHost == "" {
 		return false
@@ -62,7 +62,7 @@ func carries(pod *corev1.Pod, perHost string) bool {
 	})
 }
 
-// textOf tells the selector that matches everything from the one that matches nothing, whose texts are both empty.
+// textOf returns the text of a selector. It distinguishes the selectors that match everything and nothing, whose own texts are both empty.
 func textOf(s labels.Selector) string {
 	if nothing(s) {
 		return "nothing"
@@ -76,7 +76,7 @@ func nothing(s labels.Selector) bool {
 	return !selectable
 }
 
-// selectorOf reads a selector; nil, and one that cannot be read, match nothing.
+// selectorOf parses a selector; nil and invalid selectors match nothing.
 func selectorOf(s *metav1.LabelSelector) labels.Selector {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
@@ -85,8 +85,7 @@ func selectorOf(s *metav1.LabelSelector) labels.Selector {
 	return selector
 }
 
-// withKeys adds the pod's own values of some labels to a selector, as the API server does on creation. A label that the pod lacks is left
-// out.
+// withKeys adds the pod's own values of the given labels to a selector, as the API server does on creation, except labels that it lacks.
 func withKeys(s labels.Selector, own map[string]string, keys []string, operator selection.Operator) labels.Selector {
 	if nothing(s) {
 		return s
@@ -103,7 +102,7 @@ func withKeys(s labels.Selector, own map[string]string, keys []string, operator 
 	return s
 }
 
-// matches reports whether a term is about a pod, whose namespace has the given labels.
+// matches reports whether a term matches a pod whose namespace has the given labels.
 func (t *term) matches(pod *corev1.Pod, namespace map[string]string) bool {
 	return (slices.Contains(t.namespaces, pod.Namespace) || t.byLabels.Matches(labels.Set(namespace))) &&
 		t.selector.Matches(labels.Set(pod.Labels))

@@ -3,12 +3,7 @@
 
 package assignment
 
-import (
-	"maps"
-	"slices"
-)
-
-// Attempts are the recorded attempts of the replicas of one component. The zero value has none.
+// Attempts gives access to the recorded attempts of the replicas of one component. The zero value has none.
 type Attempts struct {
 	of        *Record
 	component string
@@ -43,10 +38,10 @@ func (a Attempts) Assigned(ordinal int32) (gang string, place Place, assigned bo
 	return a.of.GangOf(key), place, assigned
 }
 
-// Members returns the replicas of a gang, also of other components, and whether it is the base gang.
+// Members returns [Record.Members] of a gang, also of other components.
 func (a Attempts) Members(gang string) (members []Key, base bool) {
 	if a.of == nil {
 		return nil, false
 	}
-	return slices.Collect(maps.Keys(a.of.Gangs[gang].Places)), a.of.Gangs[gang].Base
+	return a.of.Members(gang)
 }

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// maxMessage is the maximum of a stored message, in bytes.
+	// maxMessage is the maximum length of a stored message, in bytes.
 	maxMessage = 1024
-	// maxReplicas is the maximum of decoded replicas. Ranges of ordinals are short for any number of replicas.
+	// maxReplicas limits the decoded replicas, because a short range of ordinals can stand for any number of replicas.
 	maxReplicas = 1 << 18
 )
 
@@ -42,7 +42,7 @@ func (r *Record) Encode(deployment types.UID) trellisv1alpha1.GraphPlacementSpec
 	return out
 }
 
-// dictionaries collect the domains and hosts of places.
+// dictionaries collect the domains and hosts that places refer to by index.
 type dictionaries struct {
 	domains  []trellisv1alpha1.PlacedDomain
 	hosts    []string
@@ -83,7 +83,7 @@ func (d *dictionaries) host(name string) int32 {
 	return at
 }
 
-// likeness is the common part of the replicas in one ReplicaPlaces.
+// likeness has the properties that replicas in one ReplicaPlaces share.
 type likeness struct {
 	component, domain string
 	attempt           int32
@@ -119,7 +119,7 @@ func (d *dictionaries) write(places map[Key]Place) (out []trellisv1alpha1.Compon
 	return out
 }
 
-// Decode reads the spec of a GraphPlacement. It leaves out invalid entries, and replicas beyond the first 262,144.
+// Decode reads the spec of a GraphPlacement. It skips invalid entries, and replicas beyond the first 262,144.
 func Decode(spec *trellisv1alpha1.GraphPlacementSpec) *Record {
 	in := &decoder{paths: pathsOf(spec.Domains), hosts: spec.Hosts, left: maxReplicas}
 	r := &Record{Domain: topology.ParsePath(spec.Domain), Gangs: map[string]Gang{}, Refused: readRefused(spec.Refused)}
@@ -133,7 +133,7 @@ func Decode(spec *trellisv1alpha1.GraphPlacementSpec) *Record {
 	return r.Clone()
 }
 
-// listOnce removes further entries of a replica. The order of the lists: gangs by name, Bound, Former.
+// listOnce removes all but the first entry of each replica, in this order of lists: gangs by name, Bound, Former.
 func (r *Record) listOnce() {
 	listed := map[Key]bool{}
 	leave := func(places map[Key]Place) {
@@ -153,7 +153,7 @@ func (r *Record) listOnce() {
 	leave(r.Former)
 }
 
-// pathsOf returns the paths of recorded domains, by index; nil for a domain without an earlier parent.
+// pathsOf returns the paths of recorded domains, by index; nil for a domain whose parent does not precede it.
 func pathsOf(domains []trellisv1alpha1.PlacedDomain) []topology.Path {
 	paths := make([]topology.Path, len(domains))
 	for i, one := range domains {

@@ -11,17 +11,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Shown is the state of one replica by its pods.
+// Shown is the state of one replica as its pods show it.
 type Shown struct {
-	// Gang of the released pods; "" without a visible release.
+	// Gang is the gang of the released pods; "" without a visible release.
 	Gang string
-	// Domain of the released pods, and Hosts of the unbound ones, by index.
+	// Domain is the domain of the released pods; Hosts are the planned hosts of the unbound ones, by index.
 	Domain topology.Path
 	Hosts  []string
 	State  State
-	// Attempt of the released pods; 0 for those of an earlier version.
+	// Attempt is the attempt of the released pods; 0 for pods of an earlier version.
 	Attempt int32
-	// Base marks pods that an earlier version released with the base gang of the graph. It counts only for an unrecorded gang.
+	// Base marks pods that an earlier version released with the base gang of the graph. It is used only for an unrecorded gang.
 	Base bool
 }
 
@@ -39,14 +39,14 @@ const (
 	AllBound
 	// Ending means that a pod is lost or deleted, so that the replica is recreated.
 	Ending
-	// Lost is the same for a replica of which all pods were bound.
+	// Lost is Ending for a replica whose pods were all bound.
 	Lost
 )
 
-// Follow updates the record by the pods of the graph. shown has an entry for each replica with pods; unknown replicas are imported. The
-// last place of a replica without pods is kept while wanted returns true. A gang for which stands returns true keeps the places of its
-// gated pods, for a later release. A base gang with released pods keeps its replicas until all of them are bound: those without pods, or
-// with gated ones, are placed again with it.
+// Follow updates the record with the state of the graph's pods. shown has an entry for each replica with pods; unknown replicas are
+// imported. A replica without pods keeps its last place while wanted returns true. Gated pods of a gang keep their places while stands
+// returns true, for a later release. A base gang with released pods keeps its replicas until all of them are bound: those without pods, or
+// with gated pods, are placed again with it.
 func (r *Record) Follow(shown map[Key]Shown, wanted func(Key) bool, stands func(gang string) bool, now time.Time) {
 	was, begun := r.keys(), r.begunBaseGang(shown)
 	for key, gang := range was {
@@ -69,7 +69,7 @@ func (r *Record) Follow(shown map[Key]Shown, wanted func(Key) bool, stands func(
 	r.settle(shown)
 }
 
-// BaseGang returns the name of the base gang of the graph until it is bound: of the assigned one, else of an evicted one; "" for none.
+// BaseGang returns the name of the unbound base gang of the graph: the assigned one, else an evicted one; "" for none.
 func (r *Record) BaseGang() (name string) {
 	for of, g := range r.Gangs {
 		if g.Base && (name == "" || g.State == trellisv1alpha1.GangAssigned) {
@@ -79,7 +79,7 @@ func (r *Record) BaseGang() (name string) {
 	return name
 }
 
-// begunBaseGang returns the name of an assigned base gang with released pods; "" for none.
+// begunBaseGang returns the name of the assigned base gang if it has released pods; "" otherwise.
 func (r *Record) begunBaseGang(shown map[Key]Shown) string {
 	name := r.BaseGang()
 	if r.Gangs[name].State != trellisv1alpha1.GangAssigned {
@@ -93,7 +93,7 @@ func (r *Record) begunBaseGang(shown map[Key]Shown) string {
 	return ""
 }
 
-// followMissing updates a replica without released pods. If the base gang of it has begun, it stays in that, without hosts.
+// followMissing updates a replica without released pods. If its base gang has released pods, the replica stays in the gang, without hosts.
 func (r *Record) followMissing(key Key, begun, wanted bool) {
 	gang := r.gangOf[key]
 	if gang == "" || !begun || !wanted {
@@ -105,7 +105,7 @@ func (r *Record) followMissing(key Key, begun, wanted bool) {
 	r.Gangs[gang].Places[key] = p
 }
 
-// retire moves a replica to Former, or forgets it.
+// retire moves a replica to Former if it is wanted, and removes it otherwise.
 func (r *Record) retire(key Key, wanted bool) {
 	if last := r.take(key); wanted {
 		last.Hosts = nil
@@ -113,7 +113,7 @@ func (r *Record) retire(key Key, wanted bool) {
 	}
 }
 
-// followReleased updates the place of a recorded replica by its released pods. Pods of an earlier attempt are deleted, and change nothing.
+// followReleased updates the place of a recorded replica from its released pods. Pods of an earlier attempt are being deleted and ignored.
 func (r *Record) followReleased(key Key, gang string, one Shown, now time.Time) {
 	bound, is := r.Bound[key]
 	switch {
@@ -130,8 +130,7 @@ func (r *Record) followReleased(key Key, gang string, one Shown, now time.Time) 
 	}
 }
 
-// imports records an unrecorded place of released pods. Pods without a gang, whose gates another client removed, are recorded when they are
-// bound.
+// imports records an unrecorded place of released pods. Pods without a gang, whose gates another client removed, are recorded once bound.
 func (r *Record) imports(key Key, one Shown, now time.Time) {
 	attempt := cmp.Or(one.Attempt, r.AttemptOf(key)+1)
 	switch {
@@ -149,7 +148,7 @@ func (r *Record) imports(key Key, one Shown, now time.Time) {
 	}
 }
 
-// settle moves the replicas of bound gangs to Bound, and forgets the domain of a graph without places.
+// settle moves the replicas of bound gangs to Bound, and clears the domain of a graph without places.
 func (r *Record) settle(shown map[Key]Shown) {
 	for name, g := range r.Gangs {
 		bound := g.State == trellisv1alpha1.GangAssigned
@@ -176,7 +175,7 @@ func (r *Record) Evicting(gang string) bool {
 	return r != nil && r.Gangs[gang].State == trellisv1alpha1.GangEvicting
 }
 
-// Evicts reports whether a gang is evicted.
+// Evicts reports whether any gang is being evicted.
 func (r *Record) Evicts() bool {
 	for _, g := range r.Gangs {
 		if g.State == trellisv1alpha1.GangEvicting {
@@ -186,7 +185,7 @@ func (r *Record) Evicts() bool {
 	return false
 }
 
-// Unbound reports whether a gang is assigned and unbound.
+// Unbound reports whether any gang is assigned and not yet bound.
 func (r *Record) Unbound() bool {
 	for _, g := range r.Gangs {
 		if g.State == trellisv1alpha1.GangAssigned {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// WriteRanges writes ordinals, in order, as "0-7,12".
+// WriteRanges formats sorted ordinals as "0-7,12".
 func WriteRanges(ordinals []int32) string {
 	var out []byte
 	for i := 0; i < len(ordinals); {
@@ -33,7 +33,7 @@ func WriteRanges(ordinals []int32) string {
 // maxOrdinal is the highest ordinal that ReadRanges accepts.
 const maxOrdinal = 1<<17 - 1
 
-// ReadRanges calls yield with each ordinal of ranges, until it returns false. It leaves out invalid parts.
+// ReadRanges calls yield with each ordinal of the ranges, until yield returns false. It skips invalid parts.
 func ReadRanges(text string, yield func(int32) bool) {
 	if text == "" {
 		return

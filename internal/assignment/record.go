@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Key names one replica of a graph.
+// Key identifies one replica of a graph.
 type Key struct {
 	Component string
 	Ordinal   int
@@ -34,9 +34,9 @@ func (k Key) Compare(other Key) int {
 type Place struct {
 	// Attempt counts the placements of the replica, from 1.
 	Attempt int32
-	// Domain to which the pods are pinned; empty for the entire cluster.
+	// Domain is the domain that the pods are pinned to; empty for the entire cluster.
 	Domain topology.Path
-	// Hosts of the pods, by index; "" for a pod with a node, or without a planned host. Nil if no pod has a planned host.
+	// Hosts are the planned hosts of the pods, by index; "" for a pod with a node or without a planned host. Nil if there are none.
 	Hosts []string
 }
 
@@ -56,22 +56,21 @@ type Gang struct {
 	Places  map[Key]Place
 }
 
-// Record lists the places of the replicas of a graph. The zero value is the record of a graph without placements. Changes need a
-// [Record.Clone].
+// Record lists the places of the replicas of a graph. The zero value is an empty record. Call [Record.Clone] before a change.
 type Record struct {
-	// Domain of the entire graph; empty without a required domain, or before its choice.
+	// Domain is the graph domain; empty if none is required, or before it is chosen.
 	Domain topology.Path
-	// Gangs by name.
+	// Gangs are the unbound and evicted gangs by name.
 	Gangs map[string]Gang
 	// Bound are the replicas of bound gangs, Former the last places of replicas without a place.
 	Bound, Former map[Key]Place
-	// Refused are the places in which a scheduler did not bind pods of the graph; see [Record.SetRefused].
+	// Refused are the places where a scheduler refused pods of the graph; see [Record.SetRefused].
 	Refused []Refused
 	// gangOf is the gang of each replica in Gangs.
 	gangOf map[Key]string
 }
 
-// Clone returns a copy for changes.
+// Clone returns a copy that can be changed.
 func (r *Record) Clone() *Record {
 	out := &Record{
 		Domain: r.Domain, Gangs: make(map[string]Gang, len(r.Gangs)), Bound: maps.Clone(r.Bound), Former: maps.Clone(r.Former),
@@ -108,6 +107,11 @@ func (g Gang) equal(other Gang) bool {
 // GangOf returns the name of the gang of a replica; "" for a replica in no gang.
 func (r *Record) GangOf(key Key) string { return r.gangOf[key] }
 
+// Members returns the replicas of a gang, and whether it is the base gang.
+func (r *Record) Members(gang string) (members []Key, base bool) {
+	return slices.Collect(maps.Keys(r.Gangs[gang].Places)), r.Gangs[gang].Base
+}
+
 // Assigned returns the place of a replica in an assigned gang; false for none.
 func (r *Record) Assigned(key Key) (Place, bool) {
 	g := r.Gangs[r.gangOf[key]]
@@ -125,7 +129,7 @@ func (r *Record) keys() map[Key]string {
 	return out
 }
 
-// take removes a replica from its list, and returns its last place.
+// take removes a replica from its list and returns its last place.
 func (r *Record) take(key Key) Place {
 	var last Place
 	for _, list := range []map[Key]Place{r.Former, r.Bound} {
@@ -145,8 +149,8 @@ func (r *Record) take(key Key) Place {
 	return last
 }
 
-// Assign gives a replica a place in a gang. hosts are the planned hosts of its pods, by index. A replica of the gang keeps its attempt:
-// further pods of it are placed.
+// Assign gives a replica a place in a gang. hosts are the planned hosts of its pods, by index. A replica that is already in the gang keeps
+// its attempt, because only further pods of it are placed.
 func (r *Record) Assign(gang string, key Key, domain topology.Path, hosts []string, now time.Time) {
 	if p, has := r.Gangs[gang].Places[key]; has {
 		p.Domain, p.Hosts = domain, mergeHosts(p.Hosts, hosts)
@@ -163,17 +167,16 @@ func (r *Record) Assign(gang string, key Key, domain topology.Path, hosts []stri
 	r.gangOf[key] = gang
 }
 
-// Restart prepares the next attempt of a replica that is placed again in its gang.
-func (r *Record) Restart(key Key, now time.Time) {
-	gang := r.gangOf[key]
-	g, known := r.Gangs[gang]
+// Restart prepares the next attempt of a replica that is placed again in its gang. The gang keeps its time: it has to be complete in time,
+// however often a replica is placed again.
+func (r *Record) Restart(key Key) {
+	g, known := r.Gangs[r.gangOf[key]]
 	if !known {
 		return
 	}
 	p := g.Places[key]
 	p.Attempt, p.Hosts = p.Attempt+1, nil
-	g.Places[key], g.Since = p, seconds(now)
-	r.Gangs[gang] = g
+	g.Places[key] = p
 }
 
 // Raise makes the attempt of a replica in a gang at least the given one.
@@ -196,8 +199,8 @@ func (r *Record) AttemptOf(key Key) int32 {
 	return r.Former[key].Attempt
 }
 
-// LowestAttempt returns the lowest attempt of pods that count. A replica in Former has none: pods of its last attempt, which another
-// operator released or created meanwhile, do not count.
+// LowestAttempt returns the lowest attempt of pods that count. For a replica in Former it is the attempt after the last one: pods of the
+// last attempt, which another operator instance released or created meanwhile, do not count.
 func (r *Record) LowestAttempt(key Key) int32 {
 	if last, is := r.Former[key]; is {
 		return last.Attempt + 1
@@ -205,7 +208,7 @@ func (r *Record) LowestAttempt(key Key) int32 {
 	return r.AttemptOf(key)
 }
 
-// mergeHosts adds the hosts of further pods.
+// mergeHosts adds the planned hosts of further pods.
 func mergeHosts(of, further []string) []string {
 	out := slices.Clone(of)
 	for i, host := range further {
@@ -219,7 +222,7 @@ func mergeHosts(of, further []string) []string {
 	return out
 }
 
-// Begins marks the base gang of the graph.
+// Begins marks a gang as the base gang of the graph.
 func (r *Record) Begins(gang string) {
 	if g, known := r.Gangs[gang]; known {
 		g.Base = true
@@ -227,7 +230,7 @@ func (r *Record) Begins(gang string) {
 	}
 }
 
-// Evict records the eviction of a gang with its replicas. It returns false for a known eviction.
+// Evict records the eviction of a gang with its replicas. It returns false if the eviction is already recorded, or there are no replicas.
 func (r *Record) Evict(gang string, keys []Key, message string, now time.Time) bool {
 	if g, known := r.Gangs[gang]; known && g.State == trellisv1alpha1.GangEvicting {
 		return false
@@ -252,7 +255,7 @@ func (r *Record) Evict(gang string, keys []Key, message string, now time.Time) b
 	return true
 }
 
-// Keep ends the eviction of a gang without deleted pods. since is the time of its assignment.
+// Keep ends the eviction of a gang without deleting its pods. since is the time of its assignment.
 func (r *Record) Keep(gang string, since time.Time) {
 	if g, known := r.Gangs[gang]; known && g.State == trellisv1alpha1.GangEvicting {
 		g.State, g.Since, g.Message = trellisv1alpha1.GangAssigned, seconds(since), ""
@@ -260,5 +263,5 @@ func (r *Record) Keep(gang string, since time.Time) {
 	}
 }
 
-// seconds returns a time in the precision of the API server.
+// seconds truncates a time to the precision of the API server.
 func seconds(t time.Time) time.Time { return t.Truncate(time.Second).UTC() }

@@ -186,6 +186,17 @@ func TestEvictOnce(t *testing.T) {
 	}
 }
 
+// A gang of which a replica is placed again keeps its time, or it would never be complete too late.
+func TestAGangKeepsItsTime(t *testing.T) {
+	r := (&Record{}).Clone()
+	r.Assign("g", Key{"work", 0}, nil, []string{"a0"}, now)
+	r.Restart(Key{"work", 0})
+	r.Assign("g", Key{"work", 0}, nil, []string{"a1"}, now.Add(time.Minute))
+	if g := r.Gangs["g"]; !g.Since.Equal(now.Truncate(time.Second)) || r.AttemptOf(Key{"work", 0}) != 2 {
+		t.Errorf("attempt %d since %v", r.AttemptOf(Key{"work", 0}), g.Since)
+	}
+}
+
 // The domain of a graph is forgotten with its last place.
 func TestTheDomainEnds(t *testing.T) {
 	r := (&Record{}).Clone()

@@ -16,29 +16,28 @@ import (
 )
 
 const (
-	// maxRefused is the maximum of recorded refused places: of more, the most frequent ones are recorded.
+	// maxRefused is the maximum number of recorded refused places; the most frequently refused ones are kept.
 	maxRefused = 64
-	// MaxRefusedMessage is the maximum of the message of a scheduler, in bytes.
+	// MaxRefusedMessage is the maximum length of a scheduler's message, in bytes.
 	MaxRefusedMessage = 256
-	// maxRefusedLabels is the maximum of labels of a refused domain: one for each level.
+	// maxRefusedLabels is the maximum number of labels of a refused domain: one for each level.
 	maxRefusedLabels = 16
 )
 
-// Refused is a place in which a scheduler did not bind pods of the graph.
+// Refused is a place where a scheduler refused pods of the graph.
 type Refused struct {
 	// Shape is the [topology.Shape.Digest] of the pods.
 	Shape string
 	Place topology.Refused
-	// Domain is the place; of a host, its narrowest domain.
+	// Domain is the refused domain, or the narrowest domain of a refused host.
 	Domain  topology.Path
 	Message string
-	// Times counts the refusals in succession. Last is the time of the last one, and Until the end of the time for which the place is left
-	// out, both in whole seconds.
+	// Times counts the successive refusals. Last is the time of the last one; plans exclude the place until Until. Both are in whole seconds.
 	Times       int
 	Last, Until time.Time
 }
 
-// equal leaves out Until, which ends earlier when the place changes: that alone is not worth a write.
+// equal ignores Until, because its change alone does not justify a write.
 func (r Refused) equal(other Refused) bool {
 	return r.Shape == other.Shape && r.Place.Equal(other.Place) && r.Times == other.Times && r.Last.Equal(other.Last)
 }
@@ -86,7 +85,7 @@ func readRefused(all []trellisv1alpha1.RefusedPlace) (out []Refused) {
 const refusedBytes = len(`{"host":"","domain":"","nodeLabels":{},"shape":"0123456789abcdef","times":2147483647,` +
 	`"last":"2006-01-02T15:04:05Z","until":"2006-01-02T15:04:05Z","message":""},`)
 
-// bytes returns the maximum size of a refused place. Each byte of a message may be escaped.
+// bytes returns the maximum size of a refused place. JSON may escape each byte of a message.
 func (r Refused) bytes() int {
 	most := refusedBytes + len(r.Place.Host) + len(r.Domain.String()) + 6*len(r.Message)
 	for key, value := range r.Place.Labels {

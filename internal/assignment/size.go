@@ -5,10 +5,10 @@ package assignment
 
 import "encoding/json"
 
-// MaxBytes is the maximum of a GraphPlacement, as JSON without metadata. The API server accepts objects of 1.5 MiB.
+// MaxBytes is the maximum size of a GraphPlacement, as JSON without metadata. The API server accepts objects of 1.5 MiB.
 const MaxBytes = 1<<20 - 32<<10
 
-// The maximum size of the parts of a record, as JSON without their names.
+// The maximum sizes of the parts of a record, as JSON without their names.
 const (
 	// frameBytes is the size of an empty record.
 	frameBytes  = 512
@@ -18,7 +18,7 @@ const (
 	hostBytes   = len(`"",131071,`)
 )
 
-// Room returns the free space of the record, in bytes.
+// Room returns the remaining space of the record, in bytes.
 func (r *Record) Room() int {
 	most := frameBytes + len(r.Domain.String())
 	for name, g := range r.Gangs {

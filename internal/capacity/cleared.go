@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// cleared are the placeholders that were deleted before a release, by name, with their ask: they are not lost. It has a lock, since
-// releases do not wait for a plan.
+// cleared has the placeholders that were deleted before a release, by name, with their capacity request, because these do not count as
+// lost. It has a lock, because releases do not wait for a plan.
 type cleared struct {
 	mu   sync.Mutex
 	asks map[string]string
 }
 
-// Cleared notes that a placeholder of an ask was deleted before a release.
+// Cleared records that a placeholder of a capacity request was deleted before a release.
 func (c *cleared) Cleared(ask, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -25,7 +25,7 @@ func (c *cleared) Cleared(ask, name string) {
 	c.asks[name] = ask
 }
 
-// lost counts the placeholders that are created again and were not deleted for a release.
+// lost counts the missing placeholders that were not deleted for a release.
 func (c *cleared) lost(ask string, missing []Index) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,7 +39,7 @@ func (c *cleared) lost(ask string, missing []Index) (n int) {
 	return n
 }
 
-// forget drops what is noted of asks that do not stand any more.
+// forget drops the records of capacity requests that no longer exist.
 func (c *cleared) forget(waiting map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,24 +1,24 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package capacity decides which nodes an autoscaler is asked for when gangs wait. Autoscalers ignore pods behind a scheduling gate, so a
-// gang that waits for capacity brings no node by itself. It decides and does nothing else: no clients, no clock.
+// Package capacity decides which nodes to request from an autoscaler when gangs wait. Autoscalers ignore pods with a scheduling gate, so a
+// waiting gang alone causes no new node. The package only decides; it has no clients and no clock.
 //
-// A gang is asked for whole, in one of two ways:
+// Capacity is requested for a gang as a unit, in one of two ways:
 //
-//   - [KindPlaceholders]: pods of low priority with the shapes of the gang's pods, which any autoscaler adds nodes for. The planner counts
-//     them as free, and they are deleted before a gang is released to their nodes.
+//   - [KindPlaceholders]: pods of low priority with the shapes of the gang's pods, for which any autoscaler adds nodes. The planner counts
+//     them as free capacity, and they are deleted before a gang is released to their nodes.
 //   - [KindProvisioningRequest]: an object of Cluster Autoscaler's API, which adds the nodes for all pods or for none.
 //
-// An autoscaler knows only some labels of the nodes that it adds, as a rule the zone and not the rack. So what is asked for is the part of
-// the gang's domain that a new node can have: the pods of a gang that needs one rack are asked for in one zone. Whether the nodes that
-// come hold the gang in one rack is the planner's to find.
+// An autoscaler knows only some labels of the nodes that it adds, usually the zone and not the rack. So the request contains the part of
+// the gang's domain that a new node can have: the pods of a gang that needs one rack are requested in one zone. The planner then determines
+// whether the new nodes hold the gang in one rack.
 //
 //	llm: Worker, 2 pods x 8 nvidia.com/gpu in one rack       ask 4f0c9e21d7: 2 pods x 8 nvidia.com/gpu, together in one topology.kubernetes.io/zone
 //
-// A [Planner] limits the pods of all requests, and each request to [Patience]; its pause before the next one doubles. Namespaces take turns
-// and share the limit. Retries come after first requests, so that unsatisfiable gangs do not block others. Every fourth request is for the
-// namespace with the oldest request, whatever the priority:
+// A [Planner] limits the pods of all requests, and each request to [Patience]; the pause before each retry of a gang doubles. Namespaces
+// take turns and share the limit. Retries come after first requests, so that unsatisfiable gangs do not block others. Every fourth request
+// is for the namespace with the oldest request, regardless of priority:
 //
 //	bound 4; team-a has a1, a2, a3 and team-b b1, of 2 pods each; no node comes for a1:     asked for are a1 b1, then a2 a3, then a1
 //

@@ -17,23 +17,23 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// Ways in which capacity is asked for.
+// Kinds of capacity requests.
 const (
-	// KindPlaceholders are pods of low priority that any autoscaler adds nodes for.
+	// KindPlaceholders requests capacity with pods of low priority, for which any autoscaler adds nodes.
 	KindPlaceholders = "Placeholders"
-	// KindProvisioningRequest is an object of Cluster Autoscaler's API.
+	// KindProvisioningRequest requests capacity with an object of Cluster Autoscaler's API.
 	KindProvisioningRequest = "ProvisioningRequest"
-	// KindNone asks for nothing.
+	// KindNone requests no capacity.
 	KindNone = "None"
 )
 
-// Kinds are the ways in which capacity is asked for.
+// Kinds lists the kinds that request capacity.
 var Kinds = []string{KindPlaceholders, KindProvisioningRequest}
 
-// AnnotationKind on a deployment is how capacity is asked for its gangs: one of [Kinds], or [KindNone].
+// AnnotationKind on a deployment is the kind of capacity requests for its gangs: one of [Kinds], or [KindNone].
 const AnnotationKind = "trellis.dev/capacity-request"
 
-// KindOf is how capacity is asked for a deployment with these annotations. preset is the kind of those that name none.
+// KindOf returns the kind of capacity requests for a deployment with these annotations; preset applies without the annotation.
 func KindOf(annotations map[string]string, preset string) string {
 	if kind, named := annotations[AnnotationKind]; named {
 		return kind
@@ -41,24 +41,24 @@ func KindOf(annotations map[string]string, preset string) string {
 	return preset
 }
 
-// Gang is pods that are placed together and wait for capacity.
+// Gang is a set of pods that are placed together and wait for capacity.
 type Gang struct {
-	// Graph is the deployment, UID its UID.
+	// Graph is the name of the deployment, UID its UID.
 	Graph types.NamespacedName
 	UID   types.UID
-	// Name is what messages call it: "the base gang", "Worker-2".
+	// Name is the name of the gang in messages: "the base gang", "Worker-2".
 	Name string
-	// Kind is how capacity is asked for it.
+	// Kind is the kind of its capacity request.
 	Kind string
-	// Since is when the last of its pods was created.
+	// Since is the creation time of its newest pod.
 	Since time.Time
-	// Priority is that of its most important pod.
+	// Priority is the highest priority of its pods.
 	Priority int32
-	// Sets are its pods by shape, the most pods first.
+	// Sets are its pods by shape, the largest set first.
 	Sets []Set
-	// Never explains why no domain of today's nodes could hold it; nil when one could.
+	// Never explains why no domain of today's nodes could hold the gang; nil when one could.
 	Never *placement.Never
-	// Bars is what keeps it from being asked for, in words; "" when nothing does.
+	// Bars is the reason why no capacity can be requested for the gang; "" for none.
 	Bars string
 }
 
@@ -66,11 +66,11 @@ type Gang struct {
 type Set struct {
 	Count    int32
 	Template corev1.PodTemplateSpec
-	// Need is what one pod requests.
+	// Need has the requests of one pod.
 	Need corev1.ResourceList
 }
 
-// Pods is how many pods the gang has.
+// Pods returns the number of pods of the gang.
 func (g *Gang) Pods() (n int) {
 	for i := range g.Sets {
 		n += int(g.Sets[i].Count)
@@ -78,7 +78,7 @@ func (g *Gang) Pods() (n int) {
 	return n
 }
 
-// Ask is the name of what is asked for the gang: a hash of the deployment, the gang and the pods.
+// Ask returns the name of the gang's capacity request: a hash of the deployment, the gang and the pods.
 func (g *Gang) Ask() string {
 	text, err := json.Marshal(g.Sets)
 	if err != nil {
@@ -88,7 +88,7 @@ func (g *Gang) Ask() string {
 	return hex.EncodeToString(sum[:5])
 }
 
-// String describes what is asked for: "2 pods x 8 nvidia.com/gpu".
+// String describes the requested capacity: "2 pods x 8 nvidia.com/gpu".
 func (g *Gang) String() string {
 	parts := make([]string, 0, len(g.Sets))
 	for i := range g.Sets {

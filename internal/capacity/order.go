@@ -12,11 +12,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
-// turnEvery is the interval, in capacity requests, at which the turn of the namespace alone chooses the gang. Otherwise a namespace with
+// turnEvery: of turnEvery capacity requests, one goes to the namespace whose turn it is, regardless of priority. Otherwise a namespace with
 // ever new gangs of high priority would exclude the others.
 const turnEvery = 4
 
-// served stores the last capacity request of each namespace, as a running number.
+// served has the serial number of each namespace's last capacity request.
 type served struct {
 	begun uint64
 	last  map[string]turn
@@ -27,7 +27,7 @@ type turn struct {
 	at     time.Time
 }
 
-// begins records a capacity request for a namespace.
+// begins records a new capacity request of a namespace.
 func (s *served) begins(namespace string, now time.Time) {
 	if s.last == nil {
 		s.last = map[string]turn{}
@@ -56,7 +56,7 @@ type candidate struct {
 func (c candidate) retried() bool { return c.pauses > 0 }
 
 // begin starts capacity requests in order, within the limit. The first gang beyond the limit ends the round, so that later gangs cannot
-// overtake it for ever.
+// overtake it forever.
 func (r *round) begin(candidates []candidate) {
 	for len(candidates) > 0 {
 		at := r.nextOf(candidates)
@@ -85,8 +85,8 @@ func (r *round) nextOf(candidates []candidate) int {
 	return best
 }
 
-// byRank orders gangs by: first request before retries, priority, fewest requested pods of the namespace, turn. Priority does not count
-// between retries: an unsatisfiable gang would always win.
+// byRank orders gangs: first requests before retries, then by priority, by fewest requested pods of the namespace, and by turn. Priority is
+// ignored between retries, because an unsatisfiable gang of high priority would always win.
 func (r *round) byRank(a, b candidate) int {
 	priority := 0
 	if !a.retried() {

@@ -17,54 +17,54 @@ import (
 )
 
 const (
-	// PriorityClass of placeholders, which config/capacity and the chart bring.
+	// PriorityClass is the class of placeholders, installed by config/capacity and the chart.
 	PriorityClass = "trellis-placeholder"
-	// Priority of that class: low enough that every pod of a user preempts placeholders, and not below -10, where Cluster Autoscaler takes
-	// pods for expendable and adds no node for them (--expendable-pods-priority-cutoff).
+	// Priority is the value of that class: low enough that every user's pod preempts placeholders, and not below -10, where Cluster Autoscaler
+	// considers pods expendable and adds no node for them (--expendable-pods-priority-cutoff).
 	Priority = -8
-	// PlaceholderImage is what placeholders run.
+	// PlaceholderImage is the image of placeholders.
 	PlaceholderImage = "registry.k8s.io/pause:3.10.1"
-	// MaxExcluded is how many hosts a placeholder names that it is not to be bound to.
+	// MaxExcluded is how many hosts the node affinity of a placeholder may exclude.
 	MaxExcluded = 200
-	// endsAfter is when the kubelet ends a placeholder that no one deletes.
+	// endsAfter is the deadline after which the kubelet ends a placeholder that was not deleted.
 	endsAfter = 2 * Patience
 )
 
-// Placeholder is a placeholder that exists.
+// Placeholder is an existing placeholder.
 type Placeholder struct {
 	Name string
 	UID  types.UID
-	// Ask it belongs to, and the deployment that it is for.
+	// Ask is the name of its capacity request; Graph is the UID of the deployment.
 	Ask     string
 	Graph   types.UID
 	Created time.Time
-	// Leaving: it is being deleted. Ended: it does not run any more.
+	// Leaving: the placeholder is being deleted. Ended: it no longer runs.
 	Leaving, Ended bool
-	// NodeCreated is when its node was created; zero while it is not bound, or when the node is not known.
+	// NodeCreated is when its node was created; zero while it is not bound, or if the node is not known.
 	NodeCreated time.Time
 }
 
-// serves reports whether a placeholder is unbound, or on a node that came after its ask. On an older node it brings no node.
+// serves reports whether a placeholder is unbound, or on a node that is newer than its request. On an older node it causes no new node.
 func (p *Placeholder) serves(asked time.Time) bool {
 	return !p.Ended && (p.NodeCreated.IsZero() || !p.NodeCreated.Before(asked))
 }
 
-// IsPlaceholder reports whether a pod is a placeholder, which takes nothing from anybody: it is deleted before a gang is released to its
-// node, and any pod of a user preempts it. namespace is the operator's own, where no user creates pods; "" for a program that does not
-// know it.
+// IsPlaceholder reports whether a pod is a placeholder. Placeholders do not count as used capacity: they are deleted before a gang is
+// released to their node, and any user's pod preempts them. namespace is the operator's own, where users create no pods; "" if the caller
+// does not know it.
 func IsPlaceholder(pod *corev1.Pod, namespace string) bool {
 	return pod.Labels[LabelAsk] != "" && (namespace == "" || pod.Namespace == namespace) && topology.PriorityOf(pod) == Priority
 }
 
-// existing is what exists of one ask.
+// existing are the existing objects of one capacity request.
 type existing struct {
-	// names of placeholders.
+	// names are the names of its placeholders.
 	names map[string]bool
 	// request: its ProvisioningRequest exists.
 	request bool
-	// since is when the first object was created.
+	// since is when its first object was created.
 	since time.Time
-	// over is why the autoscaler does nothing for it any more.
+	// over is the reason why the autoscaler no longer acts on it.
 	over string
 }
 
@@ -96,7 +96,7 @@ func existingOf(o Observation) map[string]existing {
 	return out
 }
 
-// missing are the placeholders of a gang that do not exist.
+// missing returns the placeholders of a gang that do not exist.
 func (e existing) missing(g *Gang) (out []Index) {
 	if g.Kind != KindPlaceholders {
 		return nil
@@ -114,8 +114,8 @@ func (e existing) missing(g *Gang) (out []Index) {
 
 func (i Index) name(ask string) string { return fmt.Sprintf("capacity-%s-%d-%d", ask, i.Set, i.Pod) }
 
-// Placeholder is one of the pods of an ask. exclude are hosts that it is not to be bound to, since they have room for it and do not help
-// the gang.
+// Placeholder returns one of the pods of a capacity request. exclude are hosts that have room for it but do not help the gang, so it must
+// not be bound to them.
 func (a *Ask) Placeholder(at Index, namespace, image string, exclude []string) *corev1.Pod {
 	template := a.Gang.Sets[at.Set].Template.DeepCopy()
 	complete(template, a.Name, string(a.Gang.UID), at.Set)
@@ -123,7 +123,7 @@ func (a *Ask) Placeholder(at Index, namespace, image string, exclude []string) *
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: at.name(a.Name), Labels: template.Labels,
-			// Cluster Autoscaler removes no node of a pod without a controller, unless the pod states that it may.
+			// Cluster Autoscaler removes no node with a pod that has no controller, unless the pod allows it.
 			Annotations: map[string]string{"cluster-autoscaler.kubernetes.io/safe-to-evict": "true",
 				"trellis.dev/deployment": a.Gang.Graph.String()},
 		},
@@ -138,7 +138,7 @@ func (a *Ask) Placeholder(at Index, namespace, image string, exclude []string) *
 	return pod
 }
 
-// avoid keeps a pod off hosts, in each alternative of what it requires of its node.
+// avoid excludes hosts in each term of a pod's required node affinity.
 func avoid(spec *corev1.PodSpec, hosts []string) {
 	if len(hosts) == 0 {
 		return

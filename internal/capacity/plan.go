@@ -15,75 +15,75 @@ import (
 )
 
 const (
-	// Patience is how long an ask stays without its gang being placed.
+	// Patience is how long a capacity request stays while its gang is not placed.
 	Patience = 15 * time.Minute
-	// Settle is how long the pods of a gang exist before it is asked for: a gang that is being recreated may still find its place.
+	// Settle is how long the pods of a gang must exist before capacity is requested, because a recreated gang may still find its place.
 	Settle = 5 * time.Second
-	// FirstPause is how long a gang is not asked for after its first ask has ended without success; each further pause is twice as long.
+	// FirstPause is the pause after a gang's first capacity request without success; each further pause is twice as long.
 	FirstPause = 5 * time.Minute
-	// LongestPause is where the doubling of pauses ends.
+	// LongestPause is the maximum pause.
 	LongestPause = time.Hour
-	// maxReplaced is how many times as many pods as an ask has are created in the place of lost ones.
+	// maxReplaced limits the placeholders that replace lost ones, as a multiple of the pods of a capacity request.
 	maxReplaced = 3
 )
 
-// Limits of what is asked for.
+// Limits are the limits of capacity requests.
 type Limits struct {
-	// MaxPods is how many pods are asked for at once. A gang of more is not asked for.
+	// MaxPods is how many pods all requests may have at once. No capacity is requested for a larger gang.
 	MaxPods int
-	// Shapes are the nodes that an autoscaler can add; none: not known.
+	// Shapes are the nodes that an autoscaler can add; empty if unknown.
 	Shapes []corev1.ResourceList
-	// Settle replaces the constant of that name, for tests; 0 in production.
+	// Settle replaces the constant of the same name in tests; 0 in production.
 	Settle time.Duration
 }
 
-// Observation is what waits, and what is asked for.
+// Observation has the waiting gangs and the existing capacity requests.
 type Observation struct {
-	// Gangs that wait for capacity.
+	// Gangs are the gangs that wait for capacity.
 	Gangs        []Gang
 	Placeholders []Placeholder
 	Requests     []Request
-	// Unplanned are the deployments of which it is not known what waits: what is asked for their gangs stays for a time.
+	// Unplanned are the deployments whose waiting gangs are not known; their capacity requests are kept for a limited time.
 	Unplanned map[types.UID]bool
 }
 
-// Ask is what is to be created for a gang.
+// Ask has the objects to create for a gang's capacity request.
 type Ask struct {
 	// Name is [Gang.Ask].
 	Name string
 	Gang *Gang
-	// Fresh: nothing of it exists yet.
+	// Fresh: none of its objects exists yet.
 	Fresh bool
-	// Missing are the placeholders to create, as set and index; for a ProvisioningRequest it is empty.
+	// Missing are the placeholders to create, as set and index; empty for a ProvisioningRequest.
 	Missing []Index
 }
 
-// Index is one pod of an ask.
+// Index identifies one pod of a capacity request.
 type Index struct{ Set, Pod int }
 
-// Note is what there is to say of a gang.
+// Note is a message about a gang.
 type Note struct {
 	Gang *Gang
 	Why  string
 }
 
-// Steps are what is to be done.
+// Steps are the actions that a plan requires.
 type Steps struct {
 	Create             []Ask
 	DeletePlaceholders []Placeholder
 	DeleteRequests     []Request
-	// Asked are the gangs that capacity is asked for now.
+	// Asked are the gangs for which capacity is now requested.
 	Asked []*Gang
-	// Kept are the deployments that capacity is asked for without that it is known what waits.
+	// Kept are the deployments whose capacity requests are kept while their waiting gangs are not known.
 	Kept map[types.UID]bool
-	// Refused gangs are not asked for, and GivenUp are those whose ask ends now without success.
+	// Refused are gangs for which no capacity is requested; GivenUp are gangs whose request ends now without success.
 	Refused, GivenUp []Note
-	// Next is when to look again without an event; the zero time: not before one.
+	// Next is when to plan again without an event; zero if only an event requires it.
 	Next time.Time
 }
 
-// Planner remembers for how long each ask stands, which have ended without success, and which namespaces were asked for last. What it
-// remembers may be lost: then gangs are asked for again without a pause, and all namespaces are equal.
+// Planner remembers how long each capacity request exists, which ended without success, and the last request of each namespace. If this
+// state is lost, gangs are requested again without a pause, and all namespaces are equal.
 type Planner struct {
 	Limits
 	asks map[string]*memory
@@ -91,22 +91,22 @@ type Planner struct {
 	served
 }
 
-// memory of one ask.
+// memory is the state of one capacity request.
 type memory struct {
-	// since is when it was first asked for; zero while it is not.
+	// since is when the capacity was first requested; zero while it is not requested.
 	since time.Time
-	// seen: something of it exists, or did. replaced counts the pods that were created in the place of lost ones.
+	// seen: objects of the request exist or have existed. replaced counts the pods that were created in place of lost ones.
 	seen     bool
 	replaced int
-	// pauses counts the asks without success, and until ends the last pause.
+	// pauses counts the requests without success; until is the end of the last pause.
 	pauses int
 	until  time.Time
 }
 
-// end of an ask.
+// end resets the state of a request that has ended.
 func (m *memory) end() { m.since, m.seen, m.replaced = time.Time{}, false, 0 }
 
-// Plan compares what is asked for with what waits.
+// Plan compares the existing capacity requests with the waiting gangs.
 func (p *Planner) Plan(o Observation, now time.Time) Steps {
 	p.forget(o.Gangs, now)
 	gangs := slices.Clone(o.Gangs)
@@ -121,9 +121,9 @@ func (p *Planner) Plan(o Observation, now time.Time) Steps {
 		case !r.due(c):
 		case !stands:
 			candidates = append(candidates, c)
-		case r.pods+c.gang.Pods() > p.MaxPods: // the bound was lowered
+		case r.pods+c.gang.Pods() > p.MaxPods: // the limit was lowered
 			c.end()
-		default: // what is asked for keeps its share
+		default: // an existing request keeps its share
 			r.ask(c.gang, c.name, c.memory, r.existing[c.name])
 		}
 	}
@@ -132,8 +132,8 @@ func (p *Planner) Plan(o Observation, now time.Time) Steps {
 	return r.steps
 }
 
-// forget drops what is remembered of gangs that do not wait any more, but for pauses: a gang that is recreated for a moment has not been
-// placed.
+// forget drops the state of gangs that no longer wait. It keeps pauses for a while, because a gang that is briefly absent while it is
+// recreated has not been placed.
 func (p *Planner) forget(gangs []Gang, now time.Time) {
 	waiting, namespaces := map[string]bool{}, map[string]bool{}
 	for i := range gangs {
@@ -160,31 +160,31 @@ func (p *Planner) memoryOf(name string) *memory {
 	return p.asks[name]
 }
 
-// round is one look at everything.
+// round is one call of Plan.
 type round struct {
 	planner  *Planner
 	now      time.Time
 	existing map[string]existing
 	wanted   map[string]bool
 	pods     int
-	// share is how many pods are asked for, by namespace.
+	// share is the number of requested pods by namespace.
 	share map[string]int
 	steps Steps
 }
 
-// due reports whether a gang is to be asked for now, as far as the gang itself decides.
+// due reports whether capacity may be requested for a gang now, judged by the gang alone.
 func (r *round) due(c candidate) bool {
 	g, m, e := c.gang, c.memory, r.existing[c.name]
 	if why := r.bars(g); why != "" {
 		r.steps.Refused = append(r.steps.Refused, Note{g, why})
 		return false
 	}
-	if r.now.Before(m.until) { // what still exists of an ask that has ended is deleted below
+	if r.now.Before(m.until) { // deleteRest deletes the objects of a request that has ended
 		r.at(m.until)
 		return false
 	}
 	if since := e.since; !since.IsZero() && (m.since.IsZero() || since.Before(m.since)) {
-		m.since = since // an earlier leader asked
+		m.since = since // an earlier leader made the request
 	}
 	if why := r.ended(g, m, e); why != "" {
 		r.giveUp(g, m, why)
@@ -198,7 +198,7 @@ func (r *round) due(c candidate) bool {
 	return true
 }
 
-// bars explains why a gang is never asked for as it is.
+// bars returns the reason why no capacity can be requested for a gang in its present form; "" for none.
 func (r *round) bars(g *Gang) string {
 	switch {
 	case !slices.Contains(Kinds, g.Kind):
@@ -213,7 +213,7 @@ func (r *round) bars(g *Gang) string {
 	return g.tooLarge(r.planner.Shapes)
 }
 
-// ended explains why an ask ends without success; "" while it stands.
+// ended returns the reason why a request ends without success; "" while it continues.
 func (r *round) ended(g *Gang, m *memory, e existing) string {
 	switch {
 	case e.over != "":
@@ -234,7 +234,7 @@ func (r *round) giveUp(g *Gang, m *memory, why string) {
 	r.steps.GivenUp = append(r.steps.GivenUp, Note{g, fmt.Sprintf("%s; it is asked for again after %s", why, pauseAfter(m.pauses))})
 }
 
-// pauseAfter is how long a gang is not asked for after so many asks without success.
+// pauseAfter returns the pause after the given number of requests without success.
 func pauseAfter(times int) time.Duration {
 	pause := FirstPause
 	for range times - 1 {
@@ -261,14 +261,14 @@ func (r *round) ask(g *Gang, name string, m *memory, e existing) {
 	}
 }
 
-// at has everything evaluated again at a time, or before.
+// at schedules another plan at time t or earlier.
 func (r *round) at(t time.Time) {
 	if r.steps.Next.IsZero() || t.Before(r.steps.Next) {
 		r.steps.Next = t
 	}
 }
 
-// deleteRest deletes what is not asked for any more, and placeholders that do not serve.
+// deleteRest deletes the objects of requests that have ended, and placeholders that do not serve.
 func (r *round) deleteRest(o Observation) {
 	for _, one := range o.Placeholders {
 		if !one.Leaving && (!r.wanted[one.Ask] || !one.serves(r.existing[one.Ask].since)) {

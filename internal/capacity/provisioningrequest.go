@@ -20,14 +20,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// RequestKind is what Cluster Autoscaler is asked by.
+// RequestKind is the kind of Cluster Autoscaler's ProvisioningRequest.
 var RequestKind = schema.GroupVersionKind{Group: "autoscaling.x-k8s.io", Version: "v1", Kind: "ProvisioningRequest"}
 
-// ProvisioningClass has Cluster Autoscaler add the nodes for all pods at once, or none.
+// ProvisioningClass makes Cluster Autoscaler add the nodes for all pods at once, or none.
 const ProvisioningClass = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
 
-// Bounds: of podsets, by the definition; of what is taken from the deployment's name; of what is taken over from the autoscaler's
-// messages, in bytes.
+// Limits: the podsets that the definition allows; the bytes used of the deployment's name; the bytes used of the autoscaler's messages.
 const (
 	maxPodSets = 32
 	maxName    = 50
@@ -41,7 +40,7 @@ const (
 	conditionRevoked = "CapacityRevoked"
 )
 
-// ProvisioningRequest has what Trellis sets and reads.
+// ProvisioningRequest has the fields that Trellis sets and reads.
 type ProvisioningRequest struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -49,47 +48,47 @@ type ProvisioningRequest struct {
 	Status            ProvisioningRequestStatus `json:"status,omitzero"`
 }
 
-// ProvisioningRequestSpec is immutable.
+// ProvisioningRequestSpec is the immutable spec.
 type ProvisioningRequestSpec struct {
 	PodSets               []RequestedPods `json:"podSets"`
 	ProvisioningClassName string          `json:"provisioningClassName"`
 }
 
-// RequestedPods are pods of one PodTemplate.
+// RequestedPods are a number of pods of one PodTemplate.
 type RequestedPods struct {
 	PodTemplateRef TemplateRef `json:"podTemplateRef"`
 	Count          int32       `json:"count"`
 }
 
-// TemplateRef names a PodTemplate of the same namespace.
+// TemplateRef names a PodTemplate in the same namespace.
 type TemplateRef struct {
 	Name string `json:"name"`
 }
 
-// ProvisioningRequestStatus is the autoscaler's.
+// ProvisioningRequestStatus is written by the autoscaler.
 type ProvisioningRequestStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Request is a ProvisioningRequest that exists.
+// Request is an existing ProvisioningRequest.
 type Request struct {
 	Namespace, Name string
 	UID             types.UID
-	// Ask it belongs to, and the deployment that it is for.
+	// Ask is the name of its capacity request; Graph is the UID of the deployment.
 	Ask     string
 	Graph   types.UID
 	Created time.Time
-	// Leaving: it is being deleted.
+	// Leaving: the request is being deleted.
 	Leaving bool
 	// Templates are the names of its PodTemplates.
 	Templates []string
-	// Pods is how many pods the autoscaler is asked for.
+	// Pods is the number of requested pods.
 	Pods int
-	// Over is why the autoscaler does nothing for it any more; "" while it does.
+	// Over is the reason why the autoscaler no longer acts on the request; "" while it does.
 	Over string
 }
 
-// Observed is what is decided by of a ProvisioningRequest.
+// Observed returns the parts of a ProvisioningRequest that decisions depend on.
 func (p *ProvisioningRequest) Observed() Request {
 	r := Request{
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Ask: p.Labels[LabelAsk], Graph: types.UID(p.Labels[LabelGraphUID]),
@@ -97,7 +96,7 @@ func (p *ProvisioningRequest) Observed() Request {
 	}
 	for _, set := range p.Spec.PodSets {
 		r.Pods += int(set.Count)
-		if name := set.PodTemplateRef.Name; strings.HasPrefix(name, p.Name+"-") { // else it is another's
+		if name := set.PodTemplateRef.Name; strings.HasPrefix(name, p.Name+"-") { // otherwise the template belongs to another object
 			r.Templates = append(r.Templates, name)
 		}
 	}
@@ -114,8 +113,8 @@ func (p *ProvisioningRequest) over() string {
 	return ""
 }
 
-// Request is the ProvisioningRequest of an ask, and its PodTemplates, which have to exist before it. Their owner is the deployment.
-// exclude are, by set, hosts that are not to be counted, since they have room for some of the pods and do not help the gang.
+// Request returns the ProvisioningRequest of a capacity request, and its PodTemplates, which must be created first. The deployment owns
+// them. exclude are, by set, hosts that have room for some of the pods but do not help the gang, so they must not count.
 func (a *Ask) Request(exclude [][]string) (*ProvisioningRequest, []*corev1.PodTemplate) {
 	g := a.Gang
 	name := strings.TrimRight(g.Graph.Name[:min(len(g.Graph.Name), maxName)], "-.") + "-" + a.Name

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// ParseShape reads what pods can use of one kind of node: "cpu=190,memory=1900Gi,nvidia.com/gpu=8".
+// ParseShape parses the resources that one kind of node offers to pods: "cpu=190,memory=1900Gi,nvidia.com/gpu=8".
 func ParseShape(text string) (corev1.ResourceList, error) {
 	shape := corev1.ResourceList{}
 	for _, part := range strings.Split(text, ",") {
@@ -33,9 +33,9 @@ func ParseShape(text string) (corev1.ResourceList, error) {
 	return shape, nil
 }
 
-// tooLarge reports which pods of a gang no node could hold; "" when each fits some node. shapes are the nodes that an autoscaler can add;
-// when none are known, the nodes of today are, and a resource that none of them has is not held against the gang: the first node with it
-// may still be to come.
+// tooLarge names the pods of a gang that no node could hold; "" when each fits some node. shapes are the nodes that an autoscaler can add.
+// If they are unknown, today's nodes count; a resource that none of these offers is ignored, because the first node that offers it may
+// still be added.
 func (g *Gang) tooLarge(shapes []corev1.ResourceList) string {
 	if len(shapes) == 0 {
 		switch n := g.Never; {
@@ -58,7 +58,7 @@ func (g *Gang) tooLarge(shapes []corev1.ResourceList) string {
 	return ""
 }
 
-// holds reports whether a node has what a pod requests. A shape that does not name cpu, memory or storage has enough of it.
+// holds reports whether a node has the resources that a pod requests. A shape without an entry for cpu, memory or storage has enough of it.
 func holds(shape, need corev1.ResourceList) bool {
 	for _, name := range slices.Sorted(maps.Keys(need)) {
 		quantity := need[name]
@@ -73,7 +73,7 @@ func holds(shape, need corev1.ResourceList) bool {
 	return true
 }
 
-// quantityOf is an amount as the API writes it.
+// quantityOf returns an amount as an API quantity.
 func quantityOf(r topology.Request) resource.Quantity {
 	switch {
 	case r.Name == string(corev1.ResourceCPU):

@@ -19,25 +19,25 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Labels of placeholders, of ProvisioningRequests and of their pod templates.
+// Labels of placeholders, ProvisioningRequests and their PodTemplates.
 const (
-	// LabelAsk is the name of the ask that an object belongs to.
+	// LabelAsk is the name of the capacity request that an object belongs to.
 	LabelAsk = "trellis.dev/capacity-request"
-	// LabelGraphUID is the UID of the deployment that it is asked for.
+	// LabelGraphUID is the UID of the deployment that capacity is requested for.
 	LabelGraphUID = "trellis.dev/capacity-request-for"
-	// labelSet numbers the shapes of an ask.
+	// labelSet is the index of the set in a capacity request.
 	labelSet = "trellis.dev/capacity-request-set"
 )
 
-// Where is where the new nodes of a gang have to be, as far as an autoscaler can tell.
+// Where is the location required of a gang's new nodes, as far as an autoscaler can provide it.
 type Where struct {
-	// Labels that all of them have.
+	// Labels are labels that all nodes must have.
 	Labels map[string]string
-	// Together is the label of which all of them have the same value; "" when they need not.
+	// Together is the label for which all nodes must have the same value; "" for none.
 	Together string
 }
 
-// SetsOf sorts the pods of a gang by shape, the shape of most pods first.
+// SetsOf groups the pods of a gang by shape, the largest set first.
 func SetsOf(pods []*corev1.Pod, where Where) []Set {
 	var sets []Set
 	byShape := map[string]int{}
@@ -62,7 +62,7 @@ func SetsOf(pods []*corev1.Pod, where Where) []Set {
 	return sets
 }
 
-// setOf is one pod with the shape of another, without what it runs and without what ties it to pods that exist.
+// setOf returns one pod with the shape of the given pod, without its program and its references to existing pods.
 func setOf(pod *corev1.Pod, where Where) Set {
 	need := needOf(pod)
 	spec := corev1.PodSpec{
@@ -77,7 +77,7 @@ func setOf(pod *corev1.Pod, where Where) Set {
 	return Set{Count: 1, Need: need, Template: corev1.PodTemplateSpec{Spec: spec}}
 }
 
-// needOf is what a pod requests, as the kube-scheduler counts it.
+// needOf returns the requests of a pod, as the kube-scheduler counts them.
 func needOf(pod *corev1.Pod) corev1.ResourceList {
 	need := corev1.ResourceList{}
 	for _, r := range topology.RequestsOf(pod) {
@@ -86,7 +86,7 @@ func needOf(pod *corev1.Pod) corev1.ResourceList {
 	return need
 }
 
-// limitsOf are the limits of those resources that may not be requested without.
+// limitsOf returns the limits of resources that require a limit.
 func limitsOf(need corev1.ResourceList) corev1.ResourceList {
 	var limits corev1.ResourceList
 	for name, quantity := range need {
@@ -100,8 +100,7 @@ func limitsOf(need corev1.ResourceList) corev1.ResourceList {
 	return limits
 }
 
-// affinityOf is what a pod requires of its node, and what the pods of one ask require of each other: [complete] adds the labels that these
-// have.
+// affinityOf returns a pod's node affinity and the affinity among the pods of one capacity request; [complete] adds the label selectors.
 func affinityOf(pod *corev1.Pod, where Where) *corev1.Affinity {
 	out := &corev1.Affinity{}
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
@@ -124,14 +123,14 @@ func affinityOf(pod *corev1.Pod, where Where) *corev1.Affinity {
 	return out
 }
 
-// onePerHost reports whether a pod keeps some others off its host. Those of its gang are taken to be among them.
+// onePerHost reports whether a pod keeps some other pods off its host. It is assumed to keep off those of its gang.
 func onePerHost(pod *corev1.Pod) bool {
 	a := pod.Spec.Affinity
 	return a != nil && a.PodAntiAffinity != nil && slices.ContainsFunc(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
 		func(term corev1.PodAffinityTerm) bool { return term.TopologyKey == corev1.LabelHostname })
 }
 
-// complete gives a template the labels of its ask, by which its pods know each other.
+// complete adds to a template the labels of its capacity request, which its affinity terms select.
 func complete(template *corev1.PodTemplateSpec, ask string, uid string, set int) {
 	template.Labels = map[string]string{LabelAsk: ask, LabelGraphUID: uid, labelSet: fmt.Sprint(set)}
 	if template.Spec.Affinity == nil {
@@ -146,7 +145,7 @@ func complete(template *corev1.PodTemplateSpec, ask string, uid string, set int)
 	}
 }
 
-// harden makes a container that runs nothing of interest pass the Pod Security Standard "restricted".
+// harden makes the placeholder container comply with the Pod Security Standard "restricted".
 func harden(spec *corev1.PodSpec) {
 	spec.SecurityContext = &corev1.PodSecurityContext{
 		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](65532), SeccompProfile: &corev1.SeccompProfile{
@@ -157,7 +156,7 @@ func harden(spec *corev1.PodSpec) {
 	}
 }
 
-// String describes how many pods request what: "2 pods x 8 nvidia.com/gpu".
+// String describes the pods and their requests: "2 pods x 8 nvidia.com/gpu".
 func (s *Set) String() string {
 	var extended, plain []string
 	for _, name := range slices.Sorted(maps.Keys(s.Need)) {

@@ -5,8 +5,8 @@ package capacity
 
 import "k8s.io/apimachinery/pkg/types"
 
-// keepUnplanned keeps what is asked for gangs of deployments that were not planned since a start of the operator, or since their pods have
-// changed, for as long as an ask stands.
+// keepUnplanned keeps, at most for Patience, the capacity requests of deployments that were not planned since the operator started or since
+// their pods changed.
 func (r *round) keepUnplanned(o Observation) {
 	looked := map[string]bool{}
 	for i := range o.Gangs {

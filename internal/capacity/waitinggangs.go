@@ -19,28 +19,28 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// NewNodeLabels are the labels of which an autoscaler knows the values that a new node can have, where nothing else is said.
+// NewNodeLabels are the default labels whose values an autoscaler knows for new nodes.
 var NewNodeLabels = []string{corev1.LabelTopologyRegion, corev1.LabelTopologyZone}
 
-// Source is what the gangs of a deployment are read from.
+// Source is the input from which the gangs of a deployment are read.
 type Source struct {
 	DGD    *nvidiav1beta1.DynamoGraphDeployment
 	Groups []*trellisv1alpha1.ScalingGroup
-	// Pods of the deployment.
+	// Pods are the pods of the deployment.
 	Pods []*corev1.Pod
 	// Result is the scheduling result.
 	Result gang.Result
-	// Kind is how capacity is asked for.
+	// Kind is the kind of capacity requests.
 	Kind string
-	// NewNodeLabels are the labels of which an autoscaler knows the values.
+	// NewNodeLabels are the labels whose values an autoscaler knows for new nodes.
 	NewNodeLabels []string
 }
 
-// helped are the codes of refusals that new nodes may end.
+// helped are the codes of refusals that new nodes may resolve.
 var helped = []string{placement.CodeInsufficientCapacity, placement.CodeNeverFits, placement.CodeNoDomain, placement.CodeDomainGone}
 
-// Gangs are those that wait for capacity. What follows another gang of the deployment is not among them: its turn comes when that one is
-// placed.
+// Gangs returns the gangs that wait for capacity. It omits gangs that wait for another gang of the deployment, because they are planned
+// after that gang is placed.
 func (s *Source) Gangs() []Gang {
 	members, first := map[string][]*corev1.Pod{}, map[string]gang.Waiting{}
 	var names []string
@@ -64,7 +64,7 @@ func (s *Source) Gangs() []Gang {
 	return out
 }
 
-// gated are the pods of a waiting replica.
+// gated returns the gated pods of a waiting replica.
 func (s *Source) gated(w gang.Waiting) (pods []*corev1.Pod) {
 	at := slices.IndexFunc(s.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return sg.Spec.Service == w.Component })
 	if at < 0 {
@@ -94,7 +94,7 @@ func (s *Source) gang(name string, w gang.Waiting, pods []*corev1.Pod) Gang {
 	return g
 }
 
-// barsOf describes what pods have that cannot be asked for; "" when they have nothing of the kind.
+// barsOf names a property of the pods that capacity requests cannot express; "" for none.
 func barsOf(pods []*corev1.Pod) string {
 	for _, pod := range pods {
 		if len(pod.Spec.ResourceClaims) > 0 {
@@ -104,7 +104,7 @@ func barsOf(pods []*corev1.Pod) string {
 	return ""
 }
 
-// where is the part of a gang's domain that an autoscaler can provide.
+// where returns the part of a gang's domain that an autoscaler can provide.
 func (s *Source) where(r *placement.Refusal) Where {
 	where := Where{}
 	for _, sg := range s.Groups {

@@ -8,28 +8,28 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// Allocator decides which devices claims get.
+// Allocator decides which devices are allocated to claims.
 type Allocator interface {
-	// Allocate returns an allocation for each of the claims, in their order; none when the devices that are left do not meet them. The error
-	// is what keeps it from deciding: a selector that fails, a pool that is not valid, or that it takes too long ([ErrTooLong]).
+	// Allocate returns an allocation for each of the claims, in their order; none when the free devices are insufficient. An error means that
+	// it cannot decide: a selector fails, a pool is invalid, or the decision takes too long ([ErrTooLong]).
 	Allocate(Question) ([]resourcev1.AllocationResult, error)
-	// Cost is the most that one evaluation of a selector may cost, in the units of CEL; 0 for one that does not compile.
+	// Cost returns the maximum cost of one evaluation of a selector, in CEL cost units; 0 for a selector that does not compile.
 	Cost(expression string) uint64
 }
 
-// Question is whether claims can be allocated on a node.
+// Question asks whether claims can be allocated on a node.
 type Question struct {
-	// Node has a name and labels.
+	// Node has only a name and labels.
 	Node   *corev1.Node
 	Claims []*resourcev1.ResourceClaim
-	// Slices are those of all pools that reach the node, in all generations.
+	// Slices are the slices of all pools that the node can access, in all generations.
 	Slices  []*resourcev1.ResourceSlice
 	Classes map[string]*resourcev1.DeviceClass
-	// Taken are the devices of these pools that others have.
+	// Taken are the devices of these pools that other claims have.
 	Taken []resourcev1.DeviceRequestAllocationResult
 }
 
-// ErrTooLong is returned for claims whose allocation on a node takes too long.
+// ErrTooLong is the error for claims whose allocation on a node takes too long.
 const ErrTooLong = constant("allocating them takes too long")
 
 type constant string
@@ -37,7 +37,7 @@ type constant string
 // Error implements error.
 func (c constant) Error() string { return string(c) }
 
-// takes reports whether a result takes its device, or some of it, from others.
+// takes reports whether a result consumes its device, or a share of it.
 func takes(r *resourcev1.DeviceRequestAllocationResult) bool {
 	return r.AdminAccess == nil || !*r.AdminAccess
 }

@@ -15,38 +15,39 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// question is what an answer is kept by: the node's devices and the class, what is taken of them, which of the class's shared claims have
-// their devices, and which of its resources the node does not offer.
+// question is the cache key of an answer: the node's devices as the class sees them, the taken devices, the class's shared claims that are
+// already allocated, and its resources that the node does not offer.
 type question struct {
 	like, taken   uint64
 	shared, lacks uint64
 }
 
-// answer is what one more pod of a class gets on a node.
+// answer is the allocation for one more pod of a class on a node.
 type answer struct {
-	// refused is what keeps the pod off, and about are the claims that this is said of, by where they are in the class, -1 for the resources
-	// that are served; "" when it gets its devices. Names of claims are marks in it: classes of other names may have the answer, too.
+	// refused is the reason that keeps the pod off, and about are the indices of the claims that the reason concerns, -1 for served resources;
+	// "" when the pod gets its devices. Claim names in the reason are replaced by marks, because classes with other claim names may use the
+	// same answer.
 	refused string
 	about   []int
-	// failed says that the allocator could not decide.
+	// failed: the allocator could not decide.
 	failed bool
 	// given are the devices of each claim of the question.
 	given []given
 }
 
-// given is what one claim gets.
+// given is the allocation of one claim.
 type given struct {
-	// shared is which of the class's claims it is; -1 for one of the pod's own.
+	// shared is the index of a shared claim in the class; -1 for a claim of the pod alone.
 	shared int
-	// devices are where they are among the node's, -1 for one that is in results with its name.
+	// devices are indices of the node's devices, -1 for a device of which results has the name.
 	devices []int
 	results []resourcev1.DeviceRequestAllocationResult
-	// selector tells where the allocation can be used; here: on the node only.
+	// selector limits where the allocation can be used; here: only on the node.
 	selector *corev1.NodeSelector
 	here     bool
 }
 
-// why says to pods of a class what keeps them off; "" for nothing.
+// why returns the reason that keeps pods of a class off the node; "" for none.
 func (a *answer) why(c *class) string {
 	if a.refused == "" {
 		return ""
@@ -65,10 +66,10 @@ func (a *answer) why(c *class) string {
 	return text
 }
 
-// mark stands for the name of a class's claim.
+// mark returns the placeholder for the name of a class's claim.
 func mark(i int) string { return "\x00" + strconv.Itoa(i) + "\x00" }
 
-// on is what is given, with the names of a node's devices.
+// on returns the given devices with the names on a particular node.
 func (g *given) on(h *hostDevices) []resourcev1.DeviceRequestAllocationResult {
 	out := make([]resourcev1.DeviceRequestAllocationResult, len(g.results))
 	for i := range g.results {
@@ -81,21 +82,20 @@ func (g *given) on(h *hostDevices) []resourcev1.DeviceRequestAllocationResult {
 	return out
 }
 
-// maxReason bounds what is said of an allocation that fails.
+// maxReason is the maximum length of an allocator's error in messages.
 const maxReason = 120
 
-// spent is said of nodes that are not asked about. The plan refuses what it has not looked at, and the answers so far are kept for the
-// next one.
+// spent is the reason for nodes that are not checked because the plan's budget is used up. The cached answers let the next plan continue.
 const spent = "the plan compared too much"
 
-// lateWork is what an allocation costs that takes too long, in comparisons: a plan has few of them, whatever number of classes it has.
+// lateWork is the cost of an allocation that takes too long, in comparisons. It limits their number per plan, for any number of classes.
 const lateWork = 8_000_000
 
-// tooLong is how many allocations of a class may take too long until the rest is taken for failing, too, as long as the devices are the
-// same. Each takes up to a second, in which no other graph is planned.
+// tooLong is how many allocations of a class may take too long before the class is refused without asking, as long as the devices do not
+// change. Each takes up to a second, during which no other graph is planned.
 const tooLong = 2
 
-// ask answers what one more pod of a class gets on a node.
+// ask returns the answer for one more pod of a class on a node.
 func (b *binding) ask(c *class, h *hostDevices, taken state, shared, lacks uint64) *answer {
 	s := b.store
 	q := question{like: s.like(h, c), taken: taken.sum, shared: shared, lacks: lacks}
@@ -120,7 +120,7 @@ func (b *binding) ask(c *class, h *hostDevices, taken state, shared, lacks uint6
 	return a
 }
 
-// toAllocate are the claims of one more pod that have no devices yet, and where each is in the class; -1 for the resources that are served.
+// toAllocate returns the unallocated claims of one more pod, and the index of each in the class; -1 for the claim of served resources.
 func (c *class) toAllocate(shared, lacks uint64) (list []*resourcev1.ResourceClaim, which []int) {
 	for i, claim := range c.claims {
 		if claim.object != nil && (claim.own || shared&(1<<i) == 0) {
@@ -133,7 +133,7 @@ func (c *class) toAllocate(shared, lacks uint64) (list []*resourcev1.ResourceCla
 	return list, which
 }
 
-// allocate asks the allocator.
+// allocate calls the allocator.
 func (b *binding) allocate(c *class, h *hostDevices, taken state, list []*resourcev1.ResourceClaim, which []int) *answer {
 	results, err := b.try(h, taken, list)
 	switch {
@@ -171,7 +171,7 @@ func (b *binding) allocate(c *class, h *hostDevices, taken state, list []*resour
 	return a
 }
 
-// work is what an allocation costs, in comparisons: for each device on top of each claim. Evaluating its selectors comes on top.
+// work is the cost of an allocation without its selectors, in comparisons, and workPerDevice the cost per device and claim.
 const work, workPerDevice = 256, 16
 
 func (b *binding) try(h *hostDevices, taken state, list []*resourcev1.ResourceClaim) ([]resourcev1.AllocationResult, error) {
@@ -180,7 +180,8 @@ func (b *binding) try(h *hostDevices, taken state, list []*resourcev1.ResourceCl
 	return b.store.Allocator.Allocate(Question{Node: h.node, Claims: list, Slices: h.slices, Classes: b.store.classes, Taken: taken.results})
 }
 
-// lacking reports which request fails by itself, with how many devices it needs and how many would meet it; or that they fail together.
+// lacking names the first request that fails by itself, with the number of devices that it needs and the number that are free; if all
+// succeed separately, it says that no devices meet the claims.
 func (b *binding) lacking(h *hostDevices, taken state, list []*resourcev1.ResourceClaim, which []int) *answer {
 	for k, claim := range list {
 		for i := range claim.Spec.Devices.Requests {
@@ -199,7 +200,7 @@ func (b *binding) lacking(h *hostDevices, taken state, list []*resourcev1.Resour
 	return &answer{refused: "no free devices meet it", about: which}
 }
 
-// most is how many devices, below what a request asks for, it could get by itself.
+// most returns how many devices, fewer than requested, a request could get by itself.
 func (b *binding) most(h *hostDevices, taken state, claim *resourcev1.ResourceClaim, r *resourcev1.DeviceRequest) int {
 	meets := func(count int64) bool {
 		one := &resourcev1.ResourceClaim{ObjectMeta: claim.ObjectMeta}
@@ -219,7 +220,7 @@ func (b *binding) most(h *hostDevices, taken state, claim *resourcev1.ResourceCl
 	return int(low)
 }
 
-// words name claims of the class in messages.
+// words names claims of the class in messages.
 func (c *class) words(which []int) string {
 	switch first := which[0]; {
 	case first < 0:
@@ -231,10 +232,10 @@ func (c *class) words(which []int) string {
 	}
 }
 
-// maxRoom bounds the pods that are counted on one node.
+// maxRoom is the maximum number of pods counted on one node.
 const maxRoom = 256
 
-// room is how many further pods of a class a node holds by its devices, claims that pods share left out; false: any number.
+// room returns how many further pods of a class a node holds by its devices, ignoring shared claims; false for no limit.
 func (b *binding) room(c *class, h *hostDevices, taken state, lacks uint64) (n int32, limited bool) {
 	all := uint64(1)<<len(c.claims) - 1
 	q := question{like: b.store.like(h, c), taken: taken.sum, lacks: lacks}

@@ -40,12 +40,12 @@ func (s *Store) Bind(c *topology.Cluster, _ *topology.Tree, shapes []*topology.S
 	return b
 }
 
-// concerned reports whether pods of a shape have claims, or ask for resources that a DeviceClass serves.
+// concerned reports whether pods of a shape have claims, or request resources that a DeviceClass serves.
 func concerned(c *topology.Cluster, shape *topology.Shape) bool {
 	return shape.Pod() != nil && (len(shape.Pod().Spec.ResourceClaims) > 0 || len(c.Served(shape)) > 0)
 }
 
-// binding is the claims of the pods of one plan, and the devices that the plan has given them.
+// binding has the claims of the pods of one plan, and the devices that the plan has allocated to them.
 type binding struct {
 	store   *Store
 	cluster *topology.Cluster
@@ -53,46 +53,46 @@ type binding struct {
 	ofShape map[*topology.Shape]*class
 	ofRule  map[*rule]*class
 	hosts   map[string]*host
-	// shared are the claims that pods share and that have got their devices in the plan.
+	// shared are the shared claims that the plan has allocated.
 	shared map[types.NamespacedName]*allocation
-	// wide are the devices of pools that several nodes reach.
+	// wide are the allocated devices of pools that several nodes can access.
 	wide map[poolID][]resourcev1.DeviceRequestAllocationResult
 }
 
-// class is pods that are alike by their claims.
+// class is a set of pods with equivalent claims.
 type class struct {
 	text, namespace string
 	claims          []*claim
-	// served are the resources that a DeviceClass serves where a node does not offer them.
+	// served are the requested resources that a DeviceClass serves where a node does not offer them.
 	served []served
 	rule   *rule
 	names  *names
 	rooms  map[question]int32
-	// told is what answers say to its pods.
+	// told caches the reasons of answers with the class's claim names.
 	told map[*answer]string
 }
 
-// host is a node in the course of the plan.
+// host is the state of a node during the plan.
 type host struct {
 	*hostDevices
 	// lacks are, by class, the resources that the node does not offer.
 	lacks map[*class]uint64
-	// pods are those that the plan has put here, in order. The first fixed of them were here before.
+	// pods are the pods counted on the node, in order. The first fixed of them were there before the plan.
 	pods  []entry
 	fixed int
-	// taken is by all pods and by the claims that are shared and allocated here.
+	// taken are the devices of all these pods and of the shared claims allocated here.
 	taken state
 }
 
-// entry is a pod on a node, and the devices of its own.
+// entry is a pod on a node, and the devices of its own claims.
 type entry struct {
 	class *class
 	own   []resourcev1.DeviceRequestAllocationResult
-	// allocated says that it got what it asked for.
+	// allocated: the pod got all its devices.
 	allocated bool
 }
 
-// allocation is a shared claim that has got its devices in the plan.
+// allocation is a shared claim that the plan has allocated.
 type allocation struct {
 	pods  int
 	at    *host
@@ -101,7 +101,7 @@ type allocation struct {
 	given []resourcev1.DeviceRequestAllocationResult
 }
 
-// reaches reports whether it can be used on a node.
+// reaches reports whether the allocation can be used on a node.
 func (a *allocation) reaches(h *host) bool {
 	return a.at == h || !a.here && (a.where == nil || a.where.Match(h.node))
 }
@@ -115,7 +115,7 @@ func (b *binding) add(shape *topology.Shape) {
 	}
 }
 
-// classFor is the class of a pod; nil for one that nothing is known of.
+// classFor returns the class of a pod; nil if none of its claims or resources can be counted.
 func (b *binding) classFor(pod *corev1.Pod, resources []string) *class {
 	list, _ := b.store.claimsOf(pod)
 	c := &class{namespace: pod.Namespace, claims: list, served: b.store.servedOf(pod, resources[:min(len(resources), 32)])}
@@ -137,7 +137,7 @@ func (b *binding) classFor(pod *corev1.Pod, resources []string) *class {
 	return b.byText[c.text]
 }
 
-// specs are all that pods of the class ask the allocator for.
+// specs returns the specs of all claims of the class that need an allocation.
 func (c *class) specs() (list []*resourcev1.ResourceClaimSpec) {
 	for _, one := range c.claims {
 		if one.object != nil {
@@ -158,7 +158,7 @@ func (c *class) servedNames() string {
 	return strings.Join(names, ", ")
 }
 
-// host reads a node when it is asked about first.
+// host returns the state of a node, and reads the node on first use.
 func (b *binding) host(name string) *host {
 	if h := b.hosts[name]; h != nil {
 		return h
@@ -175,7 +175,7 @@ func (b *binding) host(name string) *host {
 	return h
 }
 
-// lacksOf are the resources of a class that a node does not offer.
+// lacksOf returns the set of a class's resources that a node does not offer.
 func (b *binding) lacksOf(c *class, h *host) uint64 {
 	if len(c.served) == 0 {
 		return 0
@@ -195,7 +195,7 @@ func (b *binding) lacksOf(c *class, h *host) uint64 {
 	return lacks
 }
 
-// putOthers counts the pods of others that have a reservation, or are bound, and whose claims have no devices yet.
+// putOthers counts other pods that are bound or have a reservation, and whose claims are not allocated yet.
 func (b *binding) putOthers() {
 	type placed struct {
 		name string
@@ -209,7 +209,7 @@ func (b *binding) putOthers() {
 			list = append(list, placed{pod.Namespace + "/" + pod.Name, pod, n})
 		}
 	})
-	slices.SortFunc(list, func(x, y placed) int { return strings.Compare(x.name, y.name) }) // the answer does not depend on the order of a map
+	slices.SortFunc(list, func(x, y placed) int { return strings.Compare(x.name, y.name) }) // the result must not depend on the order of a map
 	for _, one := range list {
 		b.PutPod(one.pod, one.at, 1)
 	}
@@ -218,8 +218,8 @@ func (b *binding) putOthers() {
 	}
 }
 
-// servedOf are the resources of a pod that DeviceClasses serve, and for which it has no devices yet: the kube-scheduler has their claim
-// allocated before it binds the pod.
+// servedOf returns the resources of a pod that DeviceClasses serve and that are not allocated yet. A bound pod has none, because the
+// kube-scheduler allocates their claim before it binds the pod.
 func (b *binding) servedOf(pod *corev1.Pod) []string {
 	if pod.Spec.NodeName != "" || pod.Status.ExtendedResourceClaimStatus != nil || b.cluster.ServesNone() {
 		return nil

@@ -14,25 +14,25 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// claim is one claim of pods, and what is known of it.
+// claim is one claim of pods.
 type claim struct {
 	name types.NamespacedName
-	// title is how messages name it.
+	// title is the name of the claim in messages.
 	title string
-	// object is what the allocator is asked for; it has no allocation.
+	// object is the claim to allocate, without an allocation; nil if it needs none.
 	object *resourcev1.ResourceClaim
-	// own: it is made for one pod, so that pods with such claims are alike.
+	// own: the claim is created for one pod, so pods with equal specs of such claims are equivalent.
 	own bool
-	// unusable is what keeps its pods off every node; "" for nothing.
+	// unusable is the reason that keeps the claim's pods off every node; "" for none.
 	unusable string
-	// allocated says that it has its devices, and usable where; nil: everywhere.
+	// allocated: the claim has its devices, usable on the nodes of usable; nil: everywhere.
 	allocated bool
 	usable    *nodeaffinity.NodeSelector
-	// text is equal for claims that ask for the same devices.
+	// text is equal for claims that request the same devices.
 	text string
 }
 
-// claimsOf reads the claims of a pod. A claim that is not known, when that says nothing, is left out; all says that there is no such claim.
+// claimsOf returns the claims of a pod, without unknown ones; all reports whether all claims are known.
 func (s *Store) claimsOf(pod *corev1.Pod) (list []*claim, all bool) {
 	all = true
 	for i := range pod.Spec.ResourceClaims {
@@ -45,7 +45,7 @@ func (s *Store) claimsOf(pod *corev1.Pod) (list []*claim, all bool) {
 	return list, all
 }
 
-// claimOf reads one claim of a pod; nil for one that is not needed, or not known.
+// claimOf returns one claim of a pod; nil for a claim that is not needed or not known.
 func (s *Store) claimOf(pod *corev1.Pod, entry *corev1.PodResourceClaim) (c *claim, known bool) {
 	if entry.ResourceClaimName != nil {
 		return s.named(types.NamespacedName{Namespace: pod.Namespace, Name: *entry.ResourceClaimName}, nil)
@@ -55,7 +55,7 @@ func (s *Store) claimOf(pod *corev1.Pod, entry *corev1.PodResourceClaim) (c *cla
 		switch {
 		case status.Name != entry.Name:
 		case status.ResourceClaimName == nil:
-			return nil, true // none was made, as none is needed
+			return nil, true // the pod needs no claim
 		case s.claims[types.NamespacedName{Namespace: pod.Namespace, Name: *status.ResourceClaimName}] != nil:
 			c, known = s.named(types.NamespacedName{Namespace: pod.Namespace, Name: *status.ResourceClaimName}, pod)
 			if c != nil && c.unusable == "" && entry.ResourceClaimTemplateName != nil {
@@ -70,7 +70,7 @@ func (s *Store) claimOf(pod *corev1.Pod, entry *corev1.PodResourceClaim) (c *cla
 	return s.fromTemplate(types.NamespacedName{Namespace: pod.Namespace, Name: *entry.ResourceClaimTemplateName})
 }
 
-// named reads a claim by its name. owner is the pod that it was made for; nil for a claim that pods name.
+// named reads a claim by its name. owner is the pod that the claim was created for; nil for a claim that pods refer to by name.
 func (s *Store) named(name types.NamespacedName, owner *corev1.Pod) (*claim, bool) {
 	o := s.claims[name]
 	c := &claim{name: name, title: "resource claim " + name.Name, own: owner != nil, text: "claim " + name.String()}
@@ -87,13 +87,13 @@ func (s *Store) named(name types.NamespacedName, owner *corev1.Pod) (*claim, boo
 		c.text = "allocated " + c.text + " " + string(o.UID)
 		c.readAllocation(o.Status.Allocation)
 	default:
-		c.text += " " + string(o.UID) // one that is recreated may ask for other devices
+		c.text += " " + string(o.UID) // a recreated claim may request other devices
 		return s.unallocated(c, &o.Spec)
 	}
 	return c, true
 }
 
-// fromTemplate reads the claim that will be made for a pod.
+// fromTemplate returns the claim that will be created for a pod.
 func (s *Store) fromTemplate(name types.NamespacedName) (*claim, bool) {
 	c := &claim{name: name, title: ofTemplate(name.Name), own: true, text: "template " + name.String()}
 	t := s.templates[name]
@@ -107,10 +107,10 @@ func (s *Store) fromTemplate(name types.NamespacedName) (*claim, bool) {
 	return c, true
 }
 
-// ofTemplate names the claims that are made from a template.
+// ofTemplate is the title of claims created from a template.
 func ofTemplate(name string) string { return "resource claim of template " + name }
 
-// readAllocation reads where a claim that has its devices can be used.
+// readAllocation reads on which nodes an allocated claim can be used.
 func (c *claim) readAllocation(a *resourcev1.AllocationResult) {
 	c.allocated = true
 	if a.NodeSelector == nil {
@@ -122,7 +122,7 @@ func (c *claim) readAllocation(a *resourcev1.AllocationResult) {
 	}
 }
 
-// unallocated reads what a claim asks for.
+// unallocated reads the requests of a claim without an allocation.
 func (s *Store) unallocated(c *claim, spec *resourcev1.ResourceClaimSpec) (*claim, bool) {
 	for i := range spec.Devices.Requests {
 		for _, r := range alternatives(&spec.Devices.Requests[i]) {
@@ -144,7 +144,7 @@ func (s *Store) unallocated(c *claim, spec *resourcev1.ResourceClaimSpec) (*clai
 	return c, true
 }
 
-// keeps describes what keeps pods with the claim off a node, whatever other pods do and whatever devices are free.
+// keeps returns the reason that keeps pods with the claim off a node regardless of other pods and free devices.
 func (c *claim) keeps(node *corev1.Node) string {
 	switch {
 	case c.unusable != "":
@@ -155,7 +155,7 @@ func (c *claim) keeps(node *corev1.Node) string {
 	return ""
 }
 
-// wanted is what a request asks for, or one of its alternatives.
+// wanted is a request, or one of its alternatives.
 type wanted struct {
 	class     string
 	mode      resourcev1.DeviceAllocationMode
@@ -164,7 +164,7 @@ type wanted struct {
 	derived   bool
 }
 
-// alternatives lists what a request may be met by.
+// alternatives lists the alternatives of a request.
 func alternatives(r *resourcev1.DeviceRequest) (list []wanted) {
 	if e := r.Exactly; e != nil {
 		list = append(list, wanted{e.DeviceClassName, e.AllocationMode, e.Count, e.Selectors, len(e.DerivedAttributes) > 0})
@@ -176,7 +176,7 @@ func alternatives(r *resourcev1.DeviceRequest) (list []wanted) {
 	return list
 }
 
-// beyondOf explains why a claim is not counted; "" when it is.
+// beyondOf returns the reason why a claim is not counted; "" when it is.
 func (s *Store) beyondOf(c *claim) string {
 	if c.object == nil {
 		return ""

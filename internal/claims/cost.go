@@ -11,31 +11,31 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// The cost of selectors. CEL counts it in units of about 100 ns. Kubernetes lets one evaluation of a selector cost
-// resourcev1.CELSelectorExpressionMaxCost, which is a tenth of a second, for each device. While a plan evaluates selectors, no other
-// graph is planned. So evaluations are on the plan's budget, by the most that they may cost. And of the different selectors of a
-// namespace only so many are counted that together they cost as much as one may.
+// Cost of selectors. CEL measures it in units of about 100 ns. Kubernetes lets one evaluation of a selector for one device cost
+// resourcev1.CELSelectorExpressionMaxCost, a tenth of a second. While a plan evaluates selectors, no other graph is planned, so the plan's
+// budget includes evaluations at their maximum cost. Also, the different selectors of a namespace are counted only up to the maximum cost
+// of one selector.
 
 const (
-	// perUnit is how many comparisons of a plan a unit of CEL's cost is worth.
+	// perUnit is how many comparisons of a plan correspond to one unit of CEL cost.
 	perUnit = 2
-	// Compiled is how many selectors an allocator keeps compiled. One takes some 100 KiB.
+	// Compiled is how many compiled selectors an allocator caches. One takes some 100 KiB.
 	Compiled = 256
-	// compiling is what compiling a selector costs, in comparisons.
+	// compiling is the cost of compiling a selector, in comparisons.
 	compiling = 100_000
-	// maxSelectors bounds what the selectors of a namespace may cost that are counted.
+	// maxSelectors bounds the total cost of the counted selectors of a namespace.
 	maxSelectors = resourcev1.CELSelectorExpressionMaxCost
 )
 
-// selectors are the different selectors of a namespace's templates, and of its claims without devices.
+// selectors are the different selectors in a namespace's templates and unallocated claims.
 type selectors struct {
-	// uses is how many objects have a selector.
+	// uses counts the objects with each selector.
 	uses map[string]int
-	// beyond are the most expensive ones, which are not counted; nil: to be read again.
+	// beyond are the most expensive selectors, which are not counted; nil: to be computed again.
 	beyond map[string]bool
 }
 
-// expressionsOf lists the selectors that a claim has by itself, those of its classes left out.
+// expressionsOf lists the selectors of a claim, without those of its device classes.
 func expressionsOf(spec *resourcev1.ResourceClaimSpec) (list []string) {
 	for i := range spec.Devices.Requests {
 		for _, r := range alternatives(&spec.Devices.Requests[i]) {
@@ -66,7 +66,7 @@ func (s *Store) useClaim(c *resourcev1.ResourceClaim, n int) {
 	}
 }
 
-// use counts the selectors of an object as those of its namespace, or no longer, with n of -1.
+// use counts the selectors of an object in its namespace (n = 1), or removes them (n = -1).
 func (s *Store) use(namespace string, spec *resourcev1.ResourceClaimSpec, n int) {
 	for _, e := range expressionsOf(spec) {
 		of := s.selectors[namespace]
@@ -88,8 +88,8 @@ func (s *Store) use(namespace string, spec *resourcev1.ResourceClaimSpec, n int)
 	}
 }
 
-// tooDear reports that a claim has selectors which are not counted because those of its namespace cost too much together; "" for none. The
-// cheaper ones of the namespace are counted.
+// tooDear says that a claim has selectors which are not counted, because the selectors of its namespace are too expensive together; ""
+// otherwise. The cheaper selectors of the namespace are counted.
 func (s *Store) tooDear(c *claim) string {
 	of := s.selectors[c.name.Namespace]
 	if of == nil || c.object == nil {
@@ -105,7 +105,7 @@ func (s *Store) tooDear(c *claim) string {
 		c.name.Name, c.name.Namespace, maxSelectors)
 }
 
-// dearest are the most expensive selectors of a namespace, without which the others cost no more than is counted.
+// dearest returns the most expensive selectors of a namespace, such that the others stay within maxSelectors.
 func (s *Store) dearest(of *selectors) map[string]bool {
 	type priced struct {
 		expression string
@@ -130,7 +130,7 @@ func (s *Store) dearest(of *selectors) map[string]bool {
 	return beyond
 }
 
-// evaluating is the most that evaluating the selectors of claims on some devices may cost, in comparisons.
+// evaluating returns the maximum cost of evaluating the selectors of claims for a number of devices, in comparisons.
 func (s *Store) evaluating(list []*resourcev1.ResourceClaim, devices int) int {
 	units, count := uint64(0), 0
 	for _, c := range list {
@@ -147,7 +147,7 @@ func (s *Store) evaluating(list []*resourcev1.ResourceClaim, devices int) int {
 			}
 		}
 	}
-	work := int(min(units*perUnit*uint64(devices), lateWork)) // one allocation is given a second
+	work := int(min(units*perUnit*uint64(devices), lateWork)) // the time limit of one allocation is a second
 	if s.different+len(s.classes) > Compiled {
 		work += count * compiling
 	}

@@ -13,16 +13,17 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// Resources that a DeviceClass serves. On a node that does not offer one, the kube-scheduler makes a claim for the pod, with a request for
-// each container that asks for it. The rules are those of createRequestsAndMappings of its plugin DynamicResources.
+// Resources that a DeviceClass serves. On a node that does not offer such a resource, the kube-scheduler creates a claim for the pod, with
+// one request for each container that requests the resource. The rules are those of createRequestsAndMappings in its plugin
+// DynamicResources.
 
-// served is a resource of pods that a class serves, and what the claim for it asks for.
+// served is a requested resource that a class serves, and the device requests for it.
 type served struct {
 	resource string
 	requests []resourcev1.DeviceRequest
 }
 
-// servedOf lists what of a pod's resources classes serve, by name; names are those that the cluster knows as such.
+// servedOf lists the resources of a pod that classes serve. names are the resources that the cluster treats as served.
 func (s *Store) servedOf(pod *corev1.Pod, names []string) (list []served) {
 	for _, name := range names {
 		if class := s.classOf(name); class != nil {
@@ -34,8 +35,7 @@ func (s *Store) servedOf(pod *corev1.Pod, names []string) (list []served) {
 	return list
 }
 
-// requestsOf are the requests of the containers of a pod for a resource. Containers that have ended leave their devices to those that come
-// after them.
+// requestsOf returns the device requests of a pod's containers for a resource. Containers that end leave their devices to later containers.
 func requestsOf(pod *corev1.Pod, resource corev1.ResourceName, class string) (list []resourcev1.DeviceRequest) {
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 	staying := make([]*resourcev1.DeviceRequest, len(containers))
@@ -61,13 +61,13 @@ func requestsOf(pod *corev1.Pod, resource corev1.ResourceName, class string) (li
 	return list
 }
 
-// ends reports whether the i-th container ends before the pod's others run.
+// ends reports whether the i-th container ends before the pod's main containers run.
 func ends(containers []corev1.Container, i, initial int) bool {
 	policy := containers[i].RestartPolicy
 	return i < initial && (policy == nil || *policy != corev1.ContainerRestartPolicyAlways)
 }
 
-// requestOf is what a container asks for beyond what it may use of others; nil for nothing.
+// requestOf returns a container's request beyond the devices that it can reuse; nil for none.
 func requestOf(i int, c *corev1.Container, resource corev1.ResourceName, class string,
 	reusable []*resourcev1.DeviceRequest) *resourcev1.DeviceRequest {
 	quantity, asked := c.Resources.Requests[resource]
@@ -92,7 +92,7 @@ func requestOf(i int, c *corev1.Container, resource corev1.ResourceName, class s
 	}
 }
 
-// made is the claim that the kube-scheduler makes for the resources that a node does not offer.
+// made returns the claim that the kube-scheduler creates for the resources that a node does not offer.
 func (c *class) made(lacks uint64) *resourcev1.ResourceClaim {
 	claim := &resourcev1.ResourceClaim{}
 	claim.Namespace, claim.Name, claim.UID = c.namespace, "extended-resources", "extended-resources"

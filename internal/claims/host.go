@@ -18,37 +18,37 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// deviceID names a device in the cluster.
+// deviceID identifies a device in the cluster.
 type deviceID struct {
 	pool poolID
 	name string
 }
 
-// hostDevices are the devices that a node reaches.
+// hostDevices are the devices that a node can access.
 type hostDevices struct {
 	node *corev1.Node
-	// pools are in the order in which the allocator goes over them, and slices are all of theirs.
+	// pools are in the order in which the allocator uses them; slices are all slices of these pools.
 	pools  []*pool
 	slices []*resourcev1.ResourceSlice
-	// alone says that no other node reaches these devices.
+	// alone: no other node can access these devices.
 	alone bool
-	// devices are in the order of the pools, and at is where each is.
+	// devices are in the order of the pools; at is the index of each.
 	devices []deviceID
 	at      map[deviceID]int
-	// taken are the devices that claims have. stale says that it is to be read again.
+	// taken are the devices of allocated claims. stale: taken must be read again.
 	taken state
 	stale bool
-	// likes are equal for nodes whose devices a class of pods cannot tell apart, by the class's text.
+	// likes are hashes by a class's text, equal for nodes whose devices the class cannot distinguish.
 	likes map[string]uint64
 }
 
-// state is devices that are taken. sum is equal for equal states of nodes that are alike.
+// state is a set of taken devices. sum is equal for equal states of nodes that are alike.
 type state struct {
 	results []resourcev1.DeviceRequestAllocationResult
 	sum     uint64
 }
 
-// host reads the devices that a node reaches.
+// host returns the devices that a node can access.
 func (s *Store) host(name string, labels map[string]string) *hostDevices {
 	if h := s.hosts[name]; h != nil && maps.Equal(h.node.Labels, labels) {
 		h.take()
@@ -73,7 +73,7 @@ func (s *Store) host(name string, labels map[string]string) *hostDevices {
 	return h
 }
 
-// take reads which devices claims have.
+// take reads which devices are allocated to claims.
 func (h *hostDevices) take() {
 	if !h.stale {
 		return
@@ -105,7 +105,7 @@ func (h *hostDevices) add(p *pool) {
 	}
 }
 
-// with is the state after some more devices are taken.
+// with returns the state after some more devices are taken.
 func (s state) with(h *hostDevices, results []resourcev1.DeviceRequestAllocationResult) state {
 	for i := range results {
 		if takes(&results[i]) {
@@ -116,7 +116,7 @@ func (s state) with(h *hostDevices, results []resourcev1.DeviceRequestAllocation
 	return s
 }
 
-// mark tells a device that is taken, and how much of it, from others of the node.
+// mark returns a hash of a taken device, by its index on the node, and of the taken share.
 func (h *hostDevices) mark(r *resourcev1.DeviceRequestAllocationResult) uint64 {
 	id := deviceID{poolID{r.Driver, r.Pool}, r.Device}
 	at, known := h.at[id]
@@ -134,7 +134,7 @@ func (h *hostDevices) mark(r *resourcev1.DeviceRequestAllocationResult) uint64 {
 	return topology.HashOf(text)
 }
 
-// like is equal for nodes whose devices the pods of a class cannot tell apart, when the same of them are taken.
+// like is equal for nodes whose devices the pods of a class cannot distinguish when the same of them are taken.
 func (s *Store) like(h *hostDevices, c *class) uint64 {
 	if like, known := h.likes[c.text]; known {
 		return like
@@ -174,7 +174,7 @@ func (p *pool) textOf(current []*resourcev1.ResourceSlice) string {
 	return p.text
 }
 
-// textOf writes API types, which always marshal.
+// textOf serializes API types, which always marshal.
 func textOf(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -183,11 +183,11 @@ func textOf(v any) string {
 	return string(text)
 }
 
-// names are what selectors and constraints of a class of pods can tell devices apart by.
+// names are the attributes by which selectors and constraints of a class can distinguish devices.
 type names struct {
-	// classes are the device classes that they read.
+	// classes are the device classes with their selectors.
 	classes string
-	// text is all selectors and constraints. all says that one of them goes over all attributes of a device.
+	// text has all selectors and constraints. all: one of them may read all attributes of a device.
 	text string
 	all  bool
 }
@@ -229,7 +229,7 @@ func writeExpressions(b *strings.Builder, selectors []resourcev1.DeviceSelector)
 	}
 }
 
-// deviceText is equal for devices that cannot be told apart.
+// deviceText is equal for devices that the class cannot distinguish.
 func (n *names) deviceText(d *resourcev1.Device) string {
 	seen := resourcev1.Device{
 		ConsumesCounters: d.ConsumesCounters, Taints: slices.Clone(d.Taints), BindsToNode: d.BindsToNode, BindingConditions: d.BindingConditions,
@@ -247,7 +247,7 @@ func (n *names) deviceText(d *resourcev1.Device) string {
 	return textOf(seen)
 }
 
-// named are those of some attributes whose name occurs in the text.
+// named returns the attributes whose names occur in the text.
 func named[V any](n *names, of map[resourcev1.QualifiedName]V) map[resourcev1.QualifiedName]V {
 	out := map[resourcev1.QualifiedName]V{}
 	for name, value := range of {

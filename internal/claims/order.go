@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// order is the claims of pods that are to be bound one after the other. Each gets the devices that are left, and the first pod of a shared
-// claim has it allocated where it is.
+// order has the claims of pods that are bound one after the other. Each pod gets devices that are still free, and the first pod with a
+// shared claim determines its allocation.
 type order struct {
 	*binding
 	classes []*class
@@ -27,7 +27,7 @@ func (b *binding) Order(pods []topology.Waiting) topology.Order {
 	return o
 }
 
-// needs reports whether a pod has still to get devices.
+// needs reports whether a pod still needs an allocation.
 func (o *order) needs(i int) bool {
 	c := o.classes[i]
 	if c == nil || !c.rule.together {
@@ -37,7 +37,7 @@ func (o *order) needs(i int) bool {
 	return len(list) > 0
 }
 
-// Ties implements topology.Order: the pools that the node reaches, and the claims that are shared and not allocated.
+// Ties implements topology.Order: the pools that the node can access, and the shared claims that are not allocated.
 func (o *order) Ties(i int) (list []string) {
 	if !o.needs(i) {
 		return nil
@@ -76,7 +76,7 @@ func (o *order) Alike(i int) string {
 // Orderly implements topology.Order.
 func (o *order) Orderly([]int) (every, known bool) { return false, false }
 
-// State implements topology.Order: the devices that are taken on the nodes of waiting pods, and those of shared claims.
+// State implements topology.Order: the devices taken on the nodes of waiting pods, and those of shared claims.
 func (o *order) State() (sum uint64) {
 	for i, h := range o.hosts {
 		if !slices.Contains(o.hosts[:i], h) {

@@ -13,23 +13,23 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// poolID names a pool of devices.
+// poolID identifies a pool of devices.
 type poolID struct{ driver, name string }
 
 func (p poolID) compare(o poolID) int {
 	return cmp.Or(cmp.Compare(p.driver, o.driver), cmp.Compare(p.name, o.name))
 }
 
-// pool is devices that one driver manages together.
+// pool is a set of devices that one driver manages together.
 type pool struct {
 	id poolID
-	// slices are those of all generations, by name, with the taints of rules.
+	// slices are the slices of all generations, by name, with the taints of DeviceTaintRules.
 	slices map[string]*resourcev1.ResourceSlice
-	// nodes are those that reach the devices of each slice.
+	// nodes are the nodes that can access the devices of each slice.
 	nodes map[string][]nodes
-	// text is equal for equal devices of a pool that several nodes reach; "": to be made again.
+	// text is equal for equal devices of a pool that several nodes can access; "": to be computed again.
 	text string
-	// taken are the devices that claims have, by claim.
+	// taken are the allocated devices, by claim.
 	taken map[types.NamespacedName][]resourcev1.DeviceRequestAllocationResult
 }
 
@@ -49,7 +49,7 @@ func poolOf(slice *resourcev1.ResourceSlice) poolID {
 	return poolID{slice.Spec.Driver, slice.Spec.Pool.Name}
 }
 
-// addSlice takes in the devices of a slice.
+// addSlice adds the devices of a slice.
 func (s *Store) addSlice(slice *resourcev1.ResourceSlice) {
 	s.slices[slice.Name] = slice
 	clear(s.late)
@@ -62,7 +62,7 @@ func (s *Store) addSlice(slice *resourcev1.ResourceSlice) {
 	s.forget(p)
 }
 
-// removeSlice drops the devices of a slice.
+// removeSlice removes the devices of a slice.
 func (s *Store) removeSlice(slice *resourcev1.ResourceSlice) {
 	if slice == nil {
 		return
@@ -78,14 +78,14 @@ func (s *Store) removeSlice(slice *resourcev1.ResourceSlice) {
 	s.drop(p)
 }
 
-// drop forgets a pool that has nothing left.
+// drop removes a pool without slices and allocations.
 func (s *Store) drop(p *pool) {
 	if len(p.slices) == 0 && len(p.taken) == 0 {
 		delete(s.pools, p.id)
 	}
 }
 
-// reach notes which nodes reach the devices of a pool, and unreach forgets that.
+// reach records which nodes can access the devices of a pool; unreach removes the record.
 func (s *Store) reach(p *pool) {
 	for _, slice := range p.slices {
 		node := ptr.Deref(slice.Spec.NodeName, "")
@@ -110,7 +110,7 @@ func (s *Store) unreach(p *pool) {
 	}
 }
 
-// local is the one node that reaches the pool; "" when there may be several.
+// local returns the only node that can access the pool; "" when there may be several.
 func (p *pool) local() (node string) {
 	for _, slice := range p.slices {
 		of := ptr.Deref(slice.Spec.NodeName, "")
@@ -122,7 +122,7 @@ func (p *pool) local() (node string) {
 	return node
 }
 
-// current are the slices of the newest generation, by name.
+// current returns the slices of the newest generation, by name.
 func (p *pool) current() (list []*resourcev1.ResourceSlice) {
 	var newest int64
 	for _, slice := range p.slices {
@@ -136,7 +136,7 @@ func (p *pool) current() (list []*resourcev1.ResourceSlice) {
 	return list
 }
 
-// tainted has the slices carry the taints of a rule that has changed. It reports whether that may free devices.
+// tainted updates the taints of slices after a DeviceTaintRule has changed. It reports whether the change may free devices.
 func (s *Store) tainted(old, now *resourcev1.DeviceTaintRule) (mayFree bool) {
 	for _, slice := range s.slices {
 		if !concerns(old, slice) && !concerns(now, slice) {
@@ -150,7 +150,7 @@ func (s *Store) tainted(old, now *resourcev1.DeviceTaintRule) (mayFree bool) {
 	return mayFree
 }
 
-// withTaints is a slice with the taints of rules on its devices.
+// withTaints returns a slice with the taints of DeviceTaintRules on its devices.
 func (s *Store) withTaints(slice *resourcev1.ResourceSlice) *resourcev1.ResourceSlice {
 	out := slice
 	for _, name := range slices.Sorted(maps.Keys(s.rules)) {
@@ -170,7 +170,7 @@ func (s *Store) withTaints(slice *resourcev1.ResourceSlice) *resourcev1.Resource
 	return out
 }
 
-// concerns reports whether a rule is about devices of a slice's pool. Without a selector it is about none.
+// concerns reports whether a rule may apply to devices of a slice's pool. A rule without a selector applies to none.
 func concerns(rule *resourcev1.DeviceTaintRule, slice *resourcev1.ResourceSlice) bool {
 	return rule != nil && rule.Spec.DeviceSelector != nil && selects(rule.Spec.DeviceSelector.Driver, slice.Spec.Driver) &&
 		selects(rule.Spec.DeviceSelector.Pool, slice.Spec.Pool.Name)
@@ -178,7 +178,7 @@ func concerns(rule *resourcev1.DeviceTaintRule, slice *resourcev1.ResourceSlice)
 
 func selects(wanted *string, name string) bool { return wanted == nil || *wanted == name }
 
-// beyond describes what of a slice is not counted; "" for nothing.
+// beyond names a feature of a slice that is not supported; "" for none.
 func beyond(slice *resourcev1.ResourceSlice) string {
 	for i := range slice.Spec.Devices {
 		d := &slice.Spec.Devices[i]

@@ -32,7 +32,7 @@ func (b *binding) PutPod(pod *corev1.Pod, n topology.NodeID, k int) {
 	}
 }
 
-// put has k more pods of a class on a node, or fewer.
+// put adds k pods of a class to a node, or removes them if k is negative.
 func (b *binding) put(c *class, h *host, k int) {
 	for ; k > 0; k-- {
 		b.push(c, h)
@@ -42,7 +42,7 @@ func (b *binding) put(c *class, h *host, k int) {
 	}
 }
 
-// push gives one more pod its devices; none, when there are none left.
+// push allocates devices for one more pod, if there are enough.
 func (b *binding) push(c *class, h *host) {
 	e := entry{class: c}
 	a := b.ask(c, h.hostDevices, h.taken, b.have(c), b.lacksOf(c, h))
@@ -67,7 +67,7 @@ func (b *binding) push(c *class, h *host) {
 	h.pods = append(h.pods, e)
 }
 
-// pop takes the devices of the pod of a class that came last.
+// pop releases the devices of the last pod of a class.
 func (b *binding) pop(c *class, h *host) {
 	for i := range slices.Backward(h.pods) {
 		if h.pods[i].class != c {
@@ -91,7 +91,7 @@ func (b *binding) pop(c *class, h *host) {
 	}
 }
 
-// sharing are the claims that pods of the class share and that had no devices before the plan.
+// sharing returns the claims that pods of the class share and that were not allocated before the plan.
 func (c *class) sharing() (list []*claim) {
 	for _, one := range c.claims {
 		if !one.own && one.object != nil {
@@ -101,7 +101,7 @@ func (c *class) sharing() (list []*claim) {
 	return list
 }
 
-// have are the claims of the class that have got their devices in the plan.
+// have returns the set of the class's shared claims that the plan has allocated.
 func (b *binding) have(c *class) (set uint64) {
 	for i, one := range c.claims {
 		if !one.own && one.object != nil && b.shared[one.name] != nil {
@@ -111,7 +111,7 @@ func (b *binding) have(c *class) (set uint64) {
 	return set
 }
 
-// change takes devices on a node, or gives them back. Those that several nodes reach change for all of them.
+// change takes or releases devices on a node. A device that several nodes can access changes for all of them.
 func (b *binding) change(h *host, results []resourcev1.DeviceRequestAllocationResult, taken bool) {
 	for i := range results {
 		id := poolID{results[i].Driver, results[i].Pool}
@@ -143,7 +143,7 @@ func (h *host) change(r *resourcev1.DeviceRequestAllocationResult, taken bool) {
 	}
 }
 
-// without is a list without the last of a device, or of a share of it.
+// without returns the list without the last entry of a device, or of a share of it.
 func without(list []resourcev1.DeviceRequestAllocationResult,
 	r *resourcev1.DeviceRequestAllocationResult) []resourcev1.DeviceRequestAllocationResult {
 	for i := range slices.Backward(list) {

@@ -17,14 +17,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// nodes are those that reach a slice, or a device: the named one, all, or those that the selector takes.
+// nodes are the nodes that can access a slice or a device: the named node, all nodes, or those that the selector matches.
 type nodes struct {
 	name     string
 	all      bool
 	selector *nodeaffinity.NodeSelector
 }
 
-// nodesOf reads which nodes reach the devices of a slice: one entry for all of them, or one for each.
+// nodesOf returns the nodes that can access the devices of a slice: one entry for all devices, or one for each.
 func nodesOf(slice *resourcev1.ResourceSlice) []nodes {
 	if !ptr.Deref(slice.Spec.PerDeviceNodeSelection, false) {
 		return []nodes{readNodes(slice.Spec.NodeName, slice.Spec.AllNodes, slice.Spec.NodeSelector)}
@@ -37,7 +37,7 @@ func nodesOf(slice *resourcev1.ResourceSlice) []nodes {
 	return list
 }
 
-// readNodes takes a selector that cannot be read for one of all nodes, as the allocator refuses to decide there.
+// readNodes treats an invalid selector as matching all nodes, because the allocator refuses to decide there.
 func readNodes(name *string, all *bool, selector *corev1.NodeSelector) nodes {
 	n := nodes{name: ptr.Deref(name, ""), all: ptr.Deref(all, false)}
 	if selector == nil {
@@ -59,7 +59,7 @@ func (n *nodes) have(node *corev1.Node) bool {
 	return n.selector != nil && n.selector.Match(node)
 }
 
-// reachedBy reports whether a node reaches devices of the pool.
+// reachedBy reports whether a node can access devices of the pool.
 func (p *pool) reachedBy(node *corev1.Node) bool {
 	for _, list := range p.nodes {
 		if slices.ContainsFunc(list, func(n nodes) bool { return n.have(node) }) {
@@ -69,7 +69,7 @@ func (p *pool) reachedBy(node *corev1.Node) bool {
 	return false
 }
 
-// partOf is equal for nodes that reach the same devices of the pool.
+// partOf is equal for nodes that can access the same devices of the pool.
 func (p *pool) partOf(node *corev1.Node) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(p.nodes)) {
@@ -84,7 +84,7 @@ func (p *pool) partOf(node *corev1.Node) string {
 	return b.String()
 }
 
-// only reports whether an allocation can be used on one node alone, by name.
+// only reports whether an allocation can be used on one node alone, selected by name.
 func only(selector *corev1.NodeSelector, node string) bool {
 	return selector != nil && slices.ContainsFunc(selector.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
 		return slices.ContainsFunc(t.MatchFields, func(r corev1.NodeSelectorRequirement) bool {
@@ -93,7 +93,7 @@ func only(selector *corev1.NodeSelector, node string) bool {
 	})
 }
 
-// each calls f for the nodes that were asked about and reach a pool, or reach it by now.
+// each calls f for the cached nodes that can access a pool, or could before a change.
 func (s *Store) each(p *pool, f func(node string, h *hostDevices)) {
 	if s.wide[p.id] != nil {
 		for node, h := range s.hosts {
@@ -111,13 +111,13 @@ func (s *Store) each(p *pool, f func(node string, h *hostDevices)) {
 	}
 }
 
-// forget drops what is known of the nodes that reach a pool whose devices change.
+// forget drops the cached devices of the nodes that can access a changed pool.
 func (s *Store) forget(p *pool) {
 	p.text = ""
 	s.each(p, func(node string, _ *hostDevices) { delete(s.hosts, node) })
 }
 
-// prune drops what is known of nodes that the cluster does not have any more, once there are many.
+// prune drops the cached devices of nodes that the cluster no longer has, if there are many.
 func (s *Store) prune(c *topology.Cluster) {
 	if len(s.hosts) > c.Size()+maxGone {
 		maps.DeleteFunc(s.hosts, func(node string, _ *hostDevices) bool {

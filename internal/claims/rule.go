@@ -13,20 +13,20 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// rule is what the claims of pods say of nodes, as these are before the plan, and how many pods each has room for in the course of it.
+// rule has the constraints that the claims of a class put on nodes before the plan, and bounds its pods per node during the plan.
 type rule struct {
 	key      string
 	binding  *binding
 	class    *class
 	together bool
-	// kept is what keeps the pods off each node, and base how many each has room for before the plan, where that is limited.
+	// kept is the reason that keeps the pods off each node; base is how many pods each node holds before the plan, where that is limited.
 	kept map[string]string
 	base map[string]int32
-	// blocked is what keeps the pods off every node until an object changes; "" for nothing.
+	// blocked is the reason that keeps the pods off every node until an object changes; "" for none.
 	blocked string
 }
 
-// judge makes the rules by the devices that are taken before the plan.
+// judge creates the rules from the devices that are taken before the plan.
 func (b *binding) judge() {
 	asking := 0
 	for _, c := range b.classes() {
@@ -65,7 +65,7 @@ func (b *binding) judge() {
 	}
 }
 
-// classes are those of the plan's pods, in order of their texts.
+// classes returns the classes of the plan's pods, sorted by their texts.
 func (b *binding) classes() (list []*class) {
 	for _, c := range b.ofShape {
 		if !slices.Contains(list, c) {
@@ -76,12 +76,12 @@ func (b *binding) classes() (list []*class) {
 	return list
 }
 
-// asks reports whether pods of the class take devices that others could have.
+// asks reports whether pods of the class need an allocation.
 func (c *class) asks() bool {
 	return len(c.served) > 0 || slices.ContainsFunc(c.claims, func(c *claim) bool { return c.object != nil })
 }
 
-// keeps describes what keeps pods of a class off a node before the plan.
+// keeps returns the reason that keeps pods of a class off a node before the plan.
 func (b *binding) keeps(c *class, h *host) string {
 	for _, one := range c.claims {
 		if why := one.keeps(h.node); why != "" {
@@ -90,18 +90,17 @@ func (b *binding) keeps(c *class, h *host) string {
 	}
 	for _, one := range c.sharing() {
 		if of := b.shared[one.name]; of != nil && !of.reaches(h) {
-			return one.title + " is allocated elsewhere" // for a pod of others
+			return one.title + " is allocated elsewhere" // for a pod outside the plan
 		}
 	}
 	return b.never(c, h)
 }
 
-// never describes what keeps one more pod of a class off a node, as the devices are, whichever other pod allocates the claims that they
-// share.
+// never returns the reason that keeps one more pod of a class off a node with the current devices, whichever pod allocates shared claims.
 func (b *binding) never(c *class, h *host) string {
 	for _, one := range c.sharing() {
 		switch of := b.shared[one.name]; {
-		case of == nil && h.alone: // it is to be allocated here
+		case of == nil && h.alone: // the claim is to be allocated on this node
 			by := b.only(c.namespace, one)
 			if why := b.ask(by, h.hostDevices, h.taken, 0, 0).why(by); why != "" {
 				return why
@@ -113,7 +112,7 @@ func (b *binding) never(c *class, h *host) string {
 	return b.ask(c, h.hostDevices, h.taken, 1<<len(c.claims)-1, b.lacksOf(c, h)).why(c)
 }
 
-// only is the class of pods with one claim.
+// only returns the class of pods with one claim alone.
 func (b *binding) only(namespace string, one *claim) *class {
 	text := namespace + "\x00" + one.text
 	if b.byText[text] == nil {
@@ -122,7 +121,7 @@ func (b *binding) only(namespace string, one *claim) *class {
 	return b.byText[text]
 }
 
-// why describes what keeps one more pod of a class off a node, as the devices are.
+// why returns the reason that currently keeps one more pod of a class off a node.
 func (b *binding) why(c *class, h *host) string {
 	for _, one := range c.sharing() {
 		if of := b.shared[one.name]; of != nil && !of.reaches(h) {
@@ -167,7 +166,7 @@ func (r *rule) Full(node string) string {
 	return a.why(r.class)
 }
 
-// End frees what only the plan needs: the counts in domains keep the rules.
+// End releases the state of the plan from the rules, because views keep the rules.
 func (b *binding) End() {
 	for r := range b.ofRule {
 		r.binding, r.class = nil, nil
@@ -183,8 +182,8 @@ func (b *binding) Excludes(s *topology.Shape, n topology.NodeID, _ topology.Doma
 	return b.why(class, b.host(b.cluster.NodeName(n)))
 }
 
-// Bars implements topology.Binding: pods only take devices that others might have. A claim that pods share may be allocated by one of them
-// that comes later.
+// Bars implements topology.Binding. Further pods only take more devices, so every exclusion is final, except for classes with shared
+// claims: a later pod may allocate them elsewhere.
 func (b *binding) Bars(s *topology.Shape, n topology.NodeID, scope topology.DomainID) string {
 	class := b.classOf(s)
 	if class == nil || !class.rule.together || len(class.sharing()) == 0 {
@@ -205,7 +204,7 @@ func (b *binding) Mark(n topology.NodeID) (mark uint64) {
 	return mark + h.taken.sum
 }
 
-// Uncounted explains why the claims of a pod are not counted, or some of them; "" when all are, or there are none.
+// Uncounted returns the reason why some claims of a pod are not counted; "" when all are, or there are none.
 func (s *Store) Uncounted(pod *corev1.Pod) string {
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return ""
@@ -233,10 +232,10 @@ func (s *Store) Uncounted(pod *corev1.Pod) string {
 	return ""
 }
 
-// unknown is why claims are not counted whose objects, or devices, may not all be known.
+// unknown is the reason for claims whose objects or devices may not all be known.
 const unknown = "they, their classes or devices are not known"
 
-// Unknown explains why no claim is counted; "" when claims are.
+// Unknown returns the reason why no claim is counted; "" when claims are counted.
 func (s *Store) Unknown() string {
 	switch {
 	case s.Allocator == nil:

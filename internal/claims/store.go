@@ -13,45 +13,45 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Store is the devices of a cluster and their claims, as objects that are only looked at.
+// Store has the devices of a cluster and their claims. It never changes these objects.
 type Store struct {
 	// Allocator decides which devices claims get; nil: no claim is counted.
 	Allocator Allocator
-	// Partial says that objects may exist which are not in the store: a claim with an unknown class or template binds nothing.
+	// Partial: objects may exist that are not in the store, so a claim with an unknown class or template is ignored.
 	Partial bool
 
 	classes   map[string]*resourcev1.DeviceClass
 	templates map[types.NamespacedName]*resourcev1.ResourceClaimTemplate
 	claims    map[types.NamespacedName]*resourcev1.ResourceClaim
 	rules     map[string]*resourcev1.DeviceTaintRule
-	// slices are as their drivers publish them. The pools have them with the taints of rules.
+	// slices are as their drivers publish them; pools have them with the taints of DeviceTaintRules.
 	slices map[string]*resourcev1.ResourceSlice
 	pools  map[poolID]*pool
-	// reaching are the pools with slices of one node, by its name, and wide those with slices that several nodes may reach.
+	// reaching are the pools with slices of one node, by its name; wide are the pools with slices that several nodes may access.
 	reaching map[string]map[poolID]*pool
 	wide     map[poolID]*pool
-	// beyond says of a slice what it has that is not counted.
+	// beyond has, by slice, an unsupported feature.
 	beyond map[string]string
-	// hosts are the nodes that were asked about. An entry is dropped when the devices of the node change.
+	// hosts caches the devices of nodes. An entry is dropped when the devices of the node change.
 	hosts map[string]*hostDevices
-	// serving is the class of each resource that one serves; nil: to be read again.
+	// serving is the class that serves each resource; nil: to be computed again.
 	serving map[string]*resourcev1.DeviceClass
 	answers map[question]*answer
-	// selectors are those of each namespace, and different is how many these are together.
+	// selectors are the selectors of each namespace; different is their total number.
 	selectors map[string]*selectors
 	different int
 	// late counts the allocations that took too long, by class of pods.
 	late map[string]int
-	// asked counts how often the allocator was asked.
+	// asked counts the calls of the allocator.
 	asked int
 }
 
 const (
-	// maxAnswers bounds the answers that are kept. One of eight devices takes 1.4 KB.
+	// maxAnswers is how many answers are cached. One with eight devices takes 1.4 KB.
 	maxAnswers = 1 << 14
-	// maxLikes bounds the classes of pods that are remembered of one node.
+	// maxLikes is for how many classes of pods hashes are cached per node.
 	maxLikes = 64
-	// maxGone is how many nodes are remembered that the cluster does not have any more.
+	// maxGone is how many nodes stay cached that the cluster no longer has.
 	maxGone = 64
 )
 
@@ -74,8 +74,7 @@ func nameOf(o interface {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// Set adds an object or replaces it. It reports whether pods that wait for devices may have them now. An object of another kind is left
-// out.
+// Set adds or replaces an object. It reports whether pods that wait for devices may get them now. Objects of other kinds are ignored.
 func (s *Store) Set(object any) (mayFree bool) {
 	switch o := object.(type) {
 	case *resourcev1.DeviceClass:
@@ -85,7 +84,7 @@ func (s *Store) Set(object any) (mayFree bool) {
 		}
 		s.serving = nil
 		clear(s.late)
-		clear(s.hosts) // which devices are alike depends on the selectors of classes
+		clear(s.hosts) // the selectors of classes determine which devices are alike
 		return true
 	case *resourcev1.ResourceClaimTemplate:
 		old := s.templates[nameOf(o)]
@@ -111,14 +110,14 @@ func (s *Store) Set(object any) (mayFree bool) {
 	return false
 }
 
-// Expect adds a claim template that will be made, unless there is one of its name.
+// Expect adds a claim template that will be created, unless there is one with its name.
 func (s *Store) Expect(t *resourcev1.ResourceClaimTemplate) {
 	if s.templates[nameOf(t)] == nil {
 		s.Set(t)
 	}
 }
 
-// Delete takes an object away. It reports whether pods that wait for devices may have them now.
+// Delete removes an object. It reports whether pods that wait for devices may get them now.
 func (s *Store) Delete(object any) (mayFree bool) {
 	switch o := object.(type) {
 	case *resourcev1.DeviceClass:
@@ -144,7 +143,7 @@ func (s *Store) Delete(object any) (mayFree bool) {
 	return false
 }
 
-// setClaim takes in what a claim has. One that is new, or that lost its allocation, may be what pods wait for.
+// setClaim stores a claim and its devices. Pods may have waited for a claim that is new, or for devices that it no longer has.
 func (s *Store) setClaim(o *resourcev1.ResourceClaim) (mayFree bool) {
 	name := nameOf(o)
 	old := s.claims[name]
@@ -160,7 +159,7 @@ func (s *Store) setClaim(o *resourcev1.ResourceClaim) (mayFree bool) {
 	return had != has || (old.DeletionTimestamp == nil) != (o.DeletionTimestamp == nil) || old.UID != o.UID
 }
 
-// take counts the devices of a claim as taken, or no longer.
+// take records the devices of a claim as taken, or as free.
 func (s *Store) take(c *resourcev1.ResourceClaim, taken bool) {
 	if c == nil || c.Status.Allocation == nil {
 		return
@@ -181,7 +180,7 @@ func (s *Store) take(c *resourcev1.ResourceClaim, taken bool) {
 	}
 }
 
-// class finds the class that serves a resource; nil for none. Of several the newest does, and of these the first by name, as in the
+// classOf returns the class that serves a resource; nil for none. Of several it is the newest, then the first by name, as in the
 // kube-scheduler.
 func (s *Store) classOf(resource string) *resourcev1.DeviceClass {
 	if s.serving == nil {
@@ -198,8 +197,8 @@ func (s *Store) classOf(resource string) *resourcev1.DeviceClass {
 	return s.serving[resource]
 }
 
-// Beyond names an object that has something which is not counted, and what; "" for none. No claim is counted then: what such devices give
-// depends on features that a kube-scheduler of this version has off by default.
+// Beyond names an object with an unsupported feature; "" for none. If there is one, no claim is counted, because the effect depends on
+// features that are off by default in a kube-scheduler of this version.
 func (s *Store) Beyond() string {
 	if len(s.beyond) == 0 {
 		return ""

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Kind is a kind that arguments name.
+// Kind is a kind of objects that arguments name.
 type Kind struct {
 	// Name and Group as in its API, e.g. DynamoGraphDeployment and nvidia.com.
 	Name, Group string
-	// Short is what kubectl calls it for short.
+	// Short is kubectl's short name.
 	Short string
 }
 
@@ -27,7 +27,7 @@ var (
 	Binding = Kind{"ClusterTopologyBinding", "grove.io", "ct"}
 )
 
-// plural of the kind as its resource is called.
+// plural returns the name of the kind's resource.
 func (k Kind) plural() string {
 	name := strings.ToLower(k.Name)
 	if stem, y := strings.CutSuffix(name, "y"); y {
@@ -36,7 +36,7 @@ func (k Kind) plural() string {
 	return name + "s"
 }
 
-// called reports whether kubectl takes a word for the kind: short, singular or plural, also with the group, or with version and group.
+// called reports whether kubectl accepts a word for the kind: short, singular or plural, also with the group, or with version and group.
 func (k Kind) called(word string) bool {
 	resource, rest, qualified := strings.Cut(strings.ToLower(word), ".")
 	if resource != k.Short && resource != strings.ToLower(k.Name) && resource != k.plural() {
@@ -49,7 +49,7 @@ func (k Kind) called(word string) bool {
 	return versioned && k.Group != "" && group == k.Group
 }
 
-// Object reads the arguments that name one object: TYPE NAME, TYPE/NAME, or NAME alone for the first of the kinds.
+// Object reads the arguments that name one object: TYPE NAME, TYPE/NAME, or only NAME for the first of the kinds.
 func Object(args []string, kinds ...Kind) (Kind, string, error) {
 	word, name := kinds[0].Short, strings.Join(args, " ")
 	switch len(args) {
@@ -73,7 +73,7 @@ func Object(args []string, kinds ...Kind) (Kind, string, error) {
 	return kinds[i], name, nil
 }
 
-// wanted is "a DynamoGraphDeployment, as dgd NAME or dgd/NAME".
+// wanted returns "a DynamoGraphDeployment, as dgd NAME or dgd/NAME".
 func wanted(kinds []Kind) string {
 	parts := make([]string, 0, len(kinds))
 	for _, k := range kinds {
@@ -88,7 +88,7 @@ func GraphName(args ...string) (string, error) {
 	return name, err
 }
 
-// GraphNames reads the names of any number of DynamoGraphDeployments: TYPE NAME..., or each as TYPE/NAME or NAME.
+// GraphNames reads the names of DynamoGraphDeployments: TYPE NAME..., or each as TYPE/NAME or NAME.
 func GraphNames(args []string) ([]string, error) {
 	if len(args) > 1 && Graph.called(args[0]) {
 		for i, name := range args[1:] {

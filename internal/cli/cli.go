@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli holds what the subcommands of kubectl trellis share: how they reach a cluster and how names are given to them.
-// Each subcommand is a package below this one, split in three: reading (needs a cluster), deciding and rendering (pure).
+// Package cli holds the code that the subcommands of kubectl trellis share: connecting to a cluster, and arguments. Each subcommand is a
+// package below this one with three parts: reading, which needs a cluster, deciding and rendering, which are pure.
 package cli
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
-// NewScheme knows the kinds that subcommands read.
+// NewScheme registers the kinds that subcommands read.
 func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -39,7 +39,7 @@ func NewScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// NewClient connects to the cluster that the user's flags and kubeconfig name, and returns the namespace they name as well.
+// NewClient connects to the cluster of the user's flags and kubeconfig, and returns their namespace as well.
 func NewClient(flags *genericclioptions.ConfigFlags) (c client.Client, namespace string, err error) {
 	namespace, _, err = flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -49,7 +49,7 @@ func NewClient(flags *genericclioptions.ConfigFlags) (c client.Client, namespace
 	if err != nil {
 		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	config.QPS = -1 // a handful of lists; nothing to hold back
+	config.QPS = -1 // a few lists need no rate limit
 	clock := &ahead{by: &atomic.Int64{}}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &ahead{next, clock.by} })
 	scheme, err := NewScheme()
@@ -67,7 +67,7 @@ func NewClient(flags *genericclioptions.ConfigFlags) (c client.Client, namespace
 	return dated{c, clock, server}, namespace, nil
 }
 
-// Explain puts an error of the API server into words for someone whose cluster may lack Trellis.
+// Explain wraps an error of the API server, and asks about the installation if the cluster does not have the kind.
 func Explain(err error, doing string) error {
 	if meta.IsNoMatchError(err) {
 		return fmt.Errorf("%s: the cluster does not know this kind; is Trellis installed there? (%w)", doing, err)

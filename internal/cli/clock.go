@@ -12,15 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// dated is a client that knows how far the clock of the API server is ahead of that of this machine, and
-// the version of the API server.
+// dated is a client with the version of the API server, and the difference between its clock and the clock of this machine.
 type dated struct {
 	client.Client
 	*ahead
 	discovery.ServerVersionInterfaceWithContext
 }
 
-// ahead reads the clock of the API server from the Date of its answers, in nanoseconds before that of this machine.
+// ahead reads the API server's clock from the Date header of its responses. by is its lead over the clock of
+// this machine, in nanoseconds.
 type ahead struct {
 	next http.RoundTripper
 	by   *atomic.Int64
@@ -42,8 +42,8 @@ func (a *ahead) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// Now is the time by the clock of the API server. Ages of what is written in the cluster are counted by it: the clock of a laptop may be
-// minutes off. For a client that is not from [NewClient] it is the time of this machine.
+// Now returns the time by the API server's clock. Ages of objects are computed from it, because the clock of a laptop may be minutes off.
+// For a client that is not from [NewClient], it is the time of this machine.
 func Now(c client.Reader) time.Time {
 	if d, ok := c.(dated); ok {
 		return time.Now().Add(time.Duration(d.by.Load()))

@@ -22,23 +22,23 @@ import (
 )
 
 const (
-	// completionPatience is how long a shell waits for names. A cluster that does not answer completes nothing.
+	// completionPatience is how long a shell waits for names. If the cluster does not answer, there are no completions.
 	completionPatience = 2 * time.Second
-	// completionLimit bounds how many names are listed.
+	// completionLimit bounds the number of listed names.
 	completionLimit = 500
 )
 
-// Completion is what cobra asks for the words that may come next.
+// Completion is cobra's function for completions.
 type Completion = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
 
-// versions that names are listed by.
+// versions of the kinds in which names are listed.
 var versions = map[Kind]schema.GroupVersion{
 	Graph: nvidiav1beta1.GroupVersion, Group: trellisv1alpha1.GroupVersion, Pod: corev1.SchemeGroupVersion,
 	Topology: grovev1alpha1.GroupVersion, Binding: grovev1alpha1.GroupVersion,
 }
 
-// CompleteObject completes the arguments that [Object] reads: the first word is a name or TYPE/NAME, the word after a type is a name.
-// Without many, nothing comes after the first name.
+// CompleteObject completes the arguments that [Object] reads: the first word is a name or TYPE/NAME, and the word after a type is a name.
+// Unless many is set, it completes only one name.
 func (o *Output) CompleteObject(many bool, kinds ...Kind) Completion {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		const done = cobra.ShellCompDirectiveNoFileComp
@@ -64,7 +64,7 @@ func (o *Output) CompleteObject(many bool, kinds ...Kind) Completion {
 	}
 }
 
-// CompleteName completes a flag that takes the name of one of some kinds.
+// CompleteName completes a flag whose value is the name of an object of one of the kinds.
 func (o *Output) CompleteName(kinds ...Kind) Completion {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		var names []string
@@ -76,7 +76,7 @@ func (o *Output) CompleteName(kinds ...Kind) Completion {
 	}
 }
 
-// completeFlags completes the flags that every report has.
+// completeFlags completes the flags that all reports have.
 func (o *Output) completeFlags(cmd *cobra.Command) {
 	for flag, complete := range map[string]Completion{
 		"output": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -90,12 +90,12 @@ func (o *Output) completeFlags(cmd *cobra.Command) {
 		},
 	} {
 		if cmd.Flags().Lookup(flag) != nil {
-			_ = cmd.RegisterFlagCompletionFunc(flag, complete) // it fails only for a flag that is not there, or that has one
+			_ = cmd.RegisterFlagCompletionFunc(flag, complete) // it fails only for a missing flag, or one with a completion
 		}
 	}
 }
 
-// contexts of the kubeconfig.
+// contexts lists the contexts of the kubeconfig.
 func (o *Output) contexts() []string {
 	config, err := o.Config.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
@@ -109,7 +109,7 @@ func (o *Output) contexts() []string {
 	return list
 }
 
-// names of all objects of a kind in the namespace that is asked about, each behind a prefix.
+// names lists the names of all objects of a kind in the user's namespace, each after a prefix.
 func (o *Output) names(ctx context.Context, k Kind, prefix string) []string {
 	namespace, _, err := o.Config.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -121,7 +121,7 @@ func (o *Output) names(ctx context.Context, k Kind, prefix string) []string {
 	return o.list(ctx, versions[k].WithKind(k.Name+"List"), namespace, prefix)
 }
 
-// list asks the cluster, and says nothing when it does not answer: a shell has nowhere to show why.
+// list queries the cluster, and ignores errors: a shell cannot show them.
 func (o *Output) list(ctx context.Context, kind schema.GroupVersionKind, namespace, prefix string) []string {
 	if ctx == nil {
 		ctx = context.Background()
@@ -133,7 +133,7 @@ func (o *Output) list(ctx context.Context, kind schema.GroupVersionKind, namespa
 		return nil
 	}
 	config.Timeout = completionPatience
-	mapper := meta.NewDefaultRESTMapper(nil) // no discovery: that takes a request for every group
+	mapper := meta.NewDefaultRESTMapper(nil) // no discovery, which needs a request per group
 	scope := meta.RESTScopeNamespace
 	if namespace == "" {
 		scope = meta.RESTScopeRoot

@@ -8,13 +8,13 @@ import (
 	"fmt"
 )
 
-// Exit is how a command ends that has said all there is to say: only its exit code is left.
+// Exit is the exit code of a command that has printed everything.
 type Exit int
 
 // Error implements error.
 func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// ExitCode returns the code to leave with, and whether the error still has to be printed.
+// ExitCode returns the exit code of an error, and whether the error still has to be printed.
 func ExitCode(err error) (code int, tell bool) {
 	var exit Exit
 	switch {

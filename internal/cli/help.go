@@ -22,8 +22,8 @@ const optionsName = "options"
 // helpFlag is the flag that cobra adds to every command.
 const helpFlag = "help"
 
-// SetHelp has all commands below root show their help and usage on the width of the terminal, with their own flags alone: those of kubectl
-// are listed by the command options, which is added.
+// SetHelp makes all commands below root show their help and usage in the width of the terminal, with their own flags only. It adds the
+// command options, which lists kubectl's flags.
 func SetHelp(root *cobra.Command) {
 	root.AddCommand(newOptionsCommand())
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
@@ -45,7 +45,7 @@ func SetHelp(root *cobra.Command) {
 	})
 }
 
-// paragraphs joins the lines of each paragraph, to be broken elsewhere. Lines that are indented stay.
+// paragraphs joins the lines of each paragraph, so that it can be wrapped again. Indented lines stay.
 func paragraphs(s string) string {
 	var b strings.Builder
 	before := ""
@@ -91,7 +91,7 @@ func writeUsage(out io.Writer, p text.Page, cmd *cobra.Command) {
 	fmt.Fprint(out, strings.Join(sections, "\n"))
 }
 
-// commands below a command, with what each is about.
+// commands lists the subcommands of a command with their descriptions.
 func commands(p text.Page, cmd *cobra.Command) string {
 	width := 0
 	for _, sub := range cmd.Commands() {
@@ -107,7 +107,7 @@ func commands(p text.Page, cmd *cobra.Command) string {
 	return b.String()
 }
 
-// kubectlFlags are those that kubectl gives to all its commands.
+// kubectlFlags are the flags that kubectl adds to all its commands.
 func kubectlFlags() *pflag.FlagSet {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	genericclioptions.NewConfigFlags(true).AddFlags(set)
@@ -117,10 +117,10 @@ func kubectlFlags() *pflag.FlagSet {
 	return set
 }
 
-// shownFlags are those of kubectl that the help of a command shows.
+// shownFlags are the flags of kubectl that the help of a command shows.
 var shownFlags = []string{"context", "namespace"}
 
-// global are the flags that the help of a command shows last: that for help, and few of kubectl's.
+// global returns the flags that the help of a command shows last: the help flag, and a few of kubectl's.
 func global(cmd *cobra.Command, kubectl *pflag.FlagSet) *pflag.FlagSet {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	if f := cmd.Flags().Lookup(helpFlag); f != nil {
@@ -134,7 +134,7 @@ func global(cmd *cobra.Command, kubectl *pflag.FlagSet) *pflag.FlagSet {
 	return set
 }
 
-// flagsOf are the flags of a command but that for help, and those that it takes as all of kubectl's commands do.
+// flagsOf returns a command's own flags without the help flag, and the flags that all kubectl commands have.
 func flagsOf(cmd *cobra.Command) (own, kubectl *pflag.FlagSet) {
 	own, kubectl = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	known := kubectlFlags()

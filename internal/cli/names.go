@@ -13,11 +13,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/nearest"
 )
 
-// maxNames bounds what an error lists.
+// maxNames bounds the names in an error.
 const maxNames = 10
 
-// NotFound describes what there is instead of what was asked for, and which of that may have been meant; none is what to say when there is
-// nothing of the kind. The name that was asked for is the last word of what.
+// NotFound returns an error that lists the existing names and suggests a similar one. what ends with the name that was not found; none
+// describes the case without any objects of the kind.
 func NotFound(what string, names []string, none string) error {
 	if len(names) == 0 {
 		return fmt.Errorf("%s not found; there are %s", what, none)
@@ -34,7 +34,7 @@ func NotFound(what string, names []string, none string) error {
 	return fmt.Errorf("%s not found; there are: %s", what, strings.Join(names, ", "))
 }
 
-// Nearest is the name that a word was probably meant to be: one that begins with it, or differs in few letters. It is "" without any.
+// Nearest returns the name that was probably meant by a word: one that begins with it, or differs in few letters; "" for none.
 func Nearest(word string, names []string) string {
 	return nearest.Of(word, slices.SortedFunc(slices.Values(names), Natural))
 }
@@ -60,7 +60,7 @@ func Natural(a, b string) int {
 	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(a, b))
 }
 
-// digits counts the digits a text begins with.
+// digits counts the digits at the beginning of a text.
 func digits(s string) int {
 	n := 0
 	for n < len(s) && s[n] >= '0' && s[n] <= '9' {

@@ -15,8 +15,8 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// FindGraph is the error for a DynamoGraphDeployment that is not there. It names those that are: of the namespace, and of the name in
-// others as far as the user may list them.
+// FindGraph returns the error for a missing DynamoGraphDeployment. It names the existing ones in the namespace, and the namespaces with
+// the same name, as far as the user may list them.
 func FindGraph(ctx context.Context, c client.Reader, asked types.NamespacedName) error {
 	list := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := c.List(ctx, list); err != nil {
@@ -31,7 +31,7 @@ func FindGraph(ctx context.Context, c client.Reader, asked types.NamespacedName)
 	return GraphNotFound(asked, all)
 }
 
-// GraphNotFound is the error for a DynamoGraphDeployment that is not among all.
+// GraphNotFound returns the error for a DynamoGraphDeployment that is not in all.
 func GraphNotFound(asked types.NamespacedName, all []types.NamespacedName) error {
 	what := fmt.Sprintf("%s %s", Graph.Name, asked)
 	var names, namespaces []string

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
-// Formats of a report other than those of kubectl's printers.
+// Formats of a report in addition to those of kubectl's printers.
 const (
 	formatText = "text"
 	formatWide = "wide"
@@ -27,37 +27,37 @@ const (
 	formatJSON = "json"
 )
 
-// Ref is an object that a report is about.
+// Ref identifies an object of a report.
 type Ref struct {
-	// Resource as -o name writes it, e.g. dynamographdeployment.nvidia.com.
+	// Kind, Group and Name, from which -o name writes e.g. dynamographdeployment.nvidia.com/NAME.
 	Kind, Group, Name string
 }
 
-// Report is what a command shows, one for each command. It marshals to its JSON form.
+// Report is the output of a command. It marshals to its JSON form.
 type Report interface {
-	// Refs are the objects that it is about, in its order, for -o name.
+	// Refs returns the objects of the report, in order, for -o name.
 	Refs() []Ref
-	// Text sets it on a page, for people.
+	// Text renders the report for people.
 	Text(text.Page) string
 }
 
-// Output is what every command has that reports on a cluster: where the report goes, which cluster it is about, and the format.
+// Output holds the streams, the cluster and the format of a command that reports on a cluster.
 type Output struct {
 	genericiooptions.IOStreams
 	Config *genericclioptions.ConfigFlags
 	flags  *genericclioptions.PrintFlags
 	format string
-	// printer of the format; nil for text. Check sets it.
+	// printer of the format, set by Check; nil for text.
 	printer printers.ResourcePrinter
 }
 
-// NewOutput returns an Output in text on the cluster of the kubeconfig.
+// NewOutput returns an Output as text, for the cluster of the kubeconfig.
 func NewOutput(streams genericiooptions.IOStreams) Output {
 	return Output{IOStreams: streams, Config: genericclioptions.NewConfigFlags(true), format: formatText,
 		flags: genericclioptions.NewPrintFlags("")}
 }
 
-// AddFlags adds the flags that choose cluster and format; more describes what else there is to say of the formats.
+// AddFlags adds the flags for cluster and format; more is appended to the description of the formats.
 func (o *Output) AddFlags(cmd *cobra.Command, more string) {
 	o.Config.AddFlags(cmd.Flags())
 	o.flags.TemplatePrinterFlags.AddFlags(cmd)
@@ -65,7 +65,7 @@ func (o *Output) AddFlags(cmd *cobra.Command, more string) {
 	o.completeFlags(cmd)
 }
 
-// formats that there are.
+// formats lists the formats.
 func (o *Output) formats() []string {
 	list := slices.Concat([]string{formatText, formatWide, formatName}, o.flags.JSONYamlPrintFlags.AllowedFormats(),
 		o.flags.TemplatePrinterFlags.AllowedFormats())
@@ -74,7 +74,7 @@ func (o *Output) formats() []string {
 	return slices.Compact(list)
 }
 
-// Check refuses a format that there is not.
+// Check refuses an unknown format.
 func (o *Output) Check() error {
 	format, _, _ := strings.Cut(o.format, "=")
 	if format == "" {
@@ -94,17 +94,17 @@ func (o *Output) Check() error {
 	return nil
 }
 
-// ForPrograms reports whether the report is not set as text.
+// ForPrograms reports whether the format is not text.
 func (o *Output) ForPrograms() bool { return o.printer != nil }
 
-// Page is what text is set on.
+// Page returns the page for text.
 func (o *Output) Page() text.Page {
 	page := text.PageOf(o.Out)
 	page.Wide = o.format == formatWide
 	return page
 }
 
-// Show writes a report: by the printer of the format, or as text.
+// Show writes a report, with the printer of the format or as text.
 func (o *Output) Show(report Report) error {
 	if o.printer == nil {
 		_, err := fmt.Fprint(o.Out, text.Visible(report.Text(o.Page())))
@@ -120,7 +120,7 @@ func (o *Output) Show(report Report) error {
 	return o.printer.PrintObj(&runtime.Unknown{Raw: raw, ContentType: runtime.ContentTypeJSON}, o.Out)
 }
 
-// showNames lists the objects that a report is about.
+// showNames writes the names of the report's objects.
 func (o *Output) showNames(report Report) error {
 	for _, ref := range report.Refs() {
 		object := &metav1.PartialObjectMetadata{
@@ -133,7 +133,7 @@ func (o *Output) showNames(report Report) error {
 	return nil
 }
 
-// ShowNext writes one of several reports for programs: a line of JSON, or by the printer of the format.
+// ShowNext writes one of several reports for programs: as a line of JSON, or with the printer of the format.
 func (o *Output) ShowNext(report Report) error {
 	if o.format == formatJSON {
 		return json.NewEncoder(o.Out).Encode(report)

@@ -12,16 +12,16 @@ import (
 	"golang.org/x/term"
 )
 
-// What takes longer than patience is shown to be under way, and again every tick.
+// patience is the time after which work in progress is shown, and tick the interval of its updates.
 const (
 	patience = time.Second
 	tick     = 250 * time.Millisecond
 )
 
-// During runs work, and says on the terminal what takes so long when that is more than a second.
+// During runs work, and shows on the terminal what it is doing if that takes more than a second.
 func (o *Output) During(doing string, work func() error) error { return During(o.ErrOut, doing, work) }
 
-// During runs work, and says on a terminal what takes so long when that is more than a second. It says nothing where out is no terminal.
+// During runs work, and shows what it is doing on out, if that is a terminal, after more than a second.
 func During(out io.Writer, doing string, work func() error) error {
 	f, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor is small
@@ -30,7 +30,7 @@ func During(out io.Writer, doing string, work func() error) error {
 	return during(f, doing, work)
 }
 
-// during writes one line over and over, and takes it away in the end.
+// during writes one line repeatedly, and removes it at the end.
 func during(out io.Writer, doing string, work func() error) error {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -14,13 +14,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
-// expected describes what each type of flag takes.
+// expected describes the values of each type of flag.
 var expected = map[string]string{
 	"int": "a whole number", "int32": "a whole number", "int64": "a whole number", "uint": "a whole number from 0", "bool": "true or false",
 	"duration": "a duration such as 30s, 5m or 1h30m", "float64": "a number",
 }
 
-// FlagError puts a flag that cannot be parsed into words: which one, what it was given, and what it takes.
+// FlagError explains a flag that cannot be parsed: its name, its value, and the expected values.
 func FlagError(cmd *cobra.Command, err error) error {
 	hint := fmt.Sprintf("\nSee '%s --help'", cmd.CommandPath())
 	var value *pflag.InvalidValueError
@@ -43,7 +43,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w%s", err, hint)
 }
 
-// OneObject wants the arguments that name one object: NAME, TYPE/NAME or TYPE NAME. The error shows how.
+// OneObject requires the arguments that name one object: NAME, TYPE/NAME or TYPE NAME.
 func OneObject(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -54,7 +54,7 @@ func OneObject(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// NoArguments wants none.
+// NoArguments refuses arguments.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return misused(cmd, strings.Join(args, " ")+": this command takes no arguments")
@@ -62,14 +62,14 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// misused is an error with the usage of the command and its first example.
+// misused returns an error with the usage of the command and its first example.
 func misused(cmd *cobra.Command, what string) error {
 	example, _, _ := strings.Cut(strings.TrimSpace(cmd.Example), "\n")
 	return fmt.Errorf("%s\nUsage:\n  %s\nExample:\n  %s\nSee '%s --help'", what, cmd.UseLine(), example, cmd.CommandPath())
 }
 
-// RefuseUnknown makes a command that only has subcommands fail for a name that is none of them, with its usage, and with the one that may
-// have been meant. Alone it prints its help. It holds for all commands below, also for those that cobra adds.
+// RefuseUnknown makes commands that only have subcommands fail for an unknown name, with their usage and the name that was probably
+// meant. Without arguments they print their help. It applies to all commands below root, including those that cobra adds.
 func RefuseUnknown(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
@@ -100,7 +100,7 @@ func refuseUnknown(cmd *cobra.Command) {
 	}
 }
 
-// help shows the help of a command, or fails.
+// help shows the help of a command, or fails for an unknown one.
 func help(cmd *cobra.Command, args []string) error {
 	of, rest, err := cmd.Root().Find(args)
 	if err != nil {

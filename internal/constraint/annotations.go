@@ -10,14 +10,14 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Annotations of a deployment that state its deployment-level constraint.
+// Annotations that state the deployment-level constraint of a deployment.
 const (
 	AnnotationTopology  = "kai.scheduler/topology"
 	AnnotationRequired  = "kai.scheduler/topology-required-placement"
 	AnnotationPreferred = "kai.scheduler/topology-preferred-placement"
 )
 
-// Annotations lists them.
+// Annotations lists the annotations that state a constraint.
 func Annotations() []string {
 	return []string{AnnotationTopology, AnnotationPreferred, AnnotationRequired}
 }
@@ -27,7 +27,7 @@ type Annotated struct {
 	Topology, Required, Preferred string
 }
 
-// FromAnnotations reads it. An empty value is as good as none.
+// FromAnnotations reads the constraint from the annotations of a deployment. An empty value counts as absent.
 func FromAnnotations(dgd *nvidiav1beta1.DynamoGraphDeployment) Annotated {
 	return Annotated{
 		Topology:  dgd.Annotations[AnnotationTopology],
@@ -36,7 +36,7 @@ func FromAnnotations(dgd *nvidiav1beta1.DynamoGraphDeployment) Annotated {
 	}
 }
 
-// Set reports whether a placement is asked for. The name of a topology alone asks for none.
+// Set reports whether the annotations request a placement. The name of a topology alone does not.
 func (a Annotated) Set() bool { return a.Required != "" || a.Preferred != "" }
 
 // DomainOf returns the name of the level with the label key; false when the topology has no such level.
@@ -48,8 +48,8 @@ func DomainOf(ct *grovev1alpha1.ClusterTopology, key string) (string, bool) {
 	return ct.Spec.Levels[i].Domain, true
 }
 
-// WithoutAnnotations is the deployment without the annotations that state a constraint: once taken over they do not count any more. What
-// does not differ is shared.
+// WithoutAnnotations returns the deployment without constraint annotations, which no longer count once they are frozen, or the deployment
+// itself if it has none.
 func WithoutAnnotations(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1.DynamoGraphDeployment {
 	if !FromAnnotations(dgd).Set() {
 		return dgd

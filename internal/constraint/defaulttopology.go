@@ -18,11 +18,10 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// AnnotationDefault is set to "true" on each ClusterTopology that multinode components without any constraint are packed by, as well as it
-// goes.
+// AnnotationDefault is "true" on each default topology: multinode components without any constraint prefer to be packed by it.
 const AnnotationDefault = "trellis.dev/is-default-topology"
 
-// Defaults returns the topologies that are annotated as the default, the oldest first. Those of them count that [Counting] returns.
+// Defaults returns the topologies that are annotated as default, the oldest first. [Counting] selects those that are used.
 func Defaults(topologies []grovev1alpha1.ClusterTopology) []*grovev1alpha1.ClusterTopology {
 	var out []*grovev1alpha1.ClusterTopology
 	for i := range topologies {
@@ -36,7 +35,7 @@ func Defaults(topologies []grovev1alpha1.ClusterTopology) []*grovev1alpha1.Clust
 	return out
 }
 
-// Counting returns those of the default topologies that count: of several with one node selector the oldest.
+// Counting returns the default topologies that are used: of several with the same node selector, the oldest.
 func Counting(defaults []*grovev1alpha1.ClusterTopology) []*grovev1alpha1.ClusterTopology {
 	var out []*grovev1alpha1.ClusterTopology
 	for _, ct := range defaults {
@@ -47,10 +46,9 @@ func Counting(defaults []*grovev1alpha1.ClusterTopology) []*grovev1alpha1.Cluste
 	return out
 }
 
-// Elder returns the default topology that counts instead of another one, because it is older and has the same node selector; nil when the
-// other one counts.
+// Elder returns the older default topology with the same node selector that is used instead of ct; nil when ct is used.
 func Elder(ct *grovev1alpha1.ClusterTopology, defaults []*grovev1alpha1.ClusterTopology) *grovev1alpha1.ClusterTopology {
-	for _, d := range defaults { // the oldest first
+	for _, d := range defaults { // sorted, the oldest first
 		if d.Name == ct.Name {
 			return nil
 		}
@@ -61,15 +59,15 @@ func Elder(ct *grovev1alpha1.ClusterTopology, defaults []*grovev1alpha1.ClusterT
 	return nil
 }
 
-// Undecided is a multinode component that several default topologies suit alike, so that it follows none.
+// Undecided is a multinode component for which several default topologies are equally suitable, so that it uses none.
 type Undecided struct {
 	Component string
-	// Topologies are their names, sorted.
+	// Topologies are the names of these topologies, sorted.
 	Topologies []string
 }
 
-// followDefaults gives each multinode component the default topology of the nodes that its pods can use. When all follow the same, it is
-// the topology of the other components, too, which it does not pack.
+// followDefaults assigns each multinode component the default topology of the nodes that its pods can use. If all multinode components get
+// the same topology, the other components get it too, without packing.
 func followDefaults(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources, out map[string]*trellisv1alpha1.ResolvedTopology) (
 	undecided []Undecided) {
 	candidates := bases(s.Defaults)
@@ -104,8 +102,8 @@ func followDefaults(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources, out map
 	return undecided
 }
 
-// followSiblings gives a component that has nothing frozen yet what it would have got with its siblings, whose topologies are as they were
-// then.
+// followSiblings returns the default topology for a component without a frozen constraint, chosen from the frozen topologies of its
+// siblings and the current defaults.
 func followSiblings(c *nvidiav1beta1.ComponentSpec, s Sources) *trellisv1alpha1.ResolvedTopology {
 	var candidates []*trellisv1alpha1.ResolvedTopology
 	add := func(t *trellisv1alpha1.ResolvedTopology) {
@@ -130,7 +128,7 @@ func followSiblings(c *nvidiav1beta1.ComponentSpec, s Sources) *trellisv1alpha1.
 	return automatic(t, c)
 }
 
-// bases are the default topologies that count.
+// bases returns the default topologies that are used.
 func bases(defaults []*grovev1alpha1.ClusterTopology) (out []*trellisv1alpha1.ResolvedTopology) {
 	for _, ct := range Counting(defaults) {
 		out = append(out, newBase(ct))
@@ -138,7 +136,7 @@ func bases(defaults []*grovev1alpha1.ClusterTopology) (out []*trellisv1alpha1.Re
 	return out
 }
 
-// automatic is a default topology as a component has it.
+// automatic returns a default topology as the constraint of a component.
 func automatic(t *trellisv1alpha1.ResolvedTopology, c *nvidiav1beta1.ComponentSpec) *trellisv1alpha1.ResolvedTopology {
 	out := t.DeepCopy()
 	out.Automatic, out.PackDomain, out.PreferredPackDomain = true, "", ""
@@ -146,8 +144,9 @@ func automatic(t *trellisv1alpha1.ResolvedTopology, c *nvidiav1beta1.ComponentSp
 	return out
 }
 
-// defaultOf chooses among topologies with different node selectors the one whose nodes the pods of a component can use: of several the one
-// whose node selector is narrower than those of all others. It returns nil when none suits, or several do alike, which are named.
+// defaultOf chooses the topology whose nodes the pods of a component can use, among topologies with different node selectors. Of several it
+// takes the one whose node selector is narrower than all others. It returns nil when none is suitable, or, with their names, when several
+// are equally suitable.
 func defaultOf(
 	c *nvidiav1beta1.ComponentSpec, candidates []*trellisv1alpha1.ResolvedTopology, nodes []*corev1.Node,
 ) (chosen *trellisv1alpha1.ResolvedTopology, several []string) {
@@ -163,7 +162,7 @@ func defaultOf(
 			}
 		}
 	}
-	if len(offering) > 0 { // the others have no such nodes
+	if len(offering) > 0 { // the other topologies have no such nodes
 		suiting = offering
 	}
 	for _, t := range suiting {
@@ -179,12 +178,12 @@ func defaultOf(
 	return nil, several
 }
 
-// within reports whether all nodes with some labels have others, too.
+// within reports whether nodes with the labels has always have the labels others too.
 func within(has, others map[string]string) bool {
 	return labels.Set(others).AsSelectorPreValidated().Matches(labels.Set(has))
 }
 
-// offers reports whether one of some nodes has the labels and is selected by a pod.
+// offers reports whether any of the nodes has the labels and matches the pod's required affinity.
 func offers(nodes []*corev1.Node, pod *corev1.Pod, taken map[string]string) bool {
 	required := nodeaffinity.GetRequiredNodeAffinity(pod)
 	return slices.ContainsFunc(nodes, func(n *corev1.Node) bool {
@@ -196,8 +195,7 @@ func offers(nodes []*corev1.Node, pod *corev1.Pod, taken map[string]string) bool
 	})
 }
 
-// suits reports whether the selector and the required affinity of a pod do not rule out all nodes with some labels, whatever other labels
-// these have.
+// suits reports whether a node with the given labels, and any other labels, could match the selector and the required affinity of a pod.
 func suits(pod *corev1.Pod, labels map[string]string) bool {
 	for key, value := range pod.Spec.NodeSelector {
 		if has, is := labels[key]; is && has != value {
@@ -214,7 +212,7 @@ func suits(pod *corev1.Pod, labels map[string]string) bool {
 		})
 }
 
-// rulesOut reports whether no node with some labels meets a requirement.
+// rulesOut reports whether no node with the given labels can meet a requirement.
 func rulesOut(r corev1.NodeSelectorRequirement, labels map[string]string) bool {
 	value, is := labels[r.Key]
 	if !is {

@@ -10,15 +10,15 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Drift lists the topology annotations of a deployment that say something else than what was taken over when it was first reconciled. now
-// is what it states today.
-// Admission refuses such changes; where it was not there to, the frozen constraint holds (docs/placement.md#where-a-constraint-comes-from).
+// Drift lists the topology annotations of a deployment that differ from the frozen constraint. now is the constraint that the deployment
+// states today. Admission refuses such changes; if a change was made without admission, the frozen constraint applies
+// (docs/placement.md#where-a-constraint-comes-from).
 func Drift(dgd *nvidiav1beta1.DynamoGraphDeployment, now Statement, frozen map[string]*trellisv1alpha1.ResolvedTopology) []string {
 	base, some := frozenBase(frozen, dgd)
 	if !some {
 		return nil
 	}
-	if base == nil || base.Automatic || now.ByFields { // then nothing came from annotations
+	if base == nil || base.Automatic || now.ByFields { // the frozen constraint is not from annotations
 		base = &trellisv1alpha1.ResolvedTopology{}
 	}
 	if !now.Annotated.Set() && base.Profile == "" {
@@ -37,7 +37,7 @@ func Drift(dgd *nvidiav1beta1.DynamoGraphDeployment, now Statement, frozen map[s
 	return drift
 }
 
-// frozenBase reads what was frozen for components of the deployment, if anything was.
+// frozenBase returns the common part of the frozen constraints of the deployment's components; false if nothing is frozen.
 func frozenBase(frozen map[string]*trellisv1alpha1.ResolvedTopology,
 	dgd *nvidiav1beta1.DynamoGraphDeployment) (base *trellisv1alpha1.ResolvedTopology, some bool) {
 	var names []string

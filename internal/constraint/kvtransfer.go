@@ -10,8 +10,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// transfer adds the kvTransferPolicy of a new deployment to its constraint (docs/placement.md#prefill-alongside-decode). A policy is about
-// routing alone, and adds nothing, if it names no level of the topology, or one that is not narrower than the graph's domain.
+// transfer adds the kvTransferPolicy of a new deployment to its constraint (docs/placement.md#prefill-alongside-decode). It adds nothing if
+// the policy names no level of the topology, or a level that is not narrower than the graph domain; the policy then only affects routing.
 func transfer(base *trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoGraphDeployment) {
 	if dgd.Spec.Experimental == nil || dgd.Spec.Experimental.KVTransferPolicy == nil {
 		return
@@ -24,8 +24,8 @@ func transfer(base *trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoG
 	base.KVTransferDomain, base.KVTransferRequired = domain, policy.Enforcement == nvidiav1beta1.KVTransferRequired
 }
 
-// transferFrozen reports whether a component that caches are transferred from or to has its constraint, which the others follow. While none
-// has, the deployment is new to the policy, even if the groups of other components are made already.
+// transferFrozen reports whether a component that transfers KV caches has a frozen constraint, which the other components follow. Otherwise
+// the policy is new to the deployment, even if other components already have scaling groups.
 func transferFrozen(frozen map[string]*trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return slices.ContainsFunc(dgd.Spec.Components, func(c nvidiav1beta1.ComponentSpec) bool {
 		_, is := frozen[c.Name]
@@ -33,7 +33,7 @@ func transferFrozen(frozen map[string]*trellisv1alpha1.ResolvedTopology, dgd *nv
 	})
 }
 
-// TransferDomain is the level of a topology that a policy names; "" when it names none of it.
+// TransferDomain returns the level of a topology that a policy names; "" when it names none of its levels.
 func TransferDomain(base *trellisv1alpha1.ResolvedTopology, policy *nvidiav1beta1.KVTransferPolicy) string {
 	at := slices.IndexFunc(base.Levels, func(l trellisv1alpha1.ResolvedLevel) bool {
 		if policy.LabelKey != "" {
@@ -47,10 +47,10 @@ func TransferDomain(base *trellisv1alpha1.ResolvedTopology, policy *nvidiav1beta
 	return base.Levels[at].Domain
 }
 
-// transfers reports whether caches are transferred from or to the replicas of a component.
+// transfers reports whether the replicas of a component transfer KV caches: its type is prefill or decode.
 func transfers(c *nvidiav1beta1.ComponentSpec) bool {
 	return c.Type == nvidiav1beta1.ComponentTypePrefill || c.Type == nvidiav1beta1.ComponentTypeDecode
 }
 
-// Transfers reports whether a kvTransferPolicy decides where the replicas of a component go.
+// Transfers reports whether a kvTransferPolicy influences the placement of a component's replicas.
 func Transfers(t *trellisv1alpha1.ResolvedTopology) bool { return t != nil && t.KVTransferDomain != "" }

@@ -17,9 +17,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// Kinds of problem a caller may want to tell apart.
+// Kinds of problems that callers distinguish.
 var (
-	// ErrTopologyNotFound: a constraint names a ClusterTopology that is not there.
+	// ErrTopologyNotFound: a constraint names a ClusterTopology that does not exist.
 	ErrTopologyNotFound = errors.New("ClusterTopology not found")
 	// ErrUnknownDomain: a constraint names a level that the ClusterTopology does not have.
 	ErrUnknownDomain = errors.New("packDomain not found in cluster topology")
@@ -27,50 +27,50 @@ var (
 	ErrNoProfile = errors.New("clusterTopologyName is required")
 )
 
-// Where constraints are.
+// Paths of constraint fields.
 var (
 	pathConstraint  = field.NewPath("spec", "topologyConstraint")
 	pathProfile     = pathConstraint.Child("clusterTopologyName")
 	pathAnnotations = field.NewPath("metadata", "annotations")
 )
 
-// Sources are where the constraints of a deployment come from, in addition to the deployment itself.
+// Sources are the inputs of a deployment's constraints besides the deployment itself.
 type Sources struct {
-	// Topology is the ClusterTopology that the deployment names, as it is now; nil when it is not there.
+	// Topology is the current ClusterTopology that the deployment names; nil when it does not exist.
 	Topology *grovev1alpha1.ClusterTopology
-	// Defaults are the cluster's default topologies, the oldest first, for deployments that state no constraint; see [Defaults].
+	// Defaults are the cluster's default topologies, the oldest first, for deployments without a stated constraint; see [Defaults].
 	Defaults []*grovev1alpha1.ClusterTopology
-	// Nodes of the cluster tell apart default topologies that a component suits alike; none where that is not known.
+	// Nodes are the nodes of the cluster, used to choose among default topologies that suit a component; empty where nodes are unknown.
 	Nodes []*corev1.Node
-	// Frozen holds, by component name, the constraint that was taken over when the component was first reconciled. It wins over all others.
-	// A key with a nil value means frozen as unconstrained.
+	// Frozen holds, by component name, the constraint that was stored when the component was first reconciled. It takes precedence over all
+	// others. A nil value means frozen without a constraint.
 	Frozen map[string]*trellisv1alpha1.ResolvedTopology
-	// OnlyRoutes: Trellis does not place the pods, so that a kvTransferPolicy decides where requests go and nothing else.
+	// OnlyRoutes: Trellis does not place the pods, so a kvTransferPolicy affects routing only.
 	OnlyRoutes bool
 }
 
-// Problem is why a constraint cannot be resolved.
+// Problem is the reason why a constraint cannot be resolved.
 type Problem struct {
-	// Path of the field.
+	// Path is the path of the field.
 	Path *field.Path
-	// Message describes what is wrong and the fix.
+	// Message describes the problem and the fix.
 	Message field.Text
 	// Kind is one of the errors above.
 	Kind error
 }
 
-// Resolved is the outcome of [Of].
+// Resolved is the result of [Of].
 type Resolved struct {
-	// Topologies are the constraints of the components by name; none for a component that nothing packs.
+	// Topologies are the constraints of the components by name; components without a constraint are missing.
 	Topologies map[string]*trellisv1alpha1.ResolvedTopology
-	// Problems are why constraints cannot be resolved.
+	// Problems are the reasons why constraints cannot be resolved.
 	Problems []Problem
-	// Undecided are the components that several default topologies suit alike.
+	// Undecided are the components for which several default topologies are equally suitable.
 	Undecided []Undecided
 }
 
-// Of resolves the constraint of every component of a deployment that states this. What is frozen stays as it is; a component that has
-// nothing frozen (the operator died between two writes) gets the levels its siblings froze, so that a graph never mixes two versions of a
+// Of resolves the constraint of every component of a deployment. Frozen constraints do not change. A component without a frozen constraint
+// (the operator stopped between two writes) gets the levels that its siblings froze, so that a graph never mixes two versions of a
 // topology.
 func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) Resolved {
 	out := map[string]*trellisv1alpha1.ResolvedTopology{}
@@ -117,7 +117,7 @@ func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) R
 	return Resolved{Topologies: out, Problems: problems}
 }
 
-// baseOf is what all components share: the levels and the deployment-level domains. Nil means unconstrained.
+// baseOf returns the part that all components share: the levels and the deployment-level domains. Nil means unconstrained.
 func baseOf(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) (*trellisv1alpha1.ResolvedTopology, []Problem) {
 	if base, frozen := frozenBase(s.Frozen, dgd); frozen {
 		return base, nil
@@ -131,7 +131,7 @@ func baseOf(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Source
 	return nil, nil
 }
 
-// newBase takes over the levels of a topology.
+// newBase copies the levels of a topology.
 func newBase(ct *grovev1alpha1.ClusterTopology) *trellisv1alpha1.ResolvedTopology {
 	base := &trellisv1alpha1.ResolvedTopology{Profile: ct.Name, NodeSelector: ct.Spec.NodeSelector}
 	for _, level := range ct.Spec.Levels {
@@ -158,7 +158,7 @@ func baseOfFields(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources) (*trellis
 	return base, append(problems, unknownDomain(base, pathConstraint, "preferredSpreadDomain", asked.PreferredSpreadDomain)...)
 }
 
-// baseOfAnnotations turns label keys into domains.
+// baseOfAnnotations resolves the label keys in annotations to domains.
 func baseOfAnnotations(a Annotated, s Sources) (*trellisv1alpha1.ResolvedTopology, []Problem) {
 	if s.Topology == nil || s.Topology.Name != a.Topology {
 		return nil, topologyNotFound(pathAnnotations.Key(AnnotationTopology), a.Topology)
@@ -181,7 +181,7 @@ func baseOfAnnotations(a Annotated, s Sources) (*trellisv1alpha1.ResolvedTopolog
 	return base, problems
 }
 
-// preferNarrowest is what the default topology gives a multinode component: each replica as close together as it goes
+// preferNarrowest sets the constraint that a default topology gives a multinode component: each replica prefers the narrowest level
 // (docs/placement.md#where-a-constraint-comes-from).
 func preferNarrowest(t *trellisv1alpha1.ResolvedTopology, c *nvidiav1beta1.ComponentSpec) {
 	if _, multinode := c.PodsPerReplica(); multinode && len(t.Levels) > 0 {
@@ -205,20 +205,20 @@ func unknownDomain(t *trellisv1alpha1.ResolvedTopology, path *field.Path, name, 
 		Message: field.Say(UnknownDomain(name, domain, grovev1alpha1.KindClusterTopology, t.Profile, available))}}
 }
 
-// NotFound is the message about a ClusterTopology that is not there, with the fix.
+// NotFound is the message about a missing ClusterTopology, with the fix.
 func NotFound(name string) string {
 	return fmt.Sprintf("ClusterTopology not found: topology-aware scheduling requires a ClusterTopology resource %q but it was not found, "+
 		"nor a ClusterTopologyBinding of that name; ask a cluster admin to create it, or name one that exists (kubectl get clustertopologies)",
 		name)
 }
 
-// UnknownDomain is the message about a field that names a level which the topology, read from an object of a kind, does not have.
+// UnknownDomain is the message about a field that names a level which the topology, read from an object of the given kind, does not have.
 func UnknownDomain(field, domain, kind, topology string, available []string) string {
 	return fmt.Sprintf("%s not found in cluster topology: domain %q does not exist in %s %q; available domains: [%s]",
 		field, domain, kind, topology, strings.Join(available, ", "))
 }
 
-// UnknownKey is the message about an annotation whose label key is that of no level.
+// UnknownKey is the message about an annotation with a label key that no level has.
 func UnknownKey(key string, ct *grovev1alpha1.ClusterTopology) string {
 	keys := make([]string, 0, len(ct.Spec.Levels))
 	for _, level := range ct.Spec.Levels {

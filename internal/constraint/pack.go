@@ -9,11 +9,11 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Domains is what a scheduler has to be asked for at one place, in the one normal form that every scheduler understands alike. Preferred,
-// when set, is narrower than all that is required at its place.
+// Domains are the domains requested from a scheduler at one place, in a normal form that all schedulers interpret equally: Preferred, if
+// set, is narrower than every domain required at that place.
 //
-// Users may write a preferred level that says nothing, because it is as broad as what is required anyway. Grove warns of it, KAI never
-// schedules it, others ignore it. Here it is dropped, so that no renderer has to know:
+// Users may write a preferred level that has no effect, because it is as broad as the required level. Grove warns about it, KAI never
+// schedules it, others ignore it. The normal form drops it, so that renderers need not handle it:
 //
 //	required  preferred       asked for
 //	zone      rack            zone, rack first
@@ -25,10 +25,10 @@ type Domains struct {
 	Required, Preferred string
 }
 
-// Empty reports whether nothing is asked for.
+// Empty reports whether no domain is requested.
 func (d Domains) Empty() bool { return d == Domains{} }
 
-// OfGraph is what the deployment level asks for all pods together.
+// OfGraph returns the domains that the deployment level requests for all pods together.
 func OfGraph(t *trellisv1alpha1.ResolvedTopology) Domains {
 	if t == nil {
 		return Domains{}
@@ -36,7 +36,7 @@ func OfGraph(t *trellisv1alpha1.ResolvedTopology) Domains {
 	return Domains{t.GraphPackDomain, narrower(t, t.GraphPreferredPackDomain, t.GraphPackDomain)}
 }
 
-// OfComponent is what the component level asks for each replica. What it inherits from the deployment level is not repeated.
+// OfComponent returns the domains that the component level requests for each replica, without those inherited from the deployment level.
 func OfComponent(t *trellisv1alpha1.ResolvedTopology) Domains {
 	if t == nil {
 		return Domains{}
@@ -53,12 +53,12 @@ func narrower(t *trellisv1alpha1.ResolvedTopology, domain, limit string) string 
 	return domain
 }
 
-// Level is the position of a domain among the frozen levels, broadest first; -1 when it is none of them.
+// Level returns the index of a domain among the frozen levels, broadest first; -1 if it is not among them.
 func Level(t *trellisv1alpha1.ResolvedTopology, domain string) int {
 	return slices.IndexFunc(t.Levels, func(l trellisv1alpha1.ResolvedLevel) bool { return l.Domain == domain })
 }
 
-// Key is the node label key of a domain, "" for no domain.
+// Key returns the node label key of a domain, "" for no domain.
 func Key(t *trellisv1alpha1.ResolvedTopology, domain string) string {
 	if domain == "" {
 		return ""
@@ -69,20 +69,20 @@ func Key(t *trellisv1alpha1.ResolvedTopology, domain string) string {
 	return ""
 }
 
-// BaseGang reports whether the first replicas of every component go together (docs/placement.md#how-much-begins-together): the graph has
-// to be in one domain.
+// BaseGang reports whether the first replicas of every component start together (docs/placement.md#how-much-begins-together): the graph
+// requires one domain.
 func BaseGang(groups []*trellisv1alpha1.ScalingGroup) bool {
 	return OfGraph(TopologyOf(groups)).Required != ""
 }
 
-// Packed reports whether the group's replicas are gangs or constrained. The pods of other groups are independent of each other.
+// Packed reports whether the group's replicas are gangs or constrained. The pods of other groups are placed independently.
 func Packed(sg *trellisv1alpha1.ScalingGroup) bool {
 	t := sg.Spec.Topology
 	return sg.Spec.Multinode || !OfGraph(t).Empty() || !OfComponent(t).Empty() || Spread(t) || Transfers(t)
 }
 
-// TopologyOf returns a frozen topology of the graph for what all its groups share: profile, levels and the deployment level. Nil without
-// any. Of groups that follow several default topologies it is that of the first component by name.
+// TopologyOf returns a frozen topology of the graph, for the fields that all its groups share: profile, levels and deployment level. It is
+// nil without a topology. If groups follow different default topologies, it is the topology of the first component by name.
 func TopologyOf(groups []*trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ResolvedTopology {
 	var first *trellisv1alpha1.ScalingGroup
 	for _, sg := range groups {

@@ -11,9 +11,10 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Refreshed returns the frozen constraints of a deployment with the levels and the node selector of their ClusterTopology as it is now; nil
-// when nothing has changed, or the constraints do not fit what it is now: a level in use is gone or has another place in the order, or
-// annotations name a level by its former key. Constraints by several topologies stay: they are defaults, which keep nothing waiting.
+// Refreshed returns the frozen constraints of a deployment with the current levels and node selector of their ClusterTopology. It returns
+// nil when nothing has changed, or when the constraints do not fit the current topology: a level in use is gone or has moved, or
+// annotations name a level by its former key. Constraints from several topologies are not refreshed, because these are defaults, which
+// never block a deployment.
 func Refreshed(frozen map[string]*trellisv1alpha1.ResolvedTopology, stated Statement, now *grovev1alpha1.ClusterTopology,
 ) map[string]*trellisv1alpha1.ResolvedTopology {
 	if now == nil || now.DeletionTimestamp != nil {
@@ -45,8 +46,8 @@ func SameLevels(a, b *trellisv1alpha1.ResolvedTopology) bool {
 	return slices.Equal(a.Levels, b.Levels) && maps.Equal(a.NodeSelector, b.NodeSelector)
 }
 
-// Mixed reports whether constraints of one deployment have different levels of the same ClusterTopology: they are being refreshed, and not
-// all are written yet.
+// Mixed reports whether constraints of one deployment have different levels of the same ClusterTopology, because a refresh is partly
+// written.
 func Mixed(groups []*trellisv1alpha1.ScalingGroup) bool {
 	first := map[string]*trellisv1alpha1.ResolvedTopology{}
 	for _, sg := range groups {
@@ -62,7 +63,7 @@ func Mixed(groups []*trellisv1alpha1.ScalingGroup) bool {
 	return false
 }
 
-// keepsOrder reports whether the levels that a constraint uses exist in other levels, in the same order.
+// keepsOrder reports whether other has the levels that a constraint uses, in the same order.
 func keepsOrder(t, other *trellisv1alpha1.ResolvedTopology) bool {
 	used := []string{
 		t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain, t.SpreadDomain, t.PreferredSpreadDomain,
@@ -82,7 +83,8 @@ func keepsOrder(t, other *trellisv1alpha1.ResolvedTopology) bool {
 	return true
 }
 
-// keepsAnnotated reports whether the keys in the annotations of a deployment, where its constraint is from these, are those of its levels.
+// keepsAnnotated reports whether the label keys in a deployment's annotations still match the levels of its constraint. Constraints that
+// are not from annotations always match.
 func keepsAnnotated(t *trellisv1alpha1.ResolvedTopology, stated Statement, now *trellisv1alpha1.ResolvedTopology) bool {
 	if stated.ByFields || !stated.Annotated.Set() || t.Automatic {
 		return true

@@ -8,8 +8,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// SpreadOf returns over which domains the replicas of a component are spread: as the component states, or as the deployment states for its
-// components. inherited states that it is the deployment's.
+// SpreadOf returns the domains over which the replicas of a component are spread, as stated by the component or else by the deployment;
+// inherited is true for the deployment's statement.
 func SpreadOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) (spread Domains, inherited bool) {
 	if own := c.TopologyConstraint; own != nil && (own.SpreadDomain != "" || own.PreferredSpreadDomain != "") {
 		return Domains{own.SpreadDomain, own.PreferredSpreadDomain}, false
@@ -25,7 +25,7 @@ func Spread(t *trellisv1alpha1.ResolvedTopology) bool {
 	return t != nil && (t.SpreadDomain != "" || t.PreferredSpreadDomain != "")
 }
 
-// spread writes down how the replicas of a component are spread, where that has an effect.
+// spread sets the spread of a component's replicas, where it has an effect.
 func spread(t *trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) {
 	_, multinode := c.PodsPerReplica()
 	stated, _ := SpreadOf(dgd, c)
@@ -38,7 +38,7 @@ func spread(t *trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoGraphD
 	}
 }
 
-// level is the position of a domain among the levels; -1 for none.
+// level returns the index of a domain among the levels; -1 for none.
 func level(t *trellisv1alpha1.ResolvedTopology, domain string) int {
 	if domain == "" {
 		return -1
@@ -46,25 +46,25 @@ func level(t *trellisv1alpha1.ResolvedTopology, domain string) int {
 	return Level(t, domain)
 }
 
-// Misfit explains why replicas cannot be spread over a level.
+// Misfit is the reason why replicas cannot be spread over a level.
 type Misfit int
 
-// The places of a spread in the hierarchy (docs/placement.md#spreading-replicas).
+// Reasons for a misfit (docs/placement.md#spreading-replicas).
 const (
-	// SpreadFits: it can.
+	// SpreadFits: the replicas can be spread.
 	SpreadFits Misfit = iota
-	// SpreadNowhere: there is no such level.
+	// SpreadNowhere: the level does not exist.
 	SpreadNowhere
-	// SpreadOfOne: all pods of the deployment are in one of its domains.
+	// SpreadOfOne: all pods of the deployment are in one domain of the level.
 	SpreadOfOne
-	// SpreadOfPacked: all replicas of a single-node component are in one of its domains.
+	// SpreadOfPacked: all replicas of a single-node component are in one domain of the level.
 	SpreadOfPacked
-	// SpreadInReplica: a replica of a multinode component may have pods in several of its domains.
+	// SpreadInReplica: a replica of a multinode component may have pods in several domains of the level.
 	SpreadInReplica
 )
 
-// SpreadProblem compares a level with those that the deployment and the component require to be packed into. Levels are positions, the
-// broadest is 0; below 0: none.
+// SpreadProblem compares a spread level with the levels that the deployment and the component require for packing. Levels are indices, 0 is
+// the broadest, negative means none.
 func SpreadProblem(spread, graph, component int, multinode bool) Misfit {
 	switch {
 	case spread < 0:

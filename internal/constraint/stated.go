@@ -13,18 +13,18 @@ import (
 type Statement struct {
 	// ByFields reports whether the deployment or a component of it has the field topologyConstraint.
 	ByFields bool
-	// Annotated is what annotations state. They do not count when ByFields is set.
+	// Annotated is the constraint in annotations, which is ignored if ByFields is set.
 	Annotated Annotated
 	// Profile is the name of the ClusterTopology that the deployment refers to; "" for none.
 	Profile string
-	// Multinode reports whether a component has replicas of more than one pod. The default topology packs those alone.
+	// Multinode reports whether a component has replicas of more than one pod. A default topology packs only such components.
 	Multinode bool
 }
 
 // Any reports whether the deployment states a constraint, at either level, by fields or by annotations.
 func (s Statement) Any() bool { return s.ByFields || s.Annotated.Set() }
 
-// StatementOf reads what a deployment states; no deployment states nothing.
+// StatementOf reads the statement of a deployment; it is empty for nil.
 func StatementOf(dgd *nvidiav1beta1.DynamoGraphDeployment) Statement {
 	if dgd == nil {
 		return Statement{}

@@ -12,7 +12,7 @@ var (
 	gpu      = "nvidia.com/gpu"
 )
 
-// componentFields and specFields are the fields that v1alpha1 has elsewhere, the longest first: of a component, and of the spec.
+// componentFields and specFields are the fields with another path in v1alpha1, the longest first: of a component, and of the spec.
 var (
 	componentFields = table{
 		{mainPath.Child("resources", "limits").Key(gpu), NewPath("resources", "limits", "gpu")},
@@ -37,11 +37,10 @@ var (
 	}
 )
 
-// table pairs the paths of v1beta1 and v1alpha1.
+// table pairs paths in v1beta1 with paths in v1alpha1.
 type table []struct{ beta, alpha *Path }
 
-// inAlpha translates a path of v1beta1: the way to the component, or to the field of the spec, and unless the rest is in the words of
-// v1alpha1 already, that as well.
+// inAlpha translates a path of v1beta1: the path to the component or to the field of the spec, and, unless translated, the rest too.
 func inAlpha(elements []element, translated bool) []element {
 	components := Components.elements()
 	switch {

@@ -11,7 +11,7 @@ import (
 	k8sfield "k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ErrorType and its values are those of Kubernetes.
+// ErrorType is the error type of Kubernetes' package field.
 type ErrorType = k8sfield.ErrorType
 
 // Types of errors.
@@ -29,7 +29,7 @@ const (
 // OmitValueType is the type of a value that an error does not repeat.
 type OmitValueType = k8sfield.OmitValueType
 
-// Error is one field that breaks a rule.
+// Error is an error about one field.
 type Error struct {
 	Type     ErrorType
 	Field    *Path
@@ -37,10 +37,10 @@ type Error struct {
 	Detail   Text
 }
 
-// ErrorList is what is wrong with an object.
+// ErrorList lists the errors of an object.
 type ErrorList []*Error
 
-// Error implements error, in the words of v1beta1.
+// Error implements error, in the terms of v1beta1.
 func (e *Error) Error() string { return e.In("") }
 
 // In implements [Worded].
@@ -50,7 +50,7 @@ func (e *Error) as(version string) *k8sfield.Error {
 	return &k8sfield.Error{Type: e.Type, Field: e.Field.In(version), BadValue: e.BadValue, Detail: e.Detail.In(version)}
 }
 
-// In are the errors as Kubernetes has them, in the words of a version.
+// In returns the errors as Kubernetes errors, in the terms of a version.
 func (l ErrorList) In(version string) k8sfield.ErrorList {
 	var out k8sfield.ErrorList
 	for _, e := range l {
@@ -59,37 +59,37 @@ func (l ErrorList) In(version string) k8sfield.ErrorList {
 	return out
 }
 
-// ToAggregate is the errors as one, in the words of v1beta1; nil for none.
+// ToAggregate returns the errors as one error, in the terms of v1beta1; nil for none.
 func (l ErrorList) ToAggregate() utilerrors.Aggregate { return l.In("").ToAggregate() }
 
-// Invalid is an error about a value. Detail and args are as in [Say].
+// Invalid returns an error about a value. Detail and args are as in [Say].
 func Invalid(path *Path, value any, detail string, args ...any) *Error {
 	return &Error{Type: ErrorTypeInvalid, Field: path, BadValue: value, Detail: Say(detail, args...)}
 }
 
-// Required is an error about a field that is not set.
+// Required returns an error about a field that is not set.
 func Required(path *Path, detail string, args ...any) *Error {
 	return &Error{Type: ErrorTypeRequired, Field: path, BadValue: "", Detail: Say(detail, args...)}
 }
 
-// Forbidden is an error about a field that must not be set, or not changed.
+// Forbidden returns an error about a field that must not be set, or not changed.
 func Forbidden(path *Path, detail string, args ...any) *Error {
 	return &Error{Type: ErrorTypeForbidden, Field: path, BadValue: "", Detail: Say(detail, args...)}
 }
 
-// NotSupported is an error about a value that is none of a fixed set.
+// NotSupported returns an error about a value outside a fixed set.
 func NotSupported[T ~string](path *Path, value any, supported []T) *Error {
 	err := k8sfield.NotSupported(nil, value, supported)
 	return &Error{Type: err.Type, Field: path, BadValue: err.BadValue, Detail: Say(err.Detail)}
 }
 
-// TooMany is an error about a list of more than most items.
+// TooMany returns an error about a list with more than most items.
 func TooMany(path *Path, items, most int) *Error {
 	err := k8sfield.TooMany(nil, items, most)
 	return &Error{Type: err.Type, Field: path, BadValue: err.BadValue, Detail: Say(err.Detail)}
 }
 
-// Errorf is an error with a message of its own in each version, as [Say] makes it.
+// Errorf returns an error whose message depends on the version, as in [Say].
 func Errorf(format string, args ...any) error { return failure{Say(format, args...)} }
 
 type failure struct{ Text }
@@ -97,7 +97,7 @@ type failure struct{ Text }
 // Error implements error.
 func (f failure) Error() string { return f.String() }
 
-// ErrorIn is an error in the words of a version, as far as it is [Worded] or joins such errors: one a line.
+// ErrorIn returns the message of an error in the terms of a version, if the error is [Worded] or joins such errors, one line each.
 func ErrorIn(err error, version string) string {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var lines []string
@@ -112,7 +112,7 @@ func ErrorIn(err error, version string) string {
 	return err.Error()
 }
 
-// Body is an error without its path.
+// Body is an error that is written without its path.
 type Body struct{ *Error }
 
 // In implements [Worded].

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Path is a path of fields in v1beta1. Its methods return a longer path and leave it as it is.
+// Path is a path of fields in v1beta1. Its methods return longer paths and do not change the receiver.
 type Path struct {
 	parent *Path
 	element
-	// alpha is the path in v1alpha1, where the table does not have it.
+	// alpha is the path in v1alpha1 if it is not in the table.
 	alpha *Path
 }
 
-// element is one step of a path: a field, a place in a list, a key of a map or of a list of named objects, or a component.
+// element is one step of a path: a field, an index of a list, a key of a map or of a list of named objects, or a component.
 type element struct {
 	kind  kind
 	name  string
@@ -33,21 +33,21 @@ const (
 	ofComponent
 )
 
-// NewPath begins a path.
+// NewPath returns a path that begins with the given fields.
 func NewPath(name string, more ...string) *Path { return (*Path)(nil).Child(name, more...) }
 
 // Components is the path of the components of a deployment.
 var Components = NewPath("spec", "components")
 
-// Component is the path of a component. v1beta1 names it by its place in the list, or by its name where the place is negative; v1alpha1 by
-// its name.
+// Component returns the path of a component. v1beta1 identifies it by its index in the list, or by its name if the index is negative;
+// v1alpha1 by its name.
 func Component(place int, name string) *Path {
 	return Components.with(element{kind: ofComponent, name: name, index: place})
 }
 
 func (p *Path) with(e element) *Path { return &Path{parent: p, element: e} }
 
-// Child is a field of what the path names, and fields inside of it.
+// Child returns the path of a field, and of fields inside it.
 func (p *Path) Child(name string, more ...string) *Path {
 	p = p.with(element{kind: ofField, name: name})
 	for _, name := range more {
@@ -56,14 +56,13 @@ func (p *Path) Child(name string, more ...string) *Path {
 	return p
 }
 
-// Index is an item of the list that the path names.
+// Index returns the path of an item in a list.
 func (p *Path) Index(i int) *Path { return p.with(element{kind: ofIndex, index: i}) }
 
-// Key is an entry of the map, or of the list of named objects, that the path names.
+// Key returns the path of an entry in a map or in a list of named objects.
 func (p *Path) Key(name string) *Path { return p.with(element{kind: ofKey, name: name}) }
 
-// InAlpha is the same path with another form in v1alpha1 than the table has: alpha, which has the fields of the component in the words of
-// v1alpha1.
+// InAlpha returns the path with a form in v1alpha1 that is not in the table. alpha has the component's fields in the terms of v1alpha1.
 func (p *Path) InAlpha(alpha *Path) *Path {
 	if p == nil {
 		return alpha
@@ -73,10 +72,10 @@ func (p *Path) InAlpha(alpha *Path) *Path {
 	return &q
 }
 
-// String is the path in v1beta1.
+// String returns the path in v1beta1.
 func (p *Path) String() string { return render(p.elements(), false) }
 
-// In is the path in the words of a version.
+// In returns the path in the terms of a version.
 func (p *Path) In(version string) string {
 	if version != v1alpha1 {
 		return p.String()
@@ -84,8 +83,8 @@ func (p *Path) In(version string) string {
 	return render(p.alphaElements(), true)
 }
 
-// Kind is the path without what tells one such field from another, and what that is: spec.components[*].replicas at Decode. Which
-// annotation of a component it is remains.
+// Kind returns the path with wildcards for indices and keys, and the first of these: spec.components[*].replicas and Decode. Names of
+// annotations inside a component are kept.
 func (p *Path) Kind() (kind *Path, where string) {
 	elements, first := p.elements(), true
 	for i := range elements {
@@ -131,7 +130,7 @@ func (p *Path) elements() []element {
 	return out
 }
 
-// alphaElements are those of the path in v1alpha1.
+// alphaElements returns the elements of the path in v1alpha1.
 func (p *Path) alphaElements() []element {
 	var rest []element
 	for q := p; q != nil; q = q.parent {
@@ -144,7 +143,7 @@ func (p *Path) alphaElements() []element {
 	return inAlpha(p.elements(), false)
 }
 
-// render writes the elements out. A component is named by its place in v1beta1.
+// render formats the elements. v1beta1 identifies a component by its index.
 func render(elements []element, alpha bool) string {
 	var out strings.Builder
 	for i, e := range elements {

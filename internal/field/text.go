@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Worded reads in the words of the version that its reader writes. A version that is not v1alpha1 gets those of v1beta1.
+// Worded can be written in the terms of a version. Every version except v1alpha1 gets those of v1beta1.
 type Worded interface {
 	In(version string) string
 }
@@ -18,7 +18,7 @@ var _, _, _, _ Worded = (*Path)(nil), Word{}, Text{}, (*Error)(nil)
 // Word is a word, or the name of a field, in both versions.
 type Word struct{ beta, alpha string }
 
-// Words that differ.
+// Words that differ between the versions.
 var (
 	WordComponent    = Word{"component", "service"}
 	WordComponents   = Word{"components", "services"}
@@ -29,7 +29,7 @@ var (
 	WordGPULimit     = Word{"the limit of nvidia.com/gpu", "resources.limits.gpu"}
 )
 
-// Either is what reads differently in v1beta1 and v1alpha1.
+// Either returns a Word with different forms in v1beta1 and v1alpha1.
 func Either(beta, alpha string) Word { return Word{beta, alpha} }
 
 // In implements [Worded].
@@ -40,7 +40,7 @@ func (w Word) In(version string) string {
 	return w.beta
 }
 
-// String is the word of v1beta1.
+// String returns the word in v1beta1.
 func (w Word) String() string { return w.beta }
 
 // Text is a message. Its zero value is empty.
@@ -49,8 +49,8 @@ type Text struct {
 	args   []any
 }
 
-// Say is a message as fmt.Sprintf makes it, whose arguments that are [Worded] read in the version of the reader. Without arguments it is
-// the format as it stands.
+// Say returns a message formatted like fmt.Sprintf; arguments that are [Worded] are written in the version of the reader. Without
+// arguments, the format is used unchanged.
 func Say(format string, args ...any) Text { return Text{format, args} }
 
 // In implements [Worded].
@@ -68,10 +68,10 @@ func (t Text) In(version string) string {
 	return fmt.Sprintf(t.format, args...)
 }
 
-// String is the message in v1beta1.
+// String returns the message in v1beta1.
 func (t Text) String() string { return t.In("") }
 
-// Plain are messages that read the same in all versions.
+// Plain returns messages that are the same in all versions.
 func Plain(lines []string) []Text {
 	out := make([]Text, 0, len(lines))
 	for _, line := range lines {
@@ -80,7 +80,7 @@ func Plain(lines []string) []Text {
 	return out
 }
 
-// Join is the messages as one.
+// Join joins messages into one.
 func Join(list []Text, separator string) Text {
 	args := make([]any, len(list))
 	for i, text := range list {
@@ -89,7 +89,7 @@ func Join(list []Text, separator string) Text {
 	return Text{strings.TrimSuffix(strings.Repeat("%s"+separator, len(list)), separator), args}
 }
 
-// In are the messages in the words of a version.
+// In returns the messages in the terms of a version.
 func In[T Worded](list []T, version string) []string {
 	var out []string
 	for _, item := range list {

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// Detect tells the framework of a container: from the module of Dynamo that its command runs, else as declared for the deployment. It is an
-// error when these differ or when the command runs several.
+// Detect returns the framework of a container: from the Dynamo module that its command runs, else the declared one. It returns an error
+// when the two differ or when the command runs several frameworks.
 func Detect(c *corev1.Container, declared string) (string, error) {
 	found := names(programs(c), func(p program) bool { return p.module })
 	switch {
@@ -31,7 +31,7 @@ func Detect(c *corev1.Container, declared string) (string, error) {
 	return found[0], nil
 }
 
-// Found is the one framework that the command itself starts, as a module of Dynamo or by "vllm serve", or None.
+// Found returns the only framework that the command itself starts, as a Dynamo module or with "vllm serve", or None.
 func Found(c *corev1.Container) string {
 	found := names(programs(c), func(p program) bool { return p.framework != ray })
 	if len(found) != 1 {
@@ -45,7 +45,7 @@ func startsRay(c *corev1.Container) bool {
 	return slices.ContainsFunc(programs(c), func(p program) bool { return p.framework == ray })
 }
 
-// names are the frameworks of some programs, in order, each once.
+// names returns the frameworks of the selected programs, in order, without duplicates.
 func names(all []program, which func(program) bool) []string {
 	var out []string
 	for _, p := range all {
@@ -56,15 +56,15 @@ func names(all []program, which func(program) bool) []string {
 	return out
 }
 
-// flag is one command line flag; a nil value stands alone.
+// flag is one command line flag; alone marks a flag without a value.
 type flag struct {
 	name, value string
 	alone       bool
-	// shell: the value is an expression that only a shell can work out.
+	// shell: the value is an expression that a shell must evaluate.
 	shell bool
 }
 
-// addFlags gives the program more flags: appended to a list of words, or right behind the module's name in a script.
+// addFlags adds flags to the program unless the command has them: at the end of a list of words, or after the module's name in a script.
 func addFlags(c *corev1.Container, flags ...flag) {
 	flags = slices.DeleteFunc(flags, func(f flag) bool { return hasFlag(c, f.name) })
 	if len(flags) == 0 {
@@ -90,12 +90,12 @@ func addFlags(c *corev1.Container, flags ...flag) {
 	}
 }
 
-// throughShell runs script in a shell that has the words of the command as $0 and $@.
+// throughShell runs a script in a shell, with the words of the command as $0 and $@.
 func throughShell(c *corev1.Container, script string) {
 	c.Command = slices.Concat([]string{"/bin/sh", "-c", script}, c.Command)
 }
 
-// insertFlags puts flags behind every start of the framework's program. All else of the script stays.
+// insertFlags inserts flags at every start of a framework's program, and leaves the rest of the script unchanged.
 func insertFlags(script string, flags []flag) string {
 	var text strings.Builder
 	for _, f := range flags {
@@ -116,8 +116,8 @@ func insertFlags(script string, flags []flag) string {
 	return out.String() + script[done:]
 }
 
-// programWords are the words of the framework's programs. Where one of them is a variable, the words of the whole script count, because
-// flags may be set anywhere in it.
+// programWords returns the words of the framework's programs. If a word contains a variable, it also returns the words of the whole script,
+// because any part of it may set flags.
 func programWords(c *corev1.Container) []string {
 	if shellScript(c) == nil {
 		return slices.Concat(c.Command, c.Args)
@@ -143,10 +143,11 @@ func hasFlag(c *corev1.Container, name string) bool {
 	return ok
 }
 
-// takesUnderscores are the frameworks whose programs take "--name_of_flag" for "--name-of-flag". Python's own parser, SGLang's, does not.
+// takesUnderscores are the frameworks whose programs accept "--name_of_flag" for "--name-of-flag". Python's own parser, which SGLang uses,
+// does not.
 var takesUnderscores = map[string]bool{VLLM: true}
 
-// flagValue finds "--name value" or "--name=value"; the last one counts.
+// flagValue returns the value of "--name value" or "--name=value"; the last occurrence counts.
 func flagValue(c *corev1.Container, names ...string) (value string, ok bool) {
 	all, underscores := programWords(c), takesUnderscores[Found(c)]
 	for i, word := range all {
@@ -165,7 +166,7 @@ func flagValue(c *corev1.Container, names ...string) (value string, ok bool) {
 	return strings.Trim(value, `"'`), ok
 }
 
-// flagNumber reads a flag's whole number, 1 when it is not given. It returns false for anything else, such as a shell variable.
+// flagNumber returns a flag's positive integer, or 1 without the flag. It returns false for any other value, such as a shell variable.
 func flagNumber(c *corev1.Container, names ...string) (int64, bool) {
 	value, given := flagValue(c, names...)
 	if !given {

@@ -1,20 +1,20 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package framework knows how vLLM, SGLang and TensorRT-LLM start on several nodes.
+// Package framework starts vLLM, SGLang and TensorRT-LLM on several nodes.
 //
-// A replica of a multinode component is one leader pod and some worker pods, all made from the user's one container. What tells them apart
-// has to reach the program: where the leader is, how many nodes there are, which one this is. All pods of a role share one template, so
-// the answers are variables that every pod gets (PodVars) and that Kubernetes puts into commands where they say $(NAME):
+// A replica of a multinode component is one leader pod and its worker pods, all created from the user's one container. The program must
+// know the address of the leader, the number of nodes, and the index of its own node. All pods of a role share one template, so each pod
+// gets these values in variables (PodVars), which Kubernetes expands in commands where they contain $(NAME):
 //
 //	written:  python3 -m dynamo.sglang --model-path m --tp 16
 //	started:  python3 -m dynamo.sglang --model-path m --tp 16 \
 //	              --dist-init-addr $(TRELLIS_LEADER_ADDRESS):29500 --nnodes 2 --node-rank $(TRELLIS_POD_INDEX)
 //
-// The command stays in the user's shape: words are appended to a list of words, and flags go right behind the module's name in a shell
-// script, wherever that script stands. The script is parsed, so that comments and printed text are not taken for commands; every other
-// byte of it stays. A flag the user gave himself is never given again, and a command in which no known framework can be found, or that
-// does not parse, starts as written. "vllm serve" is launched as Dynamo's module of vLLM is, with the flags behind the model.
+// The command keeps the user's form: flags are appended to a list of words, or inserted after the module's name in a shell script, wherever
+// that script is. The script is parsed, so that comments and printed text are not mistaken for commands; every other byte of it stays. A
+// flag that the user has set is not added again. A command without a known framework, or one that cannot be parsed, starts as written.
+// "vllm serve" is launched like Dynamo's vLLM module, with the flags after the model.
 package framework
 
 import (
@@ -33,10 +33,10 @@ const (
 	TRTLLM = "trtllm"
 )
 
-// Variables that every pod of a multinode replica has, before its others.
+// Variables that every pod of a multinode replica has, before its other variables.
 const (
 	EnvLeaderAddress = "TRELLIS_LEADER_ADDRESS"
-	EnvHosts         = "TRELLIS_HOSTS" // the addresses of all pods, leader first, with commas between; see [WithoutHosts]
+	EnvHosts         = "TRELLIS_HOSTS" // the addresses of all pods, leader first, separated by commas; see [WithoutHosts]
 	EnvPodIndex      = "TRELLIS_POD_INDEX"
 	EnvReplica       = "TRELLIS_REPLICA"
 )
@@ -46,20 +46,20 @@ const (
 	podIndex      = "$(" + EnvPodIndex + ")"
 )
 
-// Replica is what the launch of a multinode replica depends on in addition to its command.
+// Replica has the properties of a multinode replica that its launch depends on besides the command.
 type Replica struct {
 	// Nodes is the number of pods: the leader and its workers.
 	Nodes int32
-	// GPUs of each pod.
+	// GPUs is the number of GPUs of each pod.
 	GPUs int64
-	// Executor is vLLM's way of spreading over nodes, "mp" or "ray"; empty is mp.
+	// Executor is how vLLM spans several nodes, "mp" or "ray"; empty means mp.
 	Executor string
 }
 
-// maxHosts bounds the list of addresses, whatever a stored object asks for: it is the largest replica of the API.
+// maxHosts bounds the list of addresses for any stored object: it is the maximum number of pods of a replica in the API.
 const maxHosts = 4096
 
-// PodVars are the variables of pod index of a replica; address gives each pod's DNS name.
+// PodVars returns the variables of the pod with the given index; address returns each pod's DNS name.
 func PodVars(ordinal, index, pods int32, address func(int32) string) []corev1.EnvVar {
 	hosts := make([]string, min(pods, maxHosts))
 	for i := range hosts {
@@ -73,8 +73,8 @@ func PodVars(ordinal, index, pods int32, address func(int32) string) []corev1.En
 	}
 }
 
-// WithoutHosts leaves the list of all addresses out of the variables of a container that does not mention it: in a replica of n pods the
-// lists are n times n addresses.
+// WithoutHosts removes the list of all addresses from the variables of a container that does not use it, because the lists of a replica
+// with n pods have n times n addresses.
 func WithoutHosts(c *corev1.Container, vars []corev1.EnvVar) []corev1.EnvVar {
 	if hasText(c, EnvHosts) {
 		return vars
@@ -82,7 +82,7 @@ func WithoutHosts(c *corev1.Container, vars []corev1.EnvVar) []corev1.EnvVar {
 	return slices.DeleteFunc(slices.Clone(vars), func(v corev1.EnvVar) bool { return v.Name == EnvHosts })
 }
 
-// hasText reports whether the text is in a command or in a variable of the container.
+// hasText reports whether a command or a variable of the container contains the text.
 func hasText(c *corev1.Container, text string) bool {
 	in := func(words []string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, text) })
@@ -107,8 +107,8 @@ func hasText(c *corev1.Container, text string) bool {
 	return in(c.Command) || in(c.Args)
 }
 
-// Launch turns two copies of one pod, whose first container runs the model, into a replica's leader and worker. It returns false when the
-// framework or how its ranks are to be spread cannot be determined from the command: then both are left as they are.
+// Launch turns two copies of one pod, whose first container runs the model, into a replica's leader and worker. It returns false, and
+// leaves both unchanged, when it cannot determine from the command the framework or how to distribute its ranks.
 func Launch(replica Replica, leader, worker *corev1.PodSpec) bool {
 	switch Found(&leader.Containers[0]) {
 	case VLLM:
@@ -122,7 +122,7 @@ func Launch(replica Replica, leader, worker *corev1.PodSpec) bool {
 	return false
 }
 
-// withoutProbes: a worker answers no requests of its own, the leader speaks for the replica.
+// withoutProbes removes the probes of a worker: it answers no requests, and the leader's probes cover the replica.
 func withoutProbes(c *corev1.Container) {
 	c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = nil, nil, nil
 }

@@ -16,11 +16,11 @@ import (
 // word is one word of a command as the program gets it.
 type word struct {
 	text string
-	// open: it holds a variable, which may be any number of words.
+	// open: the word contains a variable, which may expand to any number of words.
 	open bool
-	// end is where the word ends in its script.
+	// end is the offset of the word's end in its script.
 	end int
-	// script is where an open word's variable may be set.
+	// script is the script that may set the variable of an open word.
 	script string
 }
 
@@ -35,10 +35,10 @@ func texts(words []word) []string {
 // program is one start of a framework's program.
 type program struct {
 	framework string
-	// module: it is started as a module of Dynamo, which is what a declared framework is compared with.
+	// module: the program is started as a Dynamo module, so a declared framework is compared with it.
 	module bool
 	words  []word
-	// end is where flags can be put in the script: behind the module's name, or behind the model of "vllm serve".
+	// end is the offset in the script at which flags can be inserted: after the module's name, or after the model of "vllm serve".
 	end int
 }
 
@@ -47,7 +47,7 @@ var (
 	module = regexp.MustCompile(`^dynamo\.(vllm|sglang|trtllm)(\.[A-Za-z0-9_.]+)?$`)
 )
 
-// programs are the framework programs that a container starts. In a list of words their end means nothing.
+// programs returns the framework programs that a container starts. In a list of words, their end is meaningless.
 func programs(c *corev1.Container) []program {
 	if script := shellScript(c); script != nil {
 		return scan(*script)
@@ -61,7 +61,7 @@ func programs(c *corev1.Container) []program {
 	if len(found) > 0 {
 		return found
 	}
-	for _, text := range all { // an entrypoint that runs a line
+	for _, text := range all { // an entrypoint that runs a command line
 		if strings.ContainsAny(text, " \t\n") {
 			found = append(found, scan(text)...)
 		}
@@ -72,7 +72,8 @@ func programs(c *corev1.Container) []program {
 	return found
 }
 
-// programsIn finds the program that a command starts, behind wrappers such as exec or numactl. What follows are its own words.
+// programsIn returns the program that a command starts, possibly through wrappers such as exec or numactl. Later words belong to the
+// program.
 func programsIn(words []word) []program {
 	for i, w := range words {
 		base := path.Base(w.text)
@@ -95,10 +96,10 @@ func programsIn(words []word) []program {
 	return nil
 }
 
-// ray marks the start of a Ray cluster, which no framework does of itself.
+// ray marks the start of a Ray cluster, which no framework does on its own.
 const ray = "ray"
 
-// moduleAt is the index of the framework's module in "-m module" behind python's options, -1 where it runs something else.
+// moduleAt returns the index of the framework's module in "-m module" after python's options, -1 if python runs another module or a file.
 func moduleAt(words []word, i int) int {
 	for ; i+1 < len(words) && strings.HasPrefix(words[i].text, "-"); i++ {
 		if words[i].text == "-m" {
@@ -111,7 +112,7 @@ func moduleAt(words []word, i int) int {
 	return -1
 }
 
-// plain works out a word as far as that can be done without running the script.
+// plain evaluates a word as far as possible without running the script.
 func plain(w *syntax.Word) word {
 	var b strings.Builder
 	out := word{}
@@ -128,7 +129,7 @@ func plain(w *syntax.Word) word {
 			case *syntax.ParamExp:
 				out.open = true
 				b.WriteByte('$')
-			default: // the outcome of another command, or a reference that Kubernetes replaces
+			default: // a command substitution, or a reference that Kubernetes expands
 				b.WriteByte('$')
 			}
 		}
@@ -138,7 +139,7 @@ func plain(w *syntax.Word) word {
 	return out
 }
 
-// unescaped drops the backslashes that quote a character.
+// unescaped removes backslashes that quote a character.
 func unescaped(s string, quoted bool) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -153,7 +154,7 @@ func unescaped(s string, quoted bool) string {
 	return b.String()
 }
 
-// expansions are the variables in a word.
+// expansions returns the variables in a word.
 func expansions(w *syntax.Word) []string {
 	var names []string
 	syntax.Walk(w, func(n syntax.Node) bool {

@@ -15,10 +15,10 @@ import (
 // shells are the programs that run a script given as a word.
 var shells = []string{"sh", "bash", "dash", "ash", "zsh"}
 
-// mentions are the commands whose words are text and start nothing.
+// mentions are the commands that treat their words as text and start nothing.
 var mentions = []string{"echo", "printf", "logger", "grep", "pgrep", "pkill", "killall", "test", "[", ":", "true", "false"}
 
-// shellScript finds the script of "sh -c script", however the words are divided between command and args, and behind whatever entrypoint.
+// shellScript returns the script of "sh -c script", however the words are divided between command and args, and after any entrypoint.
 func shellScript(c *corev1.Container) *string {
 	all := make([]*string, 0, len(c.Command)+len(c.Args))
 	for _, list := range [][]string{c.Command, c.Args} {
@@ -36,7 +36,7 @@ func shellScript(c *corev1.Container) *string {
 	return nil
 }
 
-// scriptAt is the index of the script among the words of "sh -c script", -1 where no shell is started with one.
+// scriptAt returns the index of the script among the words of "sh -c script", -1 if no shell is started with one.
 func scriptAt(words []string) int {
 	start := slices.IndexFunc(words, func(w string) bool { return slices.Contains(shells, path.Base(w)) })
 	if start < 0 {
@@ -45,7 +45,7 @@ func scriptAt(words []string) int {
 	for i := start + 1; i < len(words)-1; i++ {
 		option := words[i]
 		switch {
-		case strings.HasPrefix(option, "--"): // --login and the like
+		case strings.HasPrefix(option, "--"): // --login for example
 		case !strings.HasPrefix(option, "-"):
 			return -1 // a script file, or a program to run
 		case strings.Contains(option, "c"):
@@ -57,7 +57,7 @@ func scriptAt(words []string) int {
 	return -1
 }
 
-// scan finds the programs that a shell script starts. A script that is no shell starts none.
+// scan returns the programs that a shell script starts, none if the text is not a valid script.
 func scan(script string) []program {
 	s := &scanner{}
 	s.read(script, 0)
@@ -67,12 +67,12 @@ func scan(script string) []program {
 
 type scanner struct{ found []program }
 
-// maxDepth bounds scripts within scripts.
+// maxDepth bounds the nesting of scripts within scripts.
 const maxDepth = 4
 
-// read adds what a part of the script starts; base is where that part begins in the whole.
+// read adds the programs that a part of the script starts; base is the offset of that part in the whole script.
 func (s *scanner) read(script string, base int, outer ...string) {
-	// Kubernetes writes $ for $$, so that $$(cmd) and $$NAME are what they look like to the shell.
+	// Kubernetes replaces $$ with $, so the shell sees $$(cmd) as $(cmd) and $$NAME as $NAME.
 	script = strings.ReplaceAll(script, "$$", "X$")
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(strings.NewReader(script), "")
 	if err != nil || len(outer) > maxDepth {
@@ -93,7 +93,7 @@ func (s *scanner) read(script string, base int, outer ...string) {
 	if len(s.found) > before {
 		return
 	}
-	syntax.Walk(file, func(n syntax.Node) bool { // a script that is written to a file, or fed to a shell
+	syntax.Walk(file, func(n syntax.Node) bool { // a script that is written to a file or passed to a shell
 		if n, ok := n.(*syntax.Redirect); ok && n.Hdoc != nil {
 			r.inner(n.Hdoc.Pos(), n.Hdoc.End())
 		}
@@ -101,7 +101,7 @@ func (s *scanner) read(script string, base int, outer ...string) {
 	})
 }
 
-// withoutComments blanks the comments of a script.
+// withoutComments replaces the comments of a script by blanks.
 func withoutComments(script string, file *syntax.File) string {
 	out := []byte(script)
 	syntax.Walk(file, func(n syntax.Node) bool {
@@ -115,7 +115,7 @@ func withoutComments(script string, file *syntax.File) string {
 	return string(out)
 }
 
-// expandedIn are the variables that commands use, other than to print them.
+// expandedIn returns the variables that commands use, except commands that only print them.
 func expandedIn(file *syntax.File) map[string]bool {
 	names := map[string]bool{}
 	syntax.Walk(file, func(n syntax.Node) bool {
@@ -133,7 +133,7 @@ func expandedIn(file *syntax.File) map[string]bool {
 	return names
 }
 
-// mentioned reports whether a command only handles its words as text.
+// mentioned reports whether a command only treats its words as text.
 func mentioned(args []*syntax.Word) bool {
 	return len(args) > 0 && slices.Contains(mentions, path.Base(plain(args[0]).text))
 }
@@ -164,7 +164,7 @@ func (r *reader) command(args []*syntax.Word) {
 	r.found = append(r.found, programsIn(words)...)
 }
 
-// assign reads a command that is kept in a variable and expanded later.
+// assign reads a command that is stored in a variable and expanded later.
 func (r *reader) assign(a *syntax.Assign) {
 	if a.Name == nil || !r.expanded[a.Name.Value] {
 		return
@@ -184,7 +184,7 @@ func (r *reader) assign(a *syntax.Assign) {
 	}
 }
 
-// quoted reads a word in quotes as a script.
+// quoted reads a quoted word as a script.
 func (r *reader) quoted(w *syntax.Word) {
 	if len(w.Parts) != 1 {
 		return

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// SSHSecret is the Secret with the key pair by which the leader of a TensorRT-LLM replica reaches its workers.
+// SSHSecret is the Secret with the key pair for ssh between the leader of a TensorRT-LLM replica and its workers.
 const SSHSecret = "mpi-run-ssh-secret"
 
-// Keys of that Secret.
+// Keys of SSHSecret.
 const (
 	SSHPrivateKey = "private.key"
 	SSHPublicKey  = "private.key.pub"
@@ -26,8 +26,8 @@ const (
 	sshPath   = "/ssh-pk"
 )
 
-// sshServer makes this pod reachable for the leader, as whatever user the image runs as. The key is copied because ssh refuses one that
-// others may read, which in a Secret's volume the pod's group always may.
+// sshServer prepares the pod for ssh, for any user of the image. It copies the key, because ssh refuses a key that others can read, and the
+// pod's group can always read a Secret's volume.
 const sshServer = `set -e
 mkdir -p ~/.ssh /run/sshd 2>/dev/null || mkdir -p ~/.ssh
 cp ` + sshPath + `/private.key ~/.ssh/id_rsa
@@ -42,8 +42,8 @@ sshd=(/usr/sbin/sshd -p ` + sshPort + ` -h ~/.ssh/host_key -o PidFile=none -o Us
 const workerScript = sshServer + `exec "${sshd[@]}" -D -e
 `
 
-// leaderScript waits for every pod's ssh, and has mpirun start one rank for each GPU of each. Ranks get the leader's environment except
-// what is a pod's own.
+// leaderScript waits for the ssh server of every pod, and then starts one rank for each GPU of each pod with mpirun. Ranks get the leader's
+// environment, except for variables of the pod itself.
 const leaderScript = sshServer + `"${sshd[@]}"
 sleep ` + publishing + `
 for host in ${TRELLIS_HOSTS//,/ }; do
@@ -62,7 +62,7 @@ exec mpirun "${options[@]}" --oversubscribe -n RANKS -H "${TRELLIS_HOSTS//,/:GPU
   trtllm-llmapi-launch "$@"
 `
 
-// launchTRTLLM has the leader run the command under mpirun on all GPUs of the replica; a worker is an ssh server that it logs in to.
+// launchTRTLLM makes the leader run the command with mpirun on all GPUs of the replica, and each worker an ssh server for the leader.
 func launchTRTLLM(replica Replica, leader, worker *corev1.PodSpec) bool {
 	if replica.GPUs == 0 {
 		return false

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ExecutorRay spreads vLLM over nodes by Ray.
+// ExecutorRay makes vLLM span nodes with Ray.
 const ExecutorRay = "ray"
 
 const (
@@ -19,16 +19,17 @@ const (
 	executorFlag = "--distributed-executor-backend"
 )
 
-// launchVLLM chooses by how many GPUs the model asks for (tensor x pipeline x data parallel) and a node has:
+// launchVLLM chooses how to span nodes by the number of GPUs that the model requests (tensor x pipeline x data parallel) and that a node
+// has:
 //
 //	one copy of the model does not fit on a node  -> its ranks span nodes, by vLLM's own processes or, if asked for, Ray
 //	one does, but not all data parallel copies    -> each node runs its share of the copies
 //	all fit on a node                             -> nothing to add
 //
-// Elastic expert parallelism adds nodes while it runs, so it always starts a Ray cluster and lets the workers join it.
+// Elastic expert parallelism adds nodes at runtime, so it always starts a Ray cluster that the workers join.
 //
-// The command's own --distributed-executor-backend counts before the replica's executor. A command that spans nodes starts as written when
-// it starts Ray itself or names a backend other than mp and ray.
+// The command's own --distributed-executor-backend takes precedence over the replica's executor. A command that spans nodes starts as
+// written if it starts Ray itself or names a backend other than mp and ray.
 func launchVLLM(replica Replica, leader, worker *corev1.PodSpec) bool {
 	main := &leader.Containers[0]
 	model, data, ok := vllmParallelism(main)
@@ -41,7 +42,7 @@ func launchVLLM(replica Replica, leader, worker *corev1.PodSpec) bool {
 	}
 	nodes := int64(replica.Nodes)
 	gpus := replica.GPUs
-	if gpus == 0 { // claimed some other way: as many as the model needs
+	if gpus == 0 { // allocated in another way: assume as many as the model needs
 		gpus = (model*data + nodes - 1) / nodes
 	}
 	switch {
@@ -56,7 +57,7 @@ func launchVLLM(replica Replica, leader, worker *corev1.PodSpec) bool {
 		vllmProcesses(replica, leader, worker)
 	case model*data > gpus:
 		local := gpus / model
-		if data%nodes == 0 { // evenly, should there be more GPUs than copies
+		if data%nodes == 0 { // evenly, in case there are more GPUs than copies
 			local = min(local, data/nodes)
 		}
 		vllmDataParallel(local, data, leader, worker)
@@ -65,7 +66,7 @@ func launchVLLM(replica Replica, leader, worker *corev1.PodSpec) bool {
 	return true
 }
 
-// vllmParallelism is how many GPUs one copy of the model needs, and how many data parallel copies there are; not ok if a flag is no number.
+// vllmParallelism returns the GPUs of one copy of the model, and the number of data parallel copies; ok is false if a flag is not a number.
 func vllmParallelism(main *corev1.Container) (model, data int64, ok bool) {
 	tensor, okTensor := flagNumber(main, "--tensor-parallel-size", "-tp")
 	pipeline, okPipeline := flagNumber(main, "--pipeline-parallel-size", "-pp")
@@ -73,7 +74,7 @@ func vllmParallelism(main *corev1.Container) (model, data int64, ok bool) {
 	return tensor * pipeline, data, okTensor && okPipeline && okData
 }
 
-// vllmProcesses spans one copy of the model over the nodes with vLLM's own processes.
+// vllmProcesses makes one copy of the model span the nodes with vLLM's own processes.
 func vllmProcesses(replica Replica, leader, worker *corev1.PodSpec) {
 	for _, pod := range []*corev1.PodSpec{leader, worker} {
 		main := &pod.Containers[0]
@@ -91,7 +92,7 @@ func vllmProcesses(replica Replica, leader, worker *corev1.PodSpec) {
 	worker.InitContainers = append(worker.InitContainers, waitForLeader(&worker.Containers[0]))
 }
 
-// waitForLeader holds a worker until the leader listens, so that a slow leader is no crash loop of its workers.
+// waitForLeader delays a worker until the leader listens, so that a slow leader does not cause crash loops of its workers.
 func waitForLeader(main *corev1.Container) corev1.Container {
 	const script = `import os, socket, time
 time.sleep(` + publishing + `)
@@ -113,7 +114,7 @@ while True:
 	}
 }
 
-// vllmDataParallel gives each node its share of the data parallel copies, all behind one address space of ranks.
+// vllmDataParallel gives each node its share of the data parallel copies, which share one range of ranks.
 func vllmDataParallel(local, data int64, leader, worker *corev1.PodSpec) {
 	share := strconv.FormatInt(local, 10)
 	start := map[*corev1.PodSpec]flag{
@@ -131,7 +132,7 @@ func vllmDataParallel(local, data int64, leader, worker *corev1.PodSpec) {
 	}
 }
 
-// How a worker joins the leader's Ray cluster.
+// Scripts with which a worker joins the leader's Ray cluster.
 const (
 	join = `sleep ` + publishing + `; ` +
 		`until python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], ` + rayPort + `), timeout=5)' ` +
@@ -155,7 +156,7 @@ func vllmRay(leader, worker *corev1.PodSpec, joining string) {
 	member.Command, member.Args = []string{"/bin/sh", "-c", joining}, nil
 }
 
-// addEnv adds a variable unless the user has it.
+// addEnv adds a variable unless the container has it.
 func addEnv(c *corev1.Container, env corev1.EnvVar) {
 	for i := range c.Env {
 		if c.Env[i].Name == env.Name {

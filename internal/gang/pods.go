@@ -23,6 +23,15 @@ func Of(pod *corev1.Pod) string {
 	return pod.Namespace + "/" + group + "-" + pod.Labels[render.LabelReplica]
 }
 
+// ReplicaName is what [Of] calls a replica of its pods; "" for one of no scaling group of the graph.
+func (o *Observation) ReplicaName(key Key) string {
+	sg := componentGroup(o.Groups, key.Component)
+	if sg == nil {
+		return ""
+	}
+	return replicaName(sg, key.Ordinal)
+}
+
 // replicaName is what [Of] calls the replica of its pods.
 func replicaName(sg *trellisv1alpha1.ScalingGroup, ordinal int) string {
 	return fmt.Sprintf("%s/%s-%d", sg.Namespace, sg.Name, ordinal)

@@ -14,7 +14,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// Devices are the claims that pods name and their classes, each by name. An absent one does not exist or could not be read.
+// Devices are the claims that pods name and their classes, each by name. A missing entry does not exist or could not be read.
 type Devices struct {
 	Templates, Claims map[string]*resourcev1.ResourceClaimSpec
 	Classes           map[string]*resourcev1.DeviceClass
@@ -23,7 +23,7 @@ type Devices struct {
 // used is a request of a claim.
 type used struct{ claim, request string }
 
-// claimed counts the devices in the claims that containers of a pod use. A named claim that was counted before counts no more.
+// claimed counts the devices in the claims that containers of a pod use. A named claim counts only once.
 func (t *tally) claimed(spec *corev1.PodSpec, containers []*corev1.Container) (int64, error) {
 	entries := map[string]*corev1.PodResourceClaim{}
 	for i := range spec.ResourceClaims {
@@ -48,18 +48,18 @@ func (t *tally) claimed(spec *corev1.PodSpec, containers []*corev1.Container) (i
 			}
 		}
 	}
-	t.total += shared // once, however many pods
+	t.total += shared // counts once for any number of pods
 	return own, nil
 }
 
-// countClaim counts the requests of a claim, or the one with a name, that are not counted yet.
+// countClaim counts the requests of a claim, or its request with the given name, that are not counted yet.
 func (t *tally) countClaim(entry *corev1.PodResourceClaim, request string, counted map[used]bool) (int64, error) {
 	spec, name := t.devices.claimOf(entry)
 	if spec == nil {
 		return 0, fmt.Errorf("%s does not exist", name)
 	}
-	request, _, _ = strings.Cut(request, "/") // behind it is one of the alternatives of firstAvailable
-	claim := entry.Name                       // a pod may have several of one template
+	request, _, _ = strings.Cut(request, "/") // the rest names an alternative of firstAvailable
+	claim := entry.Name                       // a pod may have several claims of one template
 	if entry.ResourceClaimName != nil {
 		claim = *entry.ResourceClaimName
 		if t.shared == nil {
@@ -143,8 +143,8 @@ func (d Devices) gpusIn(class string, mode resourcev1.DeviceAllocationMode, coun
 // pinned matches an expression that selects the driver of a device.
 var pinned = regexp.MustCompile(`device\.driver\s*==\s*(?:"([^"]+)"|'([^']+)')|(?:"([^"]+)"|'([^']+)')\s*==\s*device\.driver`)
 
-// isGPU reports whether the devices of a class are GPUs: by the driver that the class or the request selects, otherwise by the extended
-// resource that the class serves, otherwise, if there are no selectors, by the name of the class.
+// isGPU reports whether the devices of a class are GPUs. It decides by the driver that the class or the request selects, else by the
+// extended resource that the class serves, else, if there are no selectors, by the name of the class.
 func (d Devices) isGPU(name string, selectors []resourcev1.DeviceSelector) (bool, error) {
 	class := d.Classes[name]
 	if class == nil {
@@ -168,7 +168,7 @@ func (d Devices) isGPU(name string, selectors []resourcev1.DeviceSelector) (bool
 	return false, fmt.Errorf("it is unknown whether the devices of DeviceClass %s are GPUs", name)
 }
 
-// isDriver reports whether a driver, or the class of the same name, is one of GPUs, such as gpu.nvidia.com.
+// isDriver reports whether a driver, or the class of the same name, is for GPUs, such as gpu.nvidia.com.
 func isDriver(name string) bool { return name == "gpu" || strings.HasPrefix(name, "gpu.") }
 
 // Named lists the claim templates and claims that pods name.
@@ -187,7 +187,7 @@ func Named(pods []Pods) (templates, claims []string) {
 	return slices.Sorted(maps.Keys(inTemplates)), slices.Sorted(maps.Keys(inClaims))
 }
 
-// ClassesOf are the names of the DeviceClasses in a claim.
+// ClassesOf returns the names of the DeviceClasses in a claim.
 func ClassesOf(spec *resourcev1.ResourceClaimSpec) []string {
 	var out []string
 	for i := range spec.Devices.Requests {

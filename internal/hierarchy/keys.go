@@ -13,7 +13,7 @@ import (
 // Rank orders levels from the broadest to the narrowest; a smaller rank is broader.
 type Rank int
 
-// Ranks of levels. Unknown is the rank of a key that says nothing of its place.
+// Ranks of levels. Unknown is the rank of a key whose place in the hierarchy is not known.
 const (
 	Unknown Rank = 0
 	region  Rank = 10 * iota
@@ -26,23 +26,23 @@ const (
 	rack
 	clique
 	host
-	machine = host - 1 // what a virtual host runs on
+	machine = host - 1 // the physical machine of a virtual host
 )
 
 // Key is a node label key whose place in a hierarchy is known.
 type Key struct {
 	Name string
-	// Domain is the name that a level with this key gets.
+	// Domain is the name of a level with this key.
 	Domain string
-	// Rank among other keys.
+	// Rank is the place of the key among other keys.
 	Rank Rank
-	// Unique: a value names one domain in the whole cluster. Values of other keys may repeat, as rack-1 in two zones.
+	// Unique: a value identifies one domain in the whole cluster. Values of other keys may repeat, for example rack-1 in two zones.
 	Unique bool
-	// From reports who writes the label.
+	// From is the product that writes the label.
 	From string
 }
 
-// known keys. Where two of them group the nodes in the same way, the first in this list is proposed.
+// known are the known keys. Where two of them group the nodes identically, Propose uses the first in this list.
 var known = []Key{
 	{corev1.LabelTopologyZone, "zone", zone, true, "Kubernetes"},
 	{corev1.LabelHostname, "host", host, true, "Kubernetes"},
@@ -80,10 +80,10 @@ var known = []Key{
 	{corev1.LabelFailureDomainBetaRegion, "region", region, true, "Kubernetes, before 1.17"},
 }
 
-// tierPrefixes begin the labels with which Topograph numbers the tiers of a fabric, as many as there are; tier 0 is next to the node.
+// tierPrefixes are the prefixes of the labels with which Topograph numbers the tiers of a fabric; tier 0 is next to the node.
 var tierPrefixes = []string{"fabric.topograph.run/tier-", "network.topology.nvidia.com/tier-"}
 
-// lookTier describes a label of a numbered tier. The lowest three have names.
+// lookTier returns the key of a numbered tier. The three lowest tiers have names.
 func lookTier(name string) (Key, bool) {
 	for _, prefix := range tierPrefixes {
 		number, is := strings.CutPrefix(name, prefix)
@@ -105,7 +105,7 @@ func lookTier(name string) (Key, bool) {
 	return Key{}, false
 }
 
-// words are what keys of one's own end in, as topology.example.com/rack.
+// words are the last parts of custom keys, such as topology.example.com/rack.
 var words = map[string]Rank{
 	"region": region, "zone": zone, "availability-zone": zone, "datacenter": building, "building": building, "room": building + 1,
 	"hall": building + 1, "fabric": fabric, "row": fabric + 1, "superpod": superblock, "superblock": superblock, "island": superblock,
@@ -113,7 +113,7 @@ var words = map[string]Rank{
 	"switch": subblock, "rack": rack, "chassis": rack + 1, "nvlink": clique, "nvlink-domain": clique, "clique": clique, "host": host,
 }
 
-// Look describes what is known of a label key.
+// Look returns the known properties of a label key; false for an unknown key.
 func Look(name string) (Key, bool) {
 	for _, k := range known {
 		if k.Name == name {
@@ -130,7 +130,7 @@ func Look(name string) (Key, bool) {
 	return Key{Name: name}, false
 }
 
-// preference is the place of a key in the list of known ones; numbered tiers come after those, and then keys of one's own.
+// preference returns the index of a key in the list of known keys; numbered tiers come after the known keys, and custom keys last.
 func preference(name string) int {
 	for i, k := range known {
 		if k.Name == name {

@@ -18,10 +18,10 @@ import (
 // maxNames is how many nodes a note lists.
 const maxNames = 5
 
-// placeholders are values that say that the place is not known.
+// placeholders are label values that mean an unknown location.
 var placeholders = []string{"none", "unknown", "null", "n/a", "-", "undefined", "not-available"}
 
-// scan counts the domains and notes what the nodes lack and what is odd.
+// scan counts the domains, and notes missing labels and inconsistencies.
 func (p *proposer) scan() {
 	s := topology.ScanNodes(p.objects(), p.levels(), nil)
 	for i, level := range s.Levels {
@@ -48,7 +48,7 @@ func (p *proposer) scan() {
 	}
 }
 
-// placeholder notes a value that would become a domain and names none.
+// placeholder notes placeholder values, which would become domains.
 func (p *proposer) placeholder(c *column) {
 	for _, word := range placeholders {
 		var names []string
@@ -64,7 +64,7 @@ func (p *proposer) placeholder(c *column) {
 	}
 }
 
-// straddling notes values of a label that lie in several domains of the level above although they name one place.
+// straddling notes values of a unique label that occur in several domains of the level above.
 func (p *proposer) straddling(above, c *column) {
 	if !c.Unique || c.Name == corev1.LabelHostname {
 		return
@@ -90,7 +90,7 @@ func (p *proposer) straddling(above, c *column) {
 	}
 }
 
-// some lists a few of total names.
+// some lists the first of total names.
 func some(names []string, total int) string {
 	return limit.Join(names, total, maxNames, ", ")
 }

@@ -12,22 +12,22 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Omitted is a level that a topology lacks, so that one of its paths means several places.
+// Omitted is a level that a topology lacks, so that one path covers several places.
 type Omitted struct {
-	// Key of the level that lacks, and Below, the narrower level whose values repeat.
+	// Key is the label key of the missing level; Below is the narrower level whose values repeat.
 	Key   string
 	Below topology.Level
-	// Path is the first domain of Below that holds several values of Key, and Values are those, the first few.
+	// Path is the first domain of Below with several values of Key; Values are these values.
 	Path   topology.Path
 	Values []string
-	// Domains of Below that hold several values, of All of them.
+	// Domains counts the domains of Below with several values of Key, All all domains of Below.
 	Domains, All int
 }
 
 // maxValues is how many values a message lists.
 const maxValues = 3
 
-// String says it in one sentence.
+// String describes the omitted level and the fix in one sentence.
 func (o Omitted) String() string {
 	shown := strings.Join(o.Values[:min(len(o.Values), maxValues)], ", ")
 	if len(o.Values) > maxValues {
@@ -38,9 +38,8 @@ func (o Omitted) String() string {
 		o.Below.Domain, o.Path, len(o.Values), len(o.Values), o.Key, shown, o.Domains, o.All, o.Below.Domain)
 }
 
-// FindOmitted finds labels of the nodes that are broader than a level, are no level themselves, and divide domains of that level. A level
-// whose values are unique by their making, such as nvidia.com/gpu.clique, cannot be divided so. For each level the label that divides most
-// domains is returned.
+// FindOmitted finds node labels that are broader than a level, are not levels themselves, and divide domains of that level: for each level
+// the label that divides most. It skips levels with unique values, such as nvidia.com/gpu.clique, because no label can divide them.
 func FindOmitted(labels []map[string]string, levels topology.Levels) []Omitted {
 	ranks := candidates(labels, levels)
 	var out []Omitted
@@ -68,7 +67,7 @@ func FindOmitted(labels []map[string]string, levels topology.Levels) []Omitted {
 	return out
 }
 
-// candidates are the labels with a rank that are no levels.
+// candidates returns the ranks of the labels that have a rank and are not levels.
 func candidates(labels []map[string]string, levels topology.Levels) map[string]Rank {
 	out, seen := map[string]Rank{}, map[string]bool{}
 	for _, node := range labels {
@@ -85,11 +84,11 @@ func candidates(labels []map[string]string, levels topology.Levels) map[string]R
 	return out
 }
 
-// domains are those of the last one of some levels.
+// domains are the domains of the last of the given levels.
 type domains struct {
-	// at is the domain of each node, by index; -1 for a node that is in none.
+	// at is the index of each node's domain; -1 for a node in none.
 	at []int
-	// paths are those of the domains, in the order in which nodes are found in them.
+	// paths are the paths of the domains, in the order of their first nodes.
 	paths []topology.Path
 }
 
@@ -112,7 +111,7 @@ func domainsOf(labels []map[string]string, levels topology.Levels) *domains {
 	return d
 }
 
-// dividedBy are the domains that hold several values of a label.
+// dividedBy returns the domains that have several values of a label.
 func (d *domains) dividedBy(labels []map[string]string, name string) []int {
 	first, several := make([]string, len(d.paths)), make([]bool, len(d.paths))
 	var divided []int
@@ -132,7 +131,7 @@ func (d *domains) dividedBy(labels []map[string]string, name string) []int {
 	return divided
 }
 
-// omitted describes what the domains lack that are divided by a label.
+// omitted describes the level whose label divides the domains.
 func (d *domains) omitted(labels []map[string]string, levels topology.Levels, name string) Omitted {
 	divided := d.dividedBy(labels, name)
 	example := slices.MinFunc(divided, func(a, b int) int { return slices.Compare(d.paths[a], d.paths[b]) })

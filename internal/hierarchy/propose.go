@@ -15,38 +15,37 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Node is what a proposal looks at.
+// Node is the input for one node.
 type Node struct {
 	Name   string
 	Labels map[string]string
-	// Accelerated: the node has GPUs or the like. Others are not looked at where there are such nodes.
+	// Accelerated: the node has GPUs or other accelerators. If there are such nodes, all others are ignored.
 	Accelerated bool
 }
 
-// Level of a proposal.
+// Level is one level of a proposal.
 type Level struct {
 	Domain string `json:"domain"`
 	Key    string `json:"key"`
-	// From reports who writes the label.
+	// From is the product that writes the label.
 	From string `json:"from"`
 	// Domains counts the paths that end at this level, Nodes the nodes in them.
 	Domains int `json:"domains"`
 	Nodes   int `json:"nodes"`
 }
 
-// Proposal is a hierarchy that the labels of the nodes show.
+// Proposal is the hierarchy derived from the labels of the nodes.
 type Proposal struct {
-	// Nodes that were looked at, and Others that were not.
+	// Nodes counts the nodes considered, Others the nodes ignored.
 	Nodes  int     `json:"nodes"`
 	Others int     `json:"others"`
 	Levels []Level `json:"levels"`
-	// Notes say what was left out, what some nodes lack and what is odd, one sentence each.
+	// Notes describe omitted labels, nodes that lack labels, and inconsistencies, one sentence each.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Propose orders the known labels of the nodes from the broadest to the narrowest. A label is left out when fewer than half of the nodes
-// have it, when it groups the nodes as another one does, or when it is broader than a zone and has one value. The hostname is the last
-// level.
+// Propose orders the known labels of the nodes from the broadest to the narrowest. It omits a label that fewer than half of the nodes have,
+// that groups the nodes as another label does, or that is broader than a zone and has one value. The hostname is the last level.
 func Propose(nodes []Node) Proposal {
 	p := &proposer{}
 	p.choose(nodes)
@@ -65,10 +64,10 @@ type proposer struct {
 	out     Proposal
 }
 
-// column is one label of all nodes.
+// column has the values of one label on all nodes.
 type column struct {
 	Key
-	// values by node; "" where the node lacks the label.
+	// values are the values by node; "" where the node lacks the label.
 	values   []string
 	count    int
 	distinct int
@@ -94,7 +93,7 @@ func (p *proposer) choose(nodes []Node) {
 	}
 }
 
-// collect makes a column of every label whose place is known, in the order of preference. Other labels of the network are noted.
+// collect makes a column of every label with a known rank, in the order of preference, and notes other network labels.
 func (p *proposer) collect() {
 	names := map[string]bool{}
 	for _, labels := range p.labels {
@@ -150,7 +149,7 @@ func (p *proposer) dropSparse() {
 	})
 }
 
-// dropAlike keeps the preferred one of the labels that group the nodes alike, and of those with one rank.
+// dropAlike keeps the preferred one of the labels that group the nodes identically or have the same rank.
 func (p *proposer) dropAlike() {
 	var kept []*column
 	for _, c := range p.columns {
@@ -167,8 +166,8 @@ func (p *proposer) dropAlike() {
 	p.columns = kept
 }
 
-// alike reports whether both labels group the nodes in the same way. Labels with one value are alike when they are of one level, and only
-// the machine is like the hostname: a rack may have one host today.
+// alike reports whether both labels group the nodes identically. Labels with one value are alike only if they have the same rank. The
+// hostname is alike only with the machine, because a rack may have one host today.
 func (c *column) alike(other *column) bool {
 	if max(c.Rank, other.Rank) == host && min(c.Rank, other.Rank) < machine {
 		return false
@@ -179,7 +178,7 @@ func (c *column) alike(other *column) bool {
 	return c.count == other.count && c.distinct == other.distinct && c.refines(other) && other.refines(c)
 }
 
-// refines reports whether each value of this label lies in one value of the other.
+// refines reports whether each value of this label occurs with one value of the other.
 func (c *column) refines(other *column) bool {
 	in := map[string]string{}
 	for i, value := range c.values {
@@ -194,7 +193,7 @@ func (c *column) refines(other *column) bool {
 	return len(in) > 0
 }
 
-// order sorts by rank, except where the nodes show that a label is the narrower one.
+// order sorts the columns by rank, and swaps neighbours where the nodes show that the order is reversed.
 func (p *proposer) order() {
 	slices.SortStableFunc(p.columns, func(a, b *column) int {
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.distinct, b.distinct))
@@ -218,7 +217,7 @@ func (p *proposer) order() {
 	}
 }
 
-// dropRedundant leaves out a level that has the same domains as the one above it, of which the preferred one stays.
+// dropRedundant drops one of two adjacent levels with the same domains; the preferred one stays.
 func (p *proposer) dropRedundant() {
 	for i := 1; i < len(p.columns); {
 		levels := p.levels()
@@ -239,7 +238,7 @@ func (p *proposer) dropRedundant() {
 	}
 }
 
-// objects are the nodes, for the packages that count.
+// objects returns the nodes as API objects, for [topology.ScanNodes].
 func (p *proposer) objects() []*corev1.Node {
 	nodes := make([]*corev1.Node, len(p.nodes))
 	for i, n := range p.nodes {
@@ -248,7 +247,7 @@ func (p *proposer) objects() []*corev1.Node {
 	return nodes
 }
 
-// levels of the proposal, for the packages that count.
+// levels returns the levels of the proposal, for the topology package.
 func (p *proposer) levels() topology.Levels {
 	out := make(topology.Levels, 0, len(p.columns))
 	for _, c := range p.columns {

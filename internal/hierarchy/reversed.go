@@ -9,17 +9,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Reversed are two neighbouring levels of which the lower one is the broader.
+// Reversed are two adjacent levels in the wrong order: Below is broader than Above.
 type Reversed struct{ Above, Below topology.Level }
 
-// String says it in one sentence.
+// String describes the wrong order and the fix in one sentence.
 func (r Reversed) String() string {
 	return fmt.Sprintf("level '%s' (%s) is above level '%s' (%s), which is broader: list the levels from the broadest to the narrowest",
 		r.Above.Domain, r.Above.Key, r.Below.Domain, r.Below.Key)
 }
 
-// FindReversed finds neighbouring levels in the wrong order. What is known of their keys says so, and the labels do not contradict: no
-// value of the upper one has several values of the lower one, and some value of the lower one has several of the upper one.
+// FindReversed finds adjacent levels in the wrong order: their ranks are reversed, and the labels confirm it. That is, each value of the
+// upper label occurs with one value of the lower label, and some value of the lower label with several of the upper one.
 func FindReversed(labels []map[string]string, levels topology.Levels) []Reversed {
 	var out []Reversed
 	for i := 1; i < len(levels); i++ {
@@ -34,7 +34,7 @@ func FindReversed(labels []map[string]string, levels topology.Levels) []Reversed
 	return out
 }
 
-// rankOf is the rank of a level by its key, or else by its name.
+// rankOf returns the rank of a level by its key, or else by its name.
 func rankOf(level topology.Level) Rank {
 	if key, ok := Look(level.Key); ok {
 		return key.Rank
@@ -42,7 +42,7 @@ func rankOf(level topology.Level) Rank {
 	return words[level.Domain]
 }
 
-// severalIn reports whether some value of a label has several values of another one.
+// severalIn reports whether some value of the outer label occurs with several values of the inner label.
 func severalIn(labels []map[string]string, outer, inner string) bool {
 	first := map[string]string{}
 	for _, node := range labels {

@@ -12,13 +12,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// networkWords are those by which the name of a label shows that it is about a network, wherever they stand in it.
+// networkWords are words in label names that indicate a network label.
 var networkWords = []string{
 	"accelerator", "block", "domain", "fabric", "hypernode", "island", "layer", "leaf", "level", "network", "nvlink", "rack", "rail", "row",
 	"spine", "superpod", "switch", "tier", "topology",
 }
 
-// ofNetwork reports whether the name of a label has such a word.
+// ofNetwork reports whether a label name contains one of networkWords.
 func ofNetwork(name string) bool {
 	parts := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	return slices.ContainsFunc(parts, func(part string) bool {
@@ -26,8 +26,8 @@ func ofNetwork(name string) bool {
 	})
 }
 
-// noteUnknown notes labels that group the nodes and may be of the network, but whose place in it is not known. Labels that differ in the
-// number at the end of their names are one family.
+// noteUnknown notes labels that group the nodes and may describe the network, but have no known rank. Labels whose names differ only in a
+// trailing number form one family.
 func (p *proposer) noteUnknown(columns []*column) {
 	families := map[string][]*column{}
 	for _, c := range columns {

@@ -28,7 +28,7 @@ type Fence struct {
 	mu sync.Mutex
 	// renewed is when the last renewal was sent; nil before the first one.
 	renewed *instant
-	// closed is why no write passes any more.
+	// closed is the reason why no further write may pass; nil while the fence is not closed.
 	closed error
 	// changed is closed at the next renewal, and when the fence is closed.
 	changed chan struct{}
@@ -36,20 +36,20 @@ type Fence struct {
 	lost chan struct{}
 }
 
-// NewFence returns the fence of a lease of this duration. No write passes before the lease is acquired.
+// NewFence returns the fence of a lease with this duration. Writes fail until the lease is acquired.
 func NewFence(duration time.Duration, clock clock.PassiveClock) *Fence {
 	return &Fence{duration: duration, clock: clock, start: clock.Now(), changed: make(chan struct{}), lost: make(chan struct{})}
 }
 
-// instant is a time by both clocks.
+// instant is a time by two clocks.
 type instant struct {
 	// monotonic continues while the process is stopped, and cannot be set.
 	monotonic time.Duration
-	// wall continues while the machine is suspended, too.
+	// wall also continues while the machine is suspended.
 	wall time.Time
 }
 
-// expired reports whether a lease that was renewed then is not valid any more, by either clock.
+// expired reports whether a lease with this renewal time has expired by either clock.
 func expired(renewed, now instant, duration time.Duration) bool {
 	return now.monotonic-renewed.monotonic >= duration || now.wall.Sub(renewed.wall) >= duration
 }
@@ -59,17 +59,17 @@ func (f *Fence) now() instant {
 	return instant{monotonic: now.Sub(f.start), wall: now.Round(0)}
 }
 
-// Lost is closed when another replica holds the lease that this one held. The process has to end then.
+// Lost is closed when another replica holds the lease that this replica had. The process must then end.
 func (f *Fence) Lost() <-chan struct{} { return f.lost }
 
-// Err is why no write passes any more, nil while writes may pass.
+// Err returns the reason why no further write may pass, nil while writes may pass.
 func (f *Fence) Err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.closed
 }
 
-// renew opens the fence from when the renewal was sent.
+// renew opens the fence from the time when the renewal was sent.
 func (f *Fence) renew(sent instant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,7 +87,7 @@ func (f *Fence) release() {
 	f.close(errReleased)
 }
 
-// replace closes the fence if this replica has held the lease, which names another holder now.
+// replace closes the fence if this replica had the lease, which now names another holder.
 func (f *Fence) replace(holder string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +110,7 @@ func (f *Fence) wake() {
 	f.changed = make(chan struct{})
 }
 
-// pass returns nil once a write may be sent. It waits while the lease is expired: the elector renews it, or ends the process.
+// pass returns nil when a write may be sent. It waits while the lease is expired, until the elector renews it or the process ends.
 func (f *Fence) pass(ctx context.Context) error {
 	for {
 		changed, err := f.check()
@@ -125,7 +125,7 @@ func (f *Fence) pass(ctx context.Context) error {
 	}
 }
 
-// check returns what to wait for if the lease is expired. Otherwise a write may be sent, or not with this error.
+// check returns a channel to wait for if the lease is expired. Otherwise it returns nil if a write may be sent, or an error.
 func (f *Fence) check() (<-chan struct{}, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

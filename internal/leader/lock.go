@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// Lock is a lease of which a fence follows the reads and writes.
+// Lock is a lease lock whose reads and writes update a fence.
 type Lock struct {
 	*resourcelock.LeaseLock
 	fence *Fence
@@ -24,7 +24,7 @@ type Lock struct {
 
 var _ resourcelock.Interface = &Lock{}
 
-// NewLock returns the lock on a lease. Its own requests do not pass the fence.
+// NewLock returns the lock of a lease. Its own requests do not pass the fence.
 func NewLock(config *rest.Config, name types.NamespacedName, fence *Fence) (*Lock, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -42,10 +42,10 @@ func NewLock(config *rest.Config, name types.NamespacedName, fence *Fence) (*Loc
 	}}, nil
 }
 
-// RecordTo has a recorder get the events of the election.
+// RecordTo sets the recorder for events of the election.
 func (l *Lock) RecordTo(recorder resourcelock.EventRecorder) { l.LockConfig.EventRecorder = recorder }
 
-// Get implements [resourcelock.Interface]. A lease that is lost is not read again.
+// Get implements [resourcelock.Interface]. It does not read a lost lease again.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	select {
 	case <-l.fence.Lost():
@@ -69,7 +69,7 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return l.write(record, func() error { return l.LeaseLock.Update(ctx, record) })
 }
 
-// write sends a record. A lease that is released or lost is not acquired again by the same process.
+// write sends a record. A process never acquires a lease again that it has released or lost.
 func (l *Lock) write(record resourcelock.LeaderElectionRecord, send func() error) error {
 	if record.HolderIdentity != l.Identity() {
 		l.fence.release()

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Times of the election, which are the defaults of controller-runtime. RequestTimeout bounds a single request about the lease.
+// Times of the election, equal to the defaults of controller-runtime. RequestTimeout bounds a single request for the lease.
 const (
 	LeaseDuration  = 15 * time.Second
 	RenewDeadline  = 10 * time.Second
@@ -18,13 +18,13 @@ const (
 	RequestTimeout = RenewDeadline / 2
 )
 
-// Manager ends when the lease is lost.
+// Manager is a manager that ends when the lease is lost.
 type Manager struct {
 	manager.Manager
 	Fence *Fence
 }
 
-// Start implements [manager.Manager]. It does not wait for what still runs when the lease is lost: the fence lets no write pass.
+// Start implements [manager.Manager]. When the lease is lost, it does not wait for running work, because the fence refuses its writes.
 func (m Manager) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

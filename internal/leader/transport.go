@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Wrap has the writes of a transport pass the fence.
+// Wrap makes the writes of a transport pass the fence.
 func (f *Fence) Wrap(next http.RoundTripper) http.RoundTripper {
 	return &transport{next: next, fence: f}
 }
@@ -34,7 +34,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper implements RoundTripperWrapper of k8s.io/apimachinery/pkg/util/net.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// writes reports whether a request may change what is stored. Reviews store nothing: every replica requests them for its metrics.
+// writes reports whether a request may change stored objects. Reviews store nothing, and every replica sends them for its metrics.
 func writes(request *http.Request) bool {
 	switch request.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:

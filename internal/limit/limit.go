@@ -6,14 +6,14 @@ package limit
 
 import "unicode/utf8"
 
-// Condition is the most bytes of a condition's message. The API server takes more; a reader does not.
+// Condition is the maximum length of a condition's message, in bytes. The API server accepts more, but people do not read more.
 const Condition = 1024
 
 const ellipsis = "..."
 
 func digit(c byte) bool { return '0' <= c && c <= '9' }
 
-// Text returns s, or as many of its characters as fit with an ellipsis into so many bytes. No number is cut in two.
+// Text shortens s to at most the given number of bytes, with an ellipsis. It does not cut a number in two.
 func Text(s string, bytes int) string {
 	if len(s) <= bytes {
 		return s
@@ -22,7 +22,7 @@ func Text(s string, bytes int) string {
 	for end > 0 && !utf8.RuneStart(s[end]) {
 		end--
 	}
-	if digit(s[end]) { // a part of a number is another number
+	if digit(s[end]) { // a part of a number would be another number
 		for end > 0 && digit(s[end-1]) {
 			end--
 		}

@@ -5,8 +5,8 @@ package limit
 
 import "unicode/utf8"
 
-// Middle returns s, or its beginning and its end with an ellipsis between them, in so many bytes: runtimes wrap causes, which come last.
-// Two thirds are of the end.
+// Middle shortens s to the given number of bytes by replacing its middle with an ellipsis, because wrapped errors have their cause at the
+// end. Two thirds of the result are from the end.
 func Middle(s string, bytes int) string {
 	if len(s) <= bytes || bytes <= len(ellipsis) {
 		return Text(s, bytes)

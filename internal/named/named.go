@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package named caches single objects by their names, so that the right to read these is enough.
+// Package named caches single objects by name, so that the permission to read these objects is sufficient.
 package named
 
 import (
@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Cache returns a cache of the object that has the type, the namespace and the name of this one, for the manager to run. A cache has one
-// selector for a kind, so two objects of a kind need two. Of definitions it leaves out the schemas, which are hundreds of kilobytes.
+// Cache returns a cache of the object with the type, namespace and name of the given one; the manager must run the cache. A cache has one
+// selector per kind, so two objects of a kind need two caches. It removes the schemas of definitions, which are hundreds of kilobytes.
 func Cache(mgr ctrl.Manager, object client.Object) (cache.Cache, error) {
 	by := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", object.GetName()), Transform: withoutSchemas}
 	if namespace := object.GetNamespace(); namespace != "" {

@@ -6,8 +6,8 @@ package nearest
 
 import "strings"
 
-// Of returns the name that a word was probably meant to be: one that begins with the word, or differs in few
-// letters. Among equally near names the first one is returned. It is "" if no name is near.
+// Of returns the name that a word was probably meant to be: one that begins with the word, or differs in few letters. Among equally near
+// names the first is returned. It is "" if no name is near.
 func Of(word string, names []string) string {
 	word = strings.ToLower(word)
 	best, least := "", 0
@@ -30,7 +30,7 @@ func Of(word string, names []string) string {
 
 func abs(n int) int { return max(n, -n) }
 
-// Distance counts the letters to insert, to drop or to replace, and the neighbours to swap, that make one word of another.
+// Distance counts the letters to insert, delete or replace, and the neighbours to swap, to turn one word into another.
 func Distance(a, b string) int {
 	var before []int
 	row := make([]int, len(b)+1)

@@ -10,8 +10,8 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// Defaults sets what the API server sets in every new pod, as far as it decides what the pod takes of a node: limits are requests, and in
-// the network of the host every port is a host port.
+// Defaults sets the API server's defaults of a new pod that affect what it uses on a node: requests default to limits, and with hostNetwork
+// every port is a host port.
 func Defaults(pod *corev1.Pod) {
 	defaultContainers(pod)
 	defaultPodResources(pod)
@@ -31,8 +31,8 @@ func defaultContainers(pod *corev1.Pod) {
 	}
 }
 
-// defaultPodResources completes the resources of a pod that has some of its own. Limits of huge pages are those of its containers.
-// Requests are those of its containers, of cpu and memory, and else its limits.
+// defaultPodResources completes the pod-level resources of a pod that has some. Limits of huge pages default to those of its containers.
+// Requests default to those of its containers for cpu and memory, and else to its limits.
 func defaultPodResources(pod *corev1.Pod) {
 	r := pod.Spec.Resources
 	if r == nil || len(r.Limits)+len(r.Requests) == 0 {
@@ -62,7 +62,7 @@ func hugePages(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// withDefaults adds amounts of resources that a list does not name.
+// withDefaults adds the defaults of resources that a list does not name.
 func withDefaults(list, defaults corev1.ResourceList) corev1.ResourceList {
 	for name, amount := range defaults {
 		if _, set := list[name]; set {

@@ -1,8 +1,9 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package newpod makes of a pod that does not exist yet what the API server would store: its defaults, and what the admission plugins that
-// are on by default add. Whether the pod fits a node, and whether it is alike to pods that exist, is decided by the pod as it is stored:
+// Package newpod derives from a pod that does not exist yet the pod that the API server would store: with its defaults, and the additions
+// of the admission plugins that are on by default. The stored pod determines whether the pod fits a node, and which existing pods it is
+// equal to:
 //
 //	RuntimeClass gvisor {overhead: {memory: 2Gi}, scheduling: {nodeSelector: {sandbox: gvisor}}}
 //	LimitRange          {default: {cpu: 4}, defaultRequest: {cpu: 2}}
@@ -13,5 +14,5 @@
 //	  hostNetwork, containerPort: 80     hostNetwork, containerPort: 80, hostPort: 80
 //	                                     priority, tolerations of not-ready and unreachable nodes for 300 seconds
 //
-// Admission webhooks and plugins that a cluster has switched on are not known here.
+// Admission webhooks and plugins that are off by default are not considered.
 package newpod

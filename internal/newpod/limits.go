@@ -14,14 +14,14 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// limitRanges are those of a namespace, by name.
+// limitRanges returns the LimitRanges of a namespace, sorted by name.
 func (o *Objects) limitRanges(namespace string) []*corev1.LimitRange {
 	found := slices.DeleteFunc(slices.Clone(o.LimitRanges), func(l *corev1.LimitRange) bool { return l.Namespace != namespace })
 	slices.SortFunc(found, func(a, b *corev1.LimitRange) int { return strings.Compare(a.Name, b.Name) })
 	return found
 }
 
-// setLimits gives each container the limits and requests that it lacks and the LimitRange has a default of.
+// setLimits sets missing limits and requests of each container to the defaults of a LimitRange.
 func setLimits(l *corev1.LimitRange, pod *corev1.Pod) {
 	limits, requests := corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range l.Spec.Limits {
@@ -39,14 +39,14 @@ func setLimits(l *corev1.LimitRange, pod *corev1.Pod) {
 	}
 }
 
-// defaultsOf completes the defaults of an item, as the API server does when it is stored: a limit is the maximum, a request the limit, or
-// the minimum.
+// defaultsOf returns the defaults of an item as the API server completes them on storing: a limit defaults to the maximum, a request to the
+// limit, or else to the minimum.
 func defaultsOf(item *corev1.LimitRangeItem) (limits, requests corev1.ResourceList) {
 	limits = withDefaults(maps.Clone(item.Default), item.Max)
 	return limits, withDefaults(withDefaults(maps.Clone(item.DefaultRequest), limits), item.Min)
 }
 
-// aboveLimits reports which containers ask for more than their limit, which may be one of a LimitRange.
+// aboveLimits lists the container requests that exceed the container's limit, which may come from a LimitRange.
 func aboveLimits(pod *corev1.Pod) (out []string) {
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
@@ -59,7 +59,7 @@ func aboveLimits(pod *corev1.Pod) (out []string) {
 	return out
 }
 
-// breaches reports which bounds of a LimitRange a pod breaks, each once.
+// breaches lists the bounds of a LimitRange that a pod violates, without duplicates.
 func breaches(l *corev1.LimitRange, pod *corev1.Pod) []string {
 	var out []string
 	for i := range l.Spec.Limits {
@@ -82,7 +82,7 @@ func breaches(l *corev1.LimitRange, pod *corev1.Pod) []string {
 	return slices.Compact(out)
 }
 
-// outside compares requests and limits with the bounds of an item, all of which need a value of both kinds.
+// outside compares requests and limits with the bounds of an item. A bound also requires that the value is set.
 func outside(item *corev1.LimitRangeItem, requests, limits corev1.ResourceList) []string {
 	var out []string
 	say := func(name corev1.ResourceName, format string, args ...any) {

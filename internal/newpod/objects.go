@@ -13,16 +13,16 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Objects of a cluster that admission looks at.
+// Objects are the objects of a cluster that admission reads.
 type Objects struct {
 	PriorityClasses []*schedulingv1.PriorityClass
 	RuntimeClasses  []*nodev1.RuntimeClass
-	// LimitRanges of any namespaces.
+	// LimitRanges of any namespace.
 	LimitRanges []*corev1.LimitRange
 }
 
-// Admit returns a new pod as the API server would store it, and in sentences what keeps it from being stored, and what of it could not be
-// found out because an object is not known. The pod itself is left as it is.
+// Admit returns a new pod as the API server would store it. The notes say what would keep it from being stored, and what is not known
+// because an object is missing. The given pod is not changed.
 func (o *Objects) Admit(pod *corev1.Pod) (stored *corev1.Pod, notes []string) {
 	stored = pod.DeepCopy()
 	defaultContainers(stored)
@@ -50,13 +50,13 @@ func (o *Objects) Admit(pod *corev1.Pod) (stored *corev1.Pod, notes []string) {
 	return stored, notes
 }
 
-// refused begins a note about what keeps the pod from being stored.
+// refused is the prefix of notes about refused pods.
 const refused = "its pods would be refused: "
 
-// Priority classes that every cluster has.
+// builtInClasses are the priority classes that every cluster has.
 var builtInClasses = map[string]int32{"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
-// Rank sets the priority of a pod that admission has not seen, or explains why it is not known.
+// Rank sets the priority of a pod that did not pass admission, or says why the priority is unknown.
 func (o *Objects) Rank(pod *corev1.Pod) (unknown string) {
 	if pod.Spec.Priority != nil {
 		return ""
@@ -77,7 +77,7 @@ func (o *Objects) Rank(pod *corev1.Pod) (unknown string) {
 	return ""
 }
 
-// tolerateNodes adds the tolerations that keep a pod for a while on a node that is not ready any more.
+// tolerateNodes adds the tolerations that keep a pod for a while on a node that is no longer ready.
 func tolerateNodes(pod *corev1.Pod) {
 	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		if !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {

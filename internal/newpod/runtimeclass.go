@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// setRuntime sets what the pod's RuntimeClass adds: its overhead, and which nodes have it. It describes what is wrong.
+// setRuntime sets the overhead, node selector and tolerations of the pod's RuntimeClass, and returns a note about problems.
 func (o *Objects) setRuntime(pod *corev1.Pod) (note string) {
 	if pod.Spec.RuntimeClassName == nil {
 		if len(pod.Spec.Overhead) > 0 {
@@ -52,7 +52,7 @@ func (o *Objects) setRuntime(pod *corev1.Pod) (note string) {
 	return ""
 }
 
-// mergeTolerations leaves out those that another one makes needless; of equal ones the first stays.
+// mergeTolerations removes tolerations that others cover; the first of several equal ones stays.
 func mergeTolerations(all []corev1.Toleration) (merged []corev1.Toleration) {
 	for i := range all {
 		t := &all[i]
@@ -67,7 +67,7 @@ func mergeTolerations(all []corev1.Toleration) (merged []corev1.Toleration) {
 	return merged
 }
 
-// covers reports whether a toleration tolerates all that another one does, as the API server has it.
+// covers reports whether a toleration tolerates everything that another one does, by the rules of the API server.
 func covers(wide, t *corev1.Toleration) bool {
 	if equality.Semantic.DeepEqual(wide, t) {
 		return true

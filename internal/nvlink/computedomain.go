@@ -15,18 +15,18 @@ var GroupVersion = schema.GroupVersion{Group: "resource.nvidia.com", Version: "v
 // Kind of ComputeDomains.
 const Kind = "ComputeDomain"
 
-// ComputeDomain is what Trellis reads and writes of NVIDIA's ComputeDomain. Its spec is immutable.
+// ComputeDomain has the fields of NVIDIA's ComputeDomain that Trellis reads and writes. Its spec is immutable.
 type ComputeDomain struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              ComputeDomainSpec `json:"spec"`
-	// Status is the driver's.
+	// Status is written by the driver.
 	Status map[string]any `json:"status,omitempty"`
 }
 
-// ComputeDomainSpec asks for a domain.
+// ComputeDomainSpec describes the requested domain.
 type ComputeDomainSpec struct {
-	// NumNodes is how many nodes are to join; 0: as many as pods need.
+	// NumNodes is how many nodes are to join; 0: as many as the pods need.
 	NumNodes int     `json:"numNodes"`
 	Channel  Channel `json:"channel"`
 }
@@ -35,7 +35,7 @@ type ComputeDomainSpec struct {
 type Channel struct {
 	// AllocationMode is Single, which is the default, or All.
 	AllocationMode string `json:"allocationMode,omitempty"`
-	// ResourceClaimTemplate is what the driver makes for the pods.
+	// ResourceClaimTemplate is the template that the driver creates for the pods.
 	ResourceClaimTemplate NamedTemplate `json:"resourceClaimTemplate"`
 }
 
@@ -44,7 +44,7 @@ type NamedTemplate struct {
 	Name string `json:"name"`
 }
 
-// Template is the ResourceClaimTemplate by which pods join the domain.
+// Template returns the name of the ResourceClaimTemplate with which pods join the domain.
 func (d *ComputeDomain) Template() string { return d.Spec.Channel.ResourceClaimTemplate.Name }
 
 // DeepCopyObject implements runtime.Object.
@@ -55,7 +55,7 @@ func (d *ComputeDomain) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// ComputeDomainList is a list of them.
+// ComputeDomainList is a list of ComputeDomains.
 type ComputeDomainList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
@@ -73,14 +73,15 @@ func (l *ComputeDomainList) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// AddToScheme makes the kind known to a scheme.
+// AddToScheme registers the kind in a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &ComputeDomain{}, &ComputeDomainList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }
 
-// OfTemplate is what is known of a ComputeDomain by the claim template of its channel alone. The driver's examples name both alike.
+// OfTemplate returns a ComputeDomain of which only the claim template of its channel is known. It gets the template's name, as in the
+// driver's examples.
 func OfTemplate(template string) ComputeDomain {
 	out := ComputeDomain{}
 	out.Name, out.Spec.Channel.ResourceClaimTemplate.Name = template, template

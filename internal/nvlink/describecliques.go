@@ -13,24 +13,24 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// Seat is the clique in which one pod of a replica is; "" when its node has none.
+// Seat is the clique of one pod of a replica; "" when its node has none.
 type Seat struct{ Replica, Clique string }
 
-// Clique is what is in one clique of the pods that share a domain.
+// Clique has the pods in one clique, of those that share a domain.
 type Clique struct {
 	// Name is the value of [CliqueLabel]; "" stands for nodes without it.
 	Name string `json:"clique"`
-	// Replicas have pods in the clique, by name.
+	// Replicas are the replicas with pods in the clique, by name.
 	Replicas []Replica `json:"replicas"`
 }
 
-// Replica is how many pods of a replica are in one clique.
+// Replica counts the pods of a replica in one clique.
 type Replica struct {
 	Name string `json:"replica"`
 	Pods int    `json:"pods"`
 }
 
-// CliquesOf sorts pods by their cliques: by name, pods without one last.
+// CliquesOf groups pods by clique, sorted by name, pods without a clique last.
 func CliquesOf(seats []Seat) []Clique {
 	seats = slices.Clone(seats)
 	slices.SortFunc(seats, func(a, b Seat) int {
@@ -50,10 +50,10 @@ func CliquesOf(seats []Seat) []Clique {
 	return out
 }
 
-// maxReplicas is how many replicas of one clique are named.
+// maxReplicas is how many replicas of one clique String lists.
 const maxReplicas = 4
 
-// String is "decode-0 (2 pods) and prefill-0 (2 pods) in clique 7.1".
+// String returns for example "decode-0 (2 pods) and prefill-0 (2 pods) in clique 7.1".
 func (c Clique) String() string {
 	names := make([]string, 0, len(c.Replicas))
 	for _, r := range c.Replicas {
@@ -76,7 +76,7 @@ func pods(n int) string {
 // maxCliques is how many cliques a message lists.
 const maxCliques = 4
 
-// Describe reports which pods of a domain are in which clique.
+// Describe says which pods of a domain are in which clique.
 func Describe(domain string, cliques []Clique) string {
 	parts := make([]string, 0, len(cliques))
 	for _, c := range cliques {

@@ -1,10 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nvlink knows which pods share an NVLink domain of several nodes. NVIDIA's DRA driver makes such a domain for a ComputeDomain
-// (resource.nvidia.com). Pods join it by claims of the template that the ComputeDomain names. Nodes that one NVLink fabric connects have
-// the same value of the label nvidia.com/gpu.clique: memory is shared inside one clique only, so pods of one ComputeDomain in two cliques
-// start, become Ready, and cannot exchange what they are to exchange.
+// Package nvlink determines which pods share an NVLink domain of several nodes. NVIDIA's DRA driver creates such a domain for a
+// ComputeDomain (resource.nvidia.com). Pods join it with claims of the template that the ComputeDomain names. Nodes in one NVLink fabric
+// have the same value of the label nvidia.com/gpu.clique. Memory is shared only inside one clique: pods of one ComputeDomain in two cliques
+// start and become Ready, but cannot exchange data over NVLink.
 package nvlink
 
 import (
@@ -22,14 +22,14 @@ const (
 	channelClass = "compute-domain-default-channel.nvidia.com"
 )
 
-// IsChannel reports whether a claim is one of a channel of a ComputeDomain.
+// IsChannel reports whether a claim requests a channel of a ComputeDomain.
 func IsChannel(spec *resourcev1.ResourceClaimSpec) bool {
 	return slices.ContainsFunc(spec.Devices.Requests, func(r resourcev1.DeviceRequest) bool {
 		return r.Exactly != nil && r.Exactly.DeviceClassName == channelClass
 	})
 }
 
-// ChannelTemplate is the claim template that the driver makes for a ComputeDomain.
+// ChannelTemplate returns the claim template that the driver creates for a ComputeDomain.
 func ChannelTemplate(namespace, name string) *resourcev1.ResourceClaimTemplate {
 	t := &resourcev1.ResourceClaimTemplate{}
 	t.Namespace, t.Name = namespace, name
@@ -39,7 +39,7 @@ func ChannelTemplate(namespace, name string) *resourcev1.ResourceClaimTemplate {
 	return t
 }
 
-// TemplatesOf lists, in order, the claim templates that pods of a deployment name.
+// TemplatesOf lists, sorted, the claim templates that pods of a deployment name.
 func TemplatesOf(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	var out []string
 	for i := range dgd.Spec.Components {
@@ -62,11 +62,11 @@ func templatesOf(c *nvidiav1beta1.ComponentSpec) []string {
 	return out
 }
 
-// Shared is an NVLink domain and the components whose pods join it, by the index in the deployment.
+// Shared is an NVLink domain and the components whose pods join it, by their index in the deployment.
 type Shared struct {
 	Domain     ComputeDomain
 	Components []int
-	// PerReplica: each replica of the one component has such a domain of its own.
+	// PerReplica: each replica of the only component has a domain of its own.
 	PerReplica bool
 }
 

@@ -38,22 +38,22 @@ const (
 	validatingWebhook = "trellis-validating-webhook-configuration"
 )
 
-// front is what the API server and the kubelet call: webhooks, their certificate, probes. It is a manager of its own, without leader
-// election and without caches of deployments, because those of the operator proper cannot be filled before /convert is served: the API
-// server asks it for every object that is stored in another version than the one listed. So the front runs first and ends last.
+// front serves the callers of the operator, the API server and the kubelet: webhooks, their certificate, probes. It is a separate
+// manager, without leader election and without caches of deployments, because the operator's caches need /convert: the API server calls
+// it for every object that is stored in another version than the listed one. So the front starts first and ends last.
 type front struct {
 	ctrl.Manager
-	// served is closed once the API server trusts what is served.
+	// served is closed once the API server trusts the served certificate.
 	served <-chan struct{}
-	// linger is how long it is still served after the end was asked for.
+	// linger is how long it still serves after the operator is told to stop.
 	linger time.Duration
 }
 
-// newFront prepares the front of an operator whose caches are those of mgr and that ends with ctx. It keeps the certificate up to date.
+// newFront prepares the front of an operator that uses the caches of mgr and ends with ctx. It keeps the certificate up to date.
 func newFront(ctx context.Context, restConfig *rest.Config, o Options, mgr ctrl.Manager, certificate *webhook.Certificate) (*front, error) {
 	own, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                 mgr.GetScheme(),
-		Metrics:                metricsserver.Options{BindAddress: "0"}, // the operator's own serves all metrics of the program
+		Metrics:                metricsserver.Options{BindAddress: "0"}, // the operator's manager serves all metrics of the program
 		HealthProbeBindAddress: o.ProbeAddress,
 		Controller:             ctrlconfig.Controller{SkipNameValidation: ptr.To(o.NewClient != nil)},
 		WebhookServer: webhookserver.NewServer(webhookserver.Options{Port: o.WebhookPort, TLSOpts: []func(*tls.Config){webhook.OldestTLS,
@@ -111,7 +111,7 @@ func newFront(ctx context.Context, restConfig *rest.Config, o Options, mgr ctrl.
 
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=selfsubjectreviews,verbs=create
 
-// userName is the user as which the API server authenticates the operator.
+// userName returns the user name with which the API server authenticates the operator.
 func userName(restConfig *rest.Config) (string, error) {
 	api, err := authenticationv1.NewForConfig(restConfig)
 	if err != nil {
@@ -128,9 +128,9 @@ func userName(restConfig *rest.Config) (string, error) {
 
 // runBefore runs the front and, once it serves, mgr, until ctx or one of them ends.
 //
-// After ctx has ended the front still serves for a while: the API server continues calling this replica until the Service does not lead to
-// it any more and no connection is left, and a conversion that is not answered fails a read. Each answer ends its connection then (see
-// webhook.Options).
+// After ctx has ended, the front serves for another while: the API server calls this replica until the Service has removed it
+// and no connection is left, and an unanswered conversion would fail a read. During that time each response closes its
+// connection (see webhook.Options).
 func (f *front) runBefore(ctx context.Context, mgr ctrl.Manager) error {
 	group, running := errgroup.WithContext(context.WithoutCancel(ctx))
 	frontCtx, stopFront := context.WithCancel(running)

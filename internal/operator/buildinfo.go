@@ -12,7 +12,7 @@ import (
 
 func init() { metrics.Registry.MustRegister(buildInfo(version.Get())) }
 
-// buildInfo is a metric that is always 1: its labels say which build a replica runs.
+// buildInfo is a metric with the constant 1, whose labels name the build that a replica runs.
 func buildInfo(build version.Info) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "trellis_build_info",

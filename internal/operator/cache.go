@@ -36,10 +36,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologies"
 )
 
-// cacheOptions keeps the memory of a large cluster small, whatever tenants write: the annotations of all objects are bounded, managed
-// fields, except those of scaling groups that another client has changed, and contents that are not read are left out, and of the pods of
-// others only what takes capacity on a node is kept. When only some namespaces are managed, whatever has a namespace is read there and
-// nowhere else, but for pods, claims of devices and the capacity of storage.
+// cacheOptions bound the memory of a large cluster, whatever tenants write. The cache bounds the annotations of all objects, drops
+// contents that are not read, and managed fields, except those of scaling groups that another client has changed; of other pods it keeps
+// only the parts that take capacity of a node. If only some namespaces are managed, it reads namespaced objects there only, except for
+// pods, claims of devices and the capacity of storage.
 func cacheOptions(namespaces []string) cache.Options {
 	o := cache.Options{
 		DefaultTransform: strip.Object,
@@ -62,7 +62,7 @@ func cacheOptions(namespaces []string) cache.Options {
 	for _, object := range extras() {
 		o.ByObject[object] = cache.ByObject{Label: ours, Transform: stripChild}
 	}
-	o.ByObject[&appsv1.ControllerRevision{}] = cache.ByObject{Label: ours} // read whole, and written by the operator alone
+	o.ByObject[&appsv1.ControllerRevision{}] = cache.ByObject{Label: ours} // read in full, and written only by the operator
 	if len(namespaces) == 0 {
 		o.ByObject[&corev1.Pod{}] = cache.ByObject{Transform: scheduler.StripPod}
 		o.ByObject[&resourcev1.ResourceClaim{}] = cache.ByObject{Transform: scheduler.StripClaim}
@@ -74,22 +74,21 @@ func cacheOptions(namespaces []string) cache.Options {
 	}
 	everywhere := map[string]cache.Config{cache.AllNamespaces: {}}
 	o.ByObject[&corev1.Pod{}] = cache.ByObject{Namespaces: everywhere, Transform: disown(o.DefaultNamespaces)}
-	// they are in the namespaces of drivers
+	// these are in the namespaces of CSI drivers
 	o.ByObject[&storagev1.CSIStorageCapacity{}] = cache.ByObject{Namespaces: everywhere}
 	o.ByObject[&resourcev1.ResourceClaim{}] = cache.ByObject{Namespaces: everywhere, Transform: scheduler.StripClaim} // all take devices
 	return o
 }
 
-// extras are common kinds of which only what Trellis made is kept.
+// extras are common kinds of which the cache keeps only Trellis' objects.
 func extras() []client.Object {
 	return []client.Object{
 		&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.Ingress{},
 	}
 }
 
-// disown makes every pod outside the managed namespaces another owner's, that is: it takes capacity and nothing more. There may be pods of
-// ours, from a time when their namespace was managed, and a controller that followed them to their scaling group would ask for what is not
-// in the cache.
+// disown makes pods outside the managed namespaces count as those of others, which only take capacity. There may be pods of Trellis from
+// a time when their namespace was managed; a controller would look up their scaling group, which the cache does not have.
 func disown(managed map[string]cache.Config) toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		if pod, ok := obj.(*corev1.Pod); ok {
@@ -101,8 +100,8 @@ func disown(managed map[string]cache.Config) toolscache.TransformFunc {
 	}
 }
 
-// newCache makes a cache with options for kinds that the cluster may not serve. Its ClusterTopologies include the Bindings of Grove, for
-// which the cluster is asked every so often.
+// newCache creates a cache with options for kinds that the cluster may not serve. Its ClusterTopologies include Grove's Bindings; every
+// is the interval at which it checks whether the cluster serves these.
 func newCache(every time.Duration) cache.NewCacheFunc {
 	return func(config *rest.Config, o cache.Options) (cache.Cache, error) {
 		served := o
@@ -115,17 +114,17 @@ func newCache(every time.Duration) cache.NewCacheFunc {
 	}
 }
 
-// bindingsOf are the Bindings that the manager's cache includes.
+// bindingsOf returns the Bindings in the manager's cache.
 func bindingsOf(mgr ctrl.Manager) clustertopology.Bindings {
 	return mgr.GetCache().(*topologies.Cache)
 }
 
-// optionalKinds knows namespaced kinds that the cluster may not serve, in the version that Trellis reads: Kubernetes serves ResourceClaims
-// from 1.34 on, and whether Trellis' own definitions are installed is checked later. A cache that has options for a kind cannot be made
-// otherwise. Nothing asks it for them before they are served.
+// optionalKinds maps namespaced kinds that the cluster may not serve, in the version that Trellis reads: Kubernetes serves ResourceClaims
+// from 1.34 on, and Trellis' own definitions are checked later. Otherwise a cache with options for such a kind could not be created.
+// Nothing reads these kinds before they are served.
 type optionalKinds struct{ meta.RESTMapper }
 
-// optional are the kinds of optionalKinds by their resources.
+// optional are the kinds of optionalKinds, with their resources.
 var optional = map[schema.GroupVersionKind]string{
 	resourcev1.SchemeGroupVersion.WithKind("ResourceClaim"):         "resourceclaims",
 	resourcev1.SchemeGroupVersion.WithKind("ResourceClaimTemplate"): "resourceclaimtemplates",

@@ -25,10 +25,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// DefaultCapacityMaxPods is how many pods capacity is asked for at once.
+// DefaultCapacityMaxPods is the default number of pods for which capacity is requested at once.
 const DefaultCapacityMaxPods = 64
 
-// addCapacityFlags makes the settings of asking for capacity flags.
+// addCapacityFlags adds the flags of capacity requests.
 func (o *Options) addCapacityFlags(f *pflag.FlagSet) {
 	c := &o.Capacity
 	f.StringSliceVar(&c.Kinds, "capacity-requests", nil, "how autoscalers are asked for nodes when gangs wait: "+strings.Join(asked.Kinds,
@@ -45,7 +45,7 @@ func (o *Options) addCapacityFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Image, "placeholder-image", asked.PlaceholderImage, "what placeholders run")
 }
 
-// completeCapacity checks them.
+// completeCapacity checks the flags of capacity requests.
 func (o *Options) completeCapacity() error {
 	c := &o.Capacity
 	for _, kind := range c.Kinds {
@@ -75,7 +75,7 @@ func (o *Options) completeCapacity() error {
 	return nil
 }
 
-// asker asks for capacity; nil where nothing is asked for.
+// asker requests capacity; nil if the flags disable it.
 type asker struct {
 	*capacitycontroller.Reconciler
 	changed chan event.GenericEvent
@@ -93,13 +93,13 @@ func newAsker(mgr ctrl.Manager, writer client.Client, o Options, results *schedu
 	results.OnChange(func() {
 		select {
 		case a.changed <- event.GenericEvent{}:
-		default: // one is on its way, and looks at everything
+		default: // a pending event already covers all deployments
 		}
 	})
 	return a
 }
 
-// clear is scheduler.Options.Clear.
+// clear returns scheduler.Options.Clear.
 func (a *asker) clear() func(ctx context.Context, graph types.UID, hosts []string) {
 	if a == nil {
 		return nil

@@ -15,11 +15,11 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// deployments reads DynamoGraphDeployments for admission: from the cache, and from the API server until they are there.
+// deployments reads DynamoGraphDeployments for admission: from the cache or, until it is synced, from the API server.
 type deployments struct {
 	client.Reader
 	live client.Reader
-	// namespaces that may be read; empty: all.
+	// namespaces that the operator may read; empty: all.
 	namespaces []string
 	synced     func() bool
 }
@@ -32,7 +32,7 @@ func readDeployments(mgr ctrl.Manager, namespaces []string) (client.Reader, erro
 	return deployments{Reader: mgr.GetCache(), live: mgr.GetAPIReader(), namespaces: namespaces, synced: informer.HasSynced}, nil
 }
 
-// List implements client.Reader, for the list of all deployments that may be read.
+// List implements client.Reader, for lists of all readable deployments.
 func (d deployments) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	if d.synced() {
 		return d.Reader.List(ctx, list, opts...)

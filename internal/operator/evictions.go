@@ -20,8 +20,8 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=patch
 
-// readEvictions is what evictions of pods are decided with: the cache of the operator, once all of it is there. The writer is that of the
-// front, which does not depend on the lease.
+// readEvictions returns the dependencies of the decision about evictions: the operator's cache, once it is synced, and the front's
+// writer, which does not depend on the lease.
 func readEvictions(mgr ctrl.Manager, writer client.Writer, rules leaving.Rules) (webhook.Evictions, error) {
 	var synced []func() bool
 	for _, object := range []client.Object{

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// formerNames are flags by their former names, which are read for one minor version.
+// formerNames maps former names of flags, accepted for one minor version, to the current ones.
 var formerNames = map[string]string{
 	"engine":            "provider",
 	"take-back-after":   "requeue-after",
@@ -20,15 +20,15 @@ var formerNames = map[string]string{
 	"keep-share":        "reserve-share",
 }
 
-// formerFlag is the value of a flag under its former name. It sets the current flag, unless that is given too.
+// formerFlag is a flag under its former name. It sets the current flag, unless that is given as well.
 type formerFlag struct {
 	name    string
 	current *pflag.Flag
-	// read is the value that was given under the former name, as the current flag prints it; "" for none.
+	// read is the value given under the former name, as the current flag prints it; "" for none.
 	read string
 }
 
-// addFormer adds the former names as deprecated flags: they are not listed by --help, and a use prints which flag to use instead.
+// addFormer adds the former names as deprecated flags: --help does not list them, and their use prints the current name.
 func (o *Options) addFormer(f *pflag.FlagSet) {
 	for _, name := range slices.Sorted(maps.Keys(formerNames)) {
 		current := formerNames[name]
@@ -56,7 +56,7 @@ func (f *formerFlag) Set(text string) error {
 	return nil
 }
 
-// check refuses a former name alongside the current one with another value.
+// check refuses different values under the former and the current name.
 func (f *formerFlag) check() error {
 	if now := f.current.Value.String(); f.read != "" && f.read != now {
 		return fmt.Errorf("--%s=%s: the former name of --%s, which is set to %s; remove --%s", f.name, f.read, f.current.Name, now, f.name)

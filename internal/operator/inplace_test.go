@@ -230,6 +230,37 @@ var _ = Describe("A gang whose place is known", func() {
 		Expect(p.all("-")).NotTo(ContainElement("-g-a-0"), "%v", p.all("+=~-!"))
 	})
 
+	It("is recreated in place while another replica cannot be created", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		p := newInPlaceWorld(ctx, nil)
+		taken := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "g-worker-1"}}
+		taken.Spec.Containers = []corev1.Container{{Name: "main", Image: "example.com/app:1"}}
+		Expect(p.c.Create(ctx, taken)).To(Succeed())
+		Expect(p.c.Create(ctx, p.graph("", graphs.Components{"Worker": graphs.Worker(2, 1, 8, "rack")}))).To(Succeed())
+		serves := func(former types.UID) (live *corev1.Pod) {
+			p.until("the first replica is created in place", func() error {
+				live = &corev1.Pod{}
+				if err := p.c.Get(ctx, client.ObjectKey{Namespace: p.namespace, Name: "g-worker-0"}, live); err != nil {
+					return err
+				}
+				if live.UID == former || render.GateClosed(live) {
+					return fmt.Errorf("pod %s has the UID %s and the gates %v", live.Name, live.UID, live.Spec.SchedulingGates)
+				}
+				return nil
+			})
+			return live
+		}
+		first := serves("")
+		p.until("the creation of the other replica is refused", func() error {
+			if tried := p.all("!"); len(tried) < 2 {
+				return fmt.Errorf("refused creates: %v", tried)
+			}
+			return nil
+		})
+		Expect(p.c.Delete(ctx, first, client.GracePeriodSeconds(0))).To(Succeed())
+		next := serves(first.UID)
+		Expect(render.AttemptOf(next)).To(BeElementOf(int32(2), int32(3)), "%v", p.all("+=~-!"))
+	})
+
 	It("is recreated at the next attempt when another operator began it and did not finish", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		p := newInPlaceWorld(ctx, nil)
 		p.stop()

@@ -19,9 +19,9 @@ import (
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// metricsOptions say how metrics are served: over HTTPS to who may get the path /metrics (the ClusterRole trellis-metrics-reader), or over
+// metricsOptions serve metrics over HTTPS to clients that may get the path /metrics (the ClusterRole trellis-metrics-reader), or over
 // plain HTTP to everybody. The certificate is that of the webhooks, which the Secret's ca.crt verifies for the name of their Service;
-// without webhooks it is made by the server itself, and nothing verifies it.
+// without webhooks the server creates a certificate that nothing verifies.
 func metricsOptions(o Options, certificate *webhook.Certificate) metricsserver.Options {
 	options := metricsserver.Options{BindAddress: o.MetricsAddress}
 	if !o.MetricsSecure || o.MetricsAddress == "0" {
@@ -35,7 +35,7 @@ func metricsOptions(o Options, certificate *webhook.Certificate) metricsserver.O
 	return options
 }
 
-// withLogin is the library's filter, but for its answer to a token that is not valid: 401 instead of 500, as the API server answers.
+// withLogin is the library's filter, except that it answers an invalid token with 401 instead of 500, as the API server does.
 func withLogin(config *rest.Config, httpClient *http.Client) (metricsserver.Filter, error) {
 	filter, err := filters.WithAuthenticationAndAuthorization(config, httpClient)
 	if err != nil {
@@ -52,13 +52,13 @@ func withLogin(config *rest.Config, httpClient *http.Client) (metricsserver.Filt
 	}, nil
 }
 
-// login is where the library answers who is not let in. Its header waits for its text, which explains why.
+// login corrects the library's response to clients without access. It delays the status code until the text, which names the reason.
 type login struct {
 	http.ResponseWriter
 	code int
 }
 
-// notAuthenticated is what the library tells where a token is not valid, and where no one could be asked about it.
+// notAuthenticated is the library's text for an invalid token, and for a failed check of a token.
 const notAuthenticated = "Authentication failed"
 
 // WriteHeader implements http.ResponseWriter.

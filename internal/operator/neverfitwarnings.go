@@ -24,23 +24,23 @@ import (
 )
 
 const (
-	// capacityNodes is the largest cluster that admission looks at: it counts all nodes after each change of one. On a larger one Placed says
-	// it later.
+	// capacityNodes is the largest cluster for which admission counts capacity: each change of a node makes it count all nodes again. On
+	// larger clusters only the condition Placed reports what never fits.
 	capacityNodes = 20_000
 	// capacityWithin bounds the reads of one count.
 	capacityWithin = time.Second
 )
 
-// capacity says for admission what of a deployment no domain of today's nodes could hold. Nothing is said before the caches of nodes and
-// topologies are there, and when something cannot be read: only what is certain.
+// capacity warns in admission about gangs that no domain of today's nodes could hold. It says nothing before the caches of nodes and
+// topologies are synced, and after a failed read, so that every warning is certain.
 type capacity struct {
 	cached  client.Reader
 	synced  []func() bool
 	ignored []string
-	// stale: nodes, topologies or device classes differ from those that the planner counts.
+	// stale: nodes, topologies or device classes have changed since the planner counted them.
 	stale atomic.Bool
 
-	// mu guards planner, which is replaced when it is stale. Its cost grows with the cluster, that of a question does not.
+	// mu guards planner, which is replaced when stale. Its cost grows with the cluster; that of a plan does not.
 	mu      sync.Mutex
 	planner *whatif.Planner
 }
@@ -51,7 +51,7 @@ func readCapacity(mgr ctrl.Manager, ignored []string) (*capacity, error) {
 	for _, object := range []client.Object{&corev1.Node{}, &grovev1alpha1.ClusterTopology{}, &resourcev1.DeviceClass{}} {
 		informer, err := mgr.GetCache().GetInformer(context.Background(), object, cache.BlockUntilSynced(false))
 		if _, isClass := object.(*resourcev1.DeviceClass); isClass && meta.IsNoMatchError(err) {
-			continue // the cluster serves none
+			continue // the cluster does not serve device classes
 		}
 		if err != nil {
 			return nil, fmt.Errorf("watching %T: %w", object, err)
@@ -77,8 +77,8 @@ func (c *capacity) OnUpdate(old, now any) {
 // OnDelete implements [toolscache.ResourceEventHandler].
 func (c *capacity) OnDelete(any) { c.stale.Store(true) }
 
-// warn returns a sentence for each gang that would wait for larger domains or hosts, or for labels, and for what is wrong with the levels
-// that it is packed by.
+// warn returns a sentence for each gang that would wait for larger domains or hosts, or for labels, and for each problem of the
+// levels by which it is packed.
 func (c *capacity) warn(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	for _, synced := range c.synced {
 		if !synced() {
@@ -99,7 +99,7 @@ func (c *capacity) warn(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	return append(c.planner.NeverFits(dgd), c.planner.MisplacedBy(dgd)...)
 }
 
-// newPlanner counts the nodes; nil when there are too many.
+// newPlanner counts the nodes; nil if there are too many.
 func (c *capacity) newPlanner() (*whatif.Planner, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), capacityWithin)
 	defer cancel()
@@ -111,7 +111,7 @@ func (c *capacity) newPlanner() (*whatif.Planner, error) {
 		return nil, err
 	}
 	if err := c.cached.List(ctx, classes, client.UnsafeDisableDeepCopy); err != nil && !meta.IsNoMatchError(err) {
-		return nil, err // what they serve need not be offered by nodes
+		return nil, err // nodes need not offer the resources that device classes serve
 	}
 	w := whatif.World{Ignored: c.ignored}
 	for i := range nodes.Items {

@@ -54,7 +54,7 @@ const leaderElectionID = "trellis-manager.trellis.dev"
 // +kubebuilder:rbac:groups=events.k8s.io,namespace=trellis-system,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",namespace=trellis-system,resources=events,verbs=create;patch
 
-// NewScheme knows every kind the operator reads or writes.
+// NewScheme registers every kind that the operator reads or writes.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -63,13 +63,13 @@ func NewScheme() *runtime.Scheme {
 		topologybinding.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
-			panic(err) // a kind registered twice: a fault of the program
+			panic(err) // a kind is registered twice: a bug
 		}
 	}
 	return scheme
 }
 
-// Run wires the whole operator and runs it until ctx ends.
+// Run wires the entire operator and runs it until ctx ends.
 func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.QPS, restConfig.Burst = o.QPS, o.Burst
@@ -132,7 +132,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	return front.runBefore(ctx, leader.Manager{Manager: mgr, Fence: fence})
 }
 
-// newManager connects to the cluster, and checks that its definitions are those of Trellis.
+// newManager connects to the cluster, and checks that the cluster's definitions are those of Trellis.
 func newManager(ctx context.Context, restConfig *rest.Config, o Options, certificate *webhook.Certificate,
 	fence *leader.Fence) (ctrl.Manager, error) {
 	mgr, err := newFenced(restConfig, o, managerOptions(o, certificate), fence)
@@ -146,7 +146,7 @@ func newManager(ctx context.Context, restConfig *rest.Config, o Options, certifi
 	return mgr, addIndexes(ctx, mgr.GetFieldIndexer())
 }
 
-// newFenced returns a manager whose writes pass the fence, if one of several replicas leads. Those of the lease do not.
+// newFenced returns a manager whose writes pass the fence if one of several replicas leads. Writes of the lease do not.
 func newFenced(restConfig *rest.Config, o Options, options ctrl.Options, fence *leader.Fence) (ctrl.Manager, error) {
 	if !o.LeaderElect {
 		return ctrl.NewManager(restConfig, options)
@@ -190,7 +190,7 @@ func newAsks(o Options) (*scheduler.Asks, chan event.GenericEvent) {
 	}), placed
 }
 
-// newChecks is what AdmissionChecks of Kueue are decided with; newResults adds the scheduler's results.
+// newChecks returns the dependencies of the decision about Kueue's AdmissionChecks; newResults adds the scheduler's results.
 func newChecks(mgr ctrl.Manager) quota.Checks {
 	return quota.Checks{
 		Live: mgr.GetAPIReader(), Promises: quotas.NewPromises(), Changed: make(chan event.GenericEvent, 4096), Denied: &quotas.Denied{},
@@ -198,8 +198,8 @@ func newChecks(mgr ctrl.Manager) quota.Checks {
 	}
 }
 
-// newResults are the scheduler's results, which checks get, too. New ones are told to the controller of graphs, and to the one that
-// decides AdmissionChecks where these wait.
+// newResults returns the scheduler's results, and passes them to checks. A new result triggers the graph controller, and the quota
+// controller if it waits for AdmissionChecks.
 func newResults(changed chan<- event.GenericEvent, checks *quota.Checks) *scheduler.Results {
 	results := scheduler.NewResults(func(name types.NamespacedName) {
 		about := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
@@ -212,7 +212,7 @@ func newResults(changed chan<- event.GenericEvent, checks *quota.Checks) *schedu
 	return results
 }
 
-// addIndexes adds the indexes of the cache that several controllers read by.
+// addIndexes adds the cache's indexes that several controllers use.
 func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := scheduler.AddIndexes(ctx, indexer); err != nil {
 		return err
@@ -220,8 +220,8 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return scalingadapter.AddIndexes(ctx, indexer)
 }
 
-// withOwnWrites sets up a controller with a client of its own, whose reads wait until the cache shows what the controller wrote. It is for
-// controllers that would otherwise write, or announce, something twice. They do not wait for the writes of each other.
+// withOwnWrites sets up a controller with its own client, whose reads wait until the cache shows the controller's writes. It is for
+// controllers that would otherwise write or announce a change twice. They do not wait for each other's writes.
 func withOwnWrites(mgr ctrl.Manager, o Options, setUp func(client.Client) error) func() error {
 	return func() error {
 		c, err := newClient(mgr, o, true)
@@ -232,7 +232,7 @@ func withOwnWrites(mgr ctrl.Manager, o Options, setUp func(client.Client) error)
 	}
 }
 
-// newScalingGroups returns the controller of scaling groups. own reads its own writes.
+// newScalingGroups returns the scalinggroup controller. Reads of own wait for its own writes.
 func newScalingGroups(mgr ctrl.Manager, own client.Client, writer client.Writer, providers *provider.Registry,
 	loop *scheduler.Scheduler, asks *scheduler.Asks, placed <-chan event.GenericEvent, o Options) *scalinggroup.Reconciler {
 	return &scalinggroup.Reconciler{
@@ -242,7 +242,7 @@ func newScalingGroups(mgr ctrl.Manager, own client.Client, writer client.Writer,
 	}
 }
 
-// newClient returns a client that reads the manager's cache: as it is, or with the client's own writes.
+// newClient returns a client that reads the manager's cache, with or without waiting for its own writes.
 func newClient(mgr ctrl.Manager, o Options, ownWrites bool) (client.Client, error) {
 	create := o.NewClient
 	if create == nil {

@@ -28,7 +28,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// Bounds of the number of series.
+// Bounds of the number of metric series.
 const (
 	maxGraphMetrics    = 10_000
 	maxMetricResources = 8
@@ -36,62 +36,63 @@ const (
 
 // Options are the operator's settings.
 type Options struct {
-	// MetricsAddress and ProbeAddress are where metrics and probes are served, host:port; "0" turns metrics off.
+	// MetricsAddress and ProbeAddress are the addresses of metrics and probes, host:port; "0" disables metrics.
 	MetricsAddress, ProbeAddress string
-	// MetricsSecure serves metrics over HTTPS, to who may get the path /metrics; else everybody reads them over plain HTTP.
+	// MetricsSecure serves metrics over HTTPS to clients that may get the path /metrics; otherwise over plain HTTP to everybody.
 	MetricsSecure bool
-	// MetricResources are the resources that the metrics by topology level count. GraphMetrics is how many graphs have metrics of their own;
-	// 0: none.
+	// MetricResources are the resources in the metrics by topology level. GraphMetrics bounds the graphs with
+	// metrics of their own; 0: none.
 	MetricResources []string
 	GraphMetrics    int
-	// LeaderElect runs one active replica of several.
+	// LeaderElect makes one of several replicas active.
 	LeaderElect bool
-	// Namespace is the operator's own.
+	// Namespace of the operator.
 	Namespace string
-	// WatchNamespaces whose deployments are managed; empty: all.
+	// WatchNamespaces are the namespaces whose deployments are managed; empty: all.
 	WatchNamespaces []string
-	// Webhooks serves admission and Conversion the conversion between API versions, on WebhookPort, with a certificate made for
-	// WebhookService and mounted in WebhookCertDir.
+	// Webhooks enables admission and Conversion the conversion between API versions, on WebhookPort, with a certificate for
+	// WebhookService, mounted in WebhookCertDir.
 	Webhooks       bool
 	Conversion     bool
 	WebhookPort    int
 	WebhookCertDir string
 	WebhookService string
-	// ShutdownDelay is how long the webhooks are still served after the end was asked for.
+	// ShutdownDelay is how long the webhooks are still served after the operator is told to stop.
 	ShutdownDelay time.Duration
-	// QPS and Burst bound the requests to the API server.
+	// QPS and Burst limit the requests to the API server.
 	QPS   float32
 	Burst int
 	// MaxPodsPerGraph bounds the pods of one deployment: replicas x nodeCount, summed over its components.
 	MaxPodsPerGraph int64
-	// IgnoredResources are resources that the kube-scheduler ignores: names, and groups for all names in one.
+	// IgnoredResources are resources that the kube-scheduler ignores: names, or groups for all names of a group.
 	IgnoredResources []string
-	// ScalingUsers are users who may write replicas that a scaling adapter owns, in addition to the operator itself.
+	// ScalingUsers may write replicas that a scaling adapter owns, in addition to the operator.
 	ScalingUsers []string
-	// Provider of deployments that name none; auto chooses.
+	// Provider of deployments that name none; auto chooses it.
 	Provider string
 	// RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor and ReserveShare are the scheduler's (see scheduler.Options).
 	RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor time.Duration
 	ReserveShare                                                float64
-	// GateAllPods creates every gang gated, also one whose place is known (docs/dev/architecture.md#created-in-place).
+	// GateAllPods creates every gang gated, even if its place is known (docs/dev/architecture.md#created-in-place).
 	GateAllPods bool
-	// Leaving decides which nodes are to be removed: its taints are set by a flag. MoveTimeout is how long a replica there waits for its
-	// successor.
+	// Leaving decides which nodes are to be removed, by taints from a flag. MoveTimeout is how long a replica on such a
+	// node waits for its successor.
 	Leaving     leaving.Rules
 	MoveTimeout time.Duration
 	// RepackAfter, RepackRest and RepackMaxGPUs are the scheduler's (see scheduler.Options).
 	RepackAfter, RepackRest time.Duration
 	RepackMaxGPUs           int64
-	// Capacity is how autoscalers are asked for nodes, and nodeShapes the text of its shapes.
+	// Capacity holds the settings of capacity requests, and nodeShapes the text of its node shapes.
 	Capacity   capacitycontroller.Options
 	nodeShapes []string
-	// Platform is where the pods of graphs reach what all graphs share.
+	// Platform holds the addresses of the services that all graphs share.
 	Platform render.Platform
-	// LookEvery is how often the cluster is asked what it serves; 0: provider.DefaultLookEvery. Tests that switch APIs off and on set it.
+	// LookEvery is the interval at which the operator checks which APIs the cluster serves; 0: provider.DefaultLookEvery. Tests that
+	// switch APIs off and on set it.
 	LookEvery time.Duration
 	// NewClient replaces the client, for tests that watch or break its writes; nil in production.
 	NewClient client.NewClientFunc
-	// former are the flags under their former names.
+	// former are the flags with former names.
 	former []*formerFlag
 	// answerWithin is webhook.Options.AnswerWithin, for tests; 0 in production.
 	answerWithin time.Duration
@@ -103,7 +104,7 @@ type Options struct {
 	retries blocked.Retries
 }
 
-// AddFlags makes every setting a flag, with its default.
+// AddFlags adds a flag with its default for every setting.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "address of the metrics endpoint; 0 turns it off")
 	f.BoolVar(&o.MetricsSecure, "metrics-secure", true,
@@ -164,7 +165,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	o.addFormer(f)
 }
 
-// Complete checks the flags and fills in what follows from others.
+// Complete checks the flags and sets the settings that follow from others.
 func (o *Options) Complete() error {
 	if o.Namespace == "" {
 		return errors.New("the operator's namespace is not known: set --namespace or the environment variable POD_NAMESPACE")
@@ -245,7 +246,7 @@ func (o *Options) checkMoves() error {
 	return nil
 }
 
-// nameOrGroup reports whether a text is the name of an extended resource, or what comes before the slash in some.
+// nameOrGroup reports whether a text is the name of an extended resource, or the prefix of some before the slash.
 func nameOrGroup(text string) bool {
 	if strings.Contains(text, "/") {
 		return len(utilvalidation.IsQualifiedName(text)) == 0

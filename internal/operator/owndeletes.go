@@ -17,28 +17,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ownDeletes are the objects that a client has deleted and that its cache may still show as if it had not.
+// ownDeletes are the objects that a client has deleted but its cache may still show.
 //
-// controller-runtime waits for the event of each deletion. There is none of an object that was created and deleted while its watch was
-// cut, nor of one that was recreated under its name meanwhile, which is reported as an update. Every list of the kind would wait for it
-// forever. Here the cache is asked for the object instead.
+// controller-runtime waits for the event of each deletion. There is no such event for an object that was created and deleted while its
+// watch was interrupted, nor for one that was recreated under its name meanwhile, which is reported as an update. Every list of the kind
+// would then wait forever. ownDeletes reads the object from the cache instead.
 type ownDeletes struct {
 	mu      sync.Mutex
 	pending map[deleted]struct{}
 }
 
-// deleted is one object that was deleted.
+// deleted identifies a deleted object.
 type deleted struct {
 	kind reflect.Type
 	name types.NamespacedName
 	uid  types.UID
 }
 
-// looksEvery is the time between two looks at the cache.
+// looksEvery is the interval between reads of the cache.
 const looksEvery = 5 * time.Millisecond
 
-// add remembers an object that was deleted, by its own UID or the one that the deletion was limited to. Without either it is not known
-// which one was.
+// add records a deleted object by the UID in the deletion's preconditions, or else its own. It ignores a deletion without a UID.
 func (d *ownDeletes) add(obj client.Object, opts []client.DeleteOption) {
 	uid := obj.GetUID()
 	if p := (&client.DeleteOptions{}).ApplyOptions(opts).Preconditions; p != nil && p.UID != nil {
@@ -63,7 +62,7 @@ func (d *ownDeletes) remove(all ...deleted) {
 	}
 }
 
-// of lists what was deleted and a read concerns.
+// of lists the deletions that concern a read.
 func (d *ownDeletes) of(concerns func(deleted) bool) (out []deleted) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,8 +74,8 @@ func (d *ownDeletes) of(concerns func(deleted) bool) (out []deleted) {
 	return out
 }
 
-// shown waits until the cache shows the deletions that a read concerns: the object is gone, another one has its name, or it is being
-// deleted. What the cache did not show in time is not waited for again.
+// shown waits until the cache shows the deletions that concern a read: the object is gone or being deleted, or another object has its
+// name. It waits for each deletion once: a later read does not wait again.
 func (d *ownDeletes) shown(ctx context.Context, cached client.Reader, concerns func(deleted) bool) error {
 	waiting := d.of(concerns)
 	for i, one := range waiting {
@@ -109,8 +108,7 @@ func (one deleted) shown(ctx context.Context, cached client.Reader) (bool, error
 	return err == nil && (obj.GetUID() != one.uid || obj.GetDeletionTimestamp() != nil), err
 }
 
-// followed reports whether the deletions of a kind of objects are followed here: of those that have a type of their own, which are read
-// from the cache.
+// followed reports whether ownDeletes follows deletions of the object's type: a Go type of its own, which is read from the cache.
 func followed(obj client.Object) bool {
 	switch obj.(type) {
 	case *unstructured.Unstructured, *metav1.PartialObjectMetadata:

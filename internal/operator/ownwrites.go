@@ -12,18 +12,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// ownWritesWithin is how long a read waits for the client's own writes to show in the cache.
+// ownWritesWithin bounds the time for which a read waits until the cache shows the client's own writes.
 const ownWritesWithin = 30 * time.Second
 
-// patient is a client whose reads wait for its own writes, but not for ever.
+// patient is a client whose reads wait for its own writes, within a time limit.
 //
-// controller-runtime waits until an event of the kind carries a resourceVersion as new as the write's. When a watch breaks and begins
-// again with a list, as it does when the API server is restarted, there is no such event of an object that was written and then deleted in
-// between: the list does not hold it, and its deletion is reported with its last known state. Every read of the kind would then wait until
-// any other object of it changes; in a quiet cluster that may be never. A read that has waited for long takes what the cache holds: at
-// worst something is written twice, which all writes here bear.
+// controller-runtime waits until an event of the kind has a resourceVersion at least as new as the write's. When a watch breaks and
+// starts again with a list, for example because the API server restarts, there is no such event for an object that was written and then
+// deleted in between: the list lacks it, and its deletion is reported with its last known state. Every read of the kind would then wait
+// until another object of the kind changes, which may never happen in a quiet cluster. After the time limit, a read uses the cache's
+// content; at worst something is written twice, which all writes of the operator tolerate.
 //
-// It follows deletions itself: see [ownDeletes].
+// patient follows deletions itself: see [ownDeletes].
 type patient struct {
 	client.Client
 	wait    time.Duration
@@ -82,7 +82,7 @@ func (p patient) read(ctx context.Context, ownWrites func(context.Context) error
 	return asIs()
 }
 
-// itemsOf is the type of a list's objects; nil when they are not of a type of their own.
+// itemsOf returns the type of a list's objects; nil if they have no Go type of their own.
 func itemsOf(list client.ObjectList) reflect.Type {
 	items, has := reflect.TypeOf(list).Elem().FieldByName("Items")
 	if !has {

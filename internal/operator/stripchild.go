@@ -16,12 +16,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/strip"
 )
 
-// maxChild bounds the content of a cached object that a deployment brings, in bytes. Those that Trellis makes are far smaller, but for the
-// configuration of an endpoint picker, and for annotations of users.
+// maxChild bounds the content of a cached child of a deployment, in bytes. Trellis' children are far smaller, except for the
+// configuration of an endpoint picker, and annotations of users.
 const maxChild = 32 << 10
 
-// stripChild is a cache transform for the kinds of objects that deployments bring. It keeps the content of those that may be ours, within
-// maxChild. The others are read from the API server where their content is compared.
+// stripChild is a cache transform for the kinds of a deployment's children. It keeps the content of possible children, up to maxChild.
+// Other objects are read from the API server when their content is compared.
 func stripChild(obj any) (any, error) {
 	o, ok := obj.(client.Object)
 	if !ok {
@@ -40,14 +40,14 @@ func stripChild(obj any) (any, error) {
 	return metadataAlone(o), nil
 }
 
-// isChild reports whether an object has a mark of those that deployments bring.
+// isChild reports whether an object has a mark of a deployment's children.
 func isChild(o client.Object) bool {
 	return o.GetLabels()[render.LabelManagedBy] == render.ManagedBy || o.GetLabels()[render.LabelGraph] != "" ||
 		o.GetAnnotations()[render.AnnotationApplied] != ""
 }
 
-// metadataAlone is an object of the same type without content. Its labels and its annotations are those that Trellis reads, and its owners
-// are all.
+// metadataAlone returns an object of the same type without content. It keeps the labels and annotations that
+// Trellis reads, and all owners.
 func metadataAlone(o client.Object) client.Object {
 	out := reflect.New(reflect.TypeOf(o).Elem()).Interface().(client.Object)
 	out.GetObjectKind().SetGroupVersionKind(o.GetObjectKind().GroupVersionKind())
@@ -71,8 +71,8 @@ func metadataOf(o client.Object) *metav1.ObjectMeta {
 	return of
 }
 
-// stripDeployment is a cache transform: of the annotations of a deployment it keeps those that Trellis reads, and those in which the
-// conversion keeps what the other version alone can express in the spec. They are read within bounds.
+// stripDeployment is a cache transform: it keeps the annotations of a deployment that Trellis reads, and those with the fields of the
+// spec that only the other version has, within bounds.
 func stripDeployment(obj any) (any, error) {
 	if o, ok := obj.(*nvidiav1beta1.DynamoGraphDeployment); ok {
 		o.ManagedFields = nil
@@ -81,7 +81,7 @@ func stripDeployment(obj any) (any, error) {
 	return obj, nil
 }
 
-// stripGroup is a cache transform of scaling groups: it bounds their annotations, and keeps the managed fields that tell of edits.
+// stripGroup is a cache transform of scaling groups: it bounds their annotations, and keeps the managed fields that show edits.
 func stripGroup(obj any) (any, error) {
 	kept, err := render.StripGroup(obj)
 	sg, is := kept.(*trellisv1alpha1.ScalingGroup)

@@ -9,16 +9,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// placeWhole tries to place all that waits in one go. Placing replica after replica may put two single-node components, each of which has
-// to stay in one domain, into one that is large enough for either and too small for both; that shows only when their later replicas are
-// laid out together. When not everything fits, nothing is placed and the caller goes step by step.
+// placeWhole tries to place all waiting replicas in one search. Placed replica after replica, two single-node components that each need one
+// domain may choose the same domain, large enough for either and too small for both. Only a search that includes their later replicas
+// detects this. If not everything fits, placeWhole places nothing, and the caller places the replicas step by step.
 func (a *attempt) placeWhole(base bool) bool {
 	if !a.p.entangled() {
 		return false
 	}
 	g, members := a.wholeGroup()
 	search := newSearch(a.p.cluster, a.p.tree, a.p.options)
-	search.steps /= 4 // the steps that follow find something even when this finds nothing
+	search.steps /= 4 // placing step by step may succeed where this search fails
 	u := prepare(a.p.tree, g)
 	if !search.place(u, a.bound) {
 		return false
@@ -47,8 +47,8 @@ func (a *attempt) placeWhole(base bool) bool {
 	return true
 }
 
-// entangled reports whether the choice of one service's domain may spoil another's: several components wait, one of them has yet to choose
-// the one domain of all its replicas, and nothing is tied down that the whole could not respect.
+// entangled reports whether the domain chosen for one component may leave too little capacity for another: several components wait, at
+// least one of them has several replicas that must share a domain, and nothing is tied to a domain.
 func (p *planner) entangled() bool {
 	if len(p.components) < 2 || p.tied() || p.over() {
 		return false
@@ -63,13 +63,13 @@ func (p *planner) entangled() bool {
 	return open
 }
 
-// wholeMember reports which component, or which replica of one, a part of the whole is.
+// wholeMember maps a group of the whole graph to its component, and to its replica if it holds one replica.
 type wholeMember struct {
 	group              *Group
 	component, replica int
 }
 
-// wholeGroup is everything that waits: single-node components with a domain of their own as one group each, all other replicas as they are.
+// wholeGroup returns one group with all waiting replicas: a subgroup per component whose replicas share a domain, and per other replica.
 func (a *attempt) wholeGroup() (*Group, []wholeMember) {
 	g := &Group{Name: "graph", Required: topology.NoLevel, Preferred: a.p.graph.Preferred}
 	var members []wholeMember

@@ -7,14 +7,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// apart keeps the pods of one replica on hosts of their own (docs/placement.md#hosts-of-their-own). The views of its pods count hosts
-// ([topology.Shape.Apart]), which tells exactly which domains hold them; on tells which hosts the replica has taken. Groups around the
-// replica count its pods as any others, because several replicas may share hosts.
+// apart keeps the pods of one replica on hosts of their own (docs/placement.md#hosts-of-their-own). The views of these pods count hosts
+// ([topology.Shape.Apart]), so they determine exactly which domains hold the replica; on has the hosts that the replica has taken. Groups
+// around the replica count its pods like any others, because several replicas may share hosts.
 //
 //	hosts of 8 GPUs, a replica of three pods of 2 GPUs: a rack of two hosts holds 2 of 3, a rack of four holds it and, three hosts of it, a second one
 type apart struct {
 	on map[topology.NodeID]bool
-	// tied says that some of its pods were placed before.
+	// tied: some pods of the replica already have hosts.
 	tied bool
 }
 
@@ -31,7 +31,7 @@ func apartOf(t *topology.Tree, g *Group) *apart {
 	return a
 }
 
-// shape is what the views of pods count by.
+// shape returns the shape by which views count the pods.
 func (a *apart) shape(s *topology.Shape) *topology.Shape {
 	if a == nil {
 		return s
@@ -39,7 +39,7 @@ func (a *apart) shape(s *topology.Shape) *topology.Shape {
 	return s.Apart()
 }
 
-// sharing is the total of a unit as those around it count it.
+// sharing returns the pod counts of a unit as the units around it see them: without the rule about hosts of their own.
 func (u *unit) sharing(t *topology.Tree) []count {
 	if u.apart == nil {
 		return u.total
@@ -51,7 +51,7 @@ func (u *unit) sharing(t *topology.Tree) []count {
 	return total
 }
 
-// note takes hosts for the replica, or gives them back.
+// note records that the replica takes a host, or no longer takes it.
 func (a *apart) note(n topology.NodeID, taken bool) {
 	switch {
 	case a == nil:
@@ -62,7 +62,7 @@ func (a *apart) note(n topology.NodeID, taken bool) {
 	}
 }
 
-// nodeFit is how many more pods of a demand a node holds.
+// nodeFit returns how many more pods of the demand a node holds.
 func (d *demand) nodeFit(n topology.NodeID) int {
 	if d.apart != nil && d.apart.on[n] {
 		return 0
@@ -70,7 +70,7 @@ func (d *demand) nodeFit(n topology.NodeID) int {
 	return d.view.NodeFit(n)
 }
 
-// fit is how many more pods of a demand a domain holds.
+// fit returns how many more pods of the demand a domain holds.
 func (d *demand) fit(t *topology.Tree, at topology.DomainID) int {
 	fit := d.view.Fit(at)
 	if d.apart == nil {
@@ -84,7 +84,8 @@ func (d *demand) fit(t *topology.Tree, at topology.DomainID) int {
 	return fit
 }
 
-// closed counts, for each child of a domain, what its view counts on hosts that the replica has taken; nil when the pods may share hosts.
+// closed returns, per child of a domain, how many pods its view still counts on hosts that the replica has taken; nil if pods may share
+// hosts.
 func (d *demand) closed(t *topology.Tree, at topology.DomainID) map[topology.DomainID]int {
 	if d.apart == nil {
 		return nil

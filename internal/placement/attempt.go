@@ -10,21 +10,22 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// attempt is a graph placed as far as it goes inside one domain.
+// attempt is one try to place a graph inside a domain; some replicas may be refused.
 type attempt struct {
 	p     *planner
 	bound topology.DomainID
-	// results are per component and waiting replica.
+	// results are indexed by component and waiting replica.
 	results [][]ReplicaResult
 	placed  int
-	// soft are the domains that the graph's preferred level found so far, used those of each component; unit is the one domain of a
-	// single-node component.
+	// soft has the domains found by the graph's preferred level, used the domains in use per component; unit is the domain of a single-node
+	// component.
 	soft []topology.Path
 	used [][]topology.Path
 	unit []topology.Path
-	// spreads are the levels that each component is spread over.
+	// spreads are the levels over which each component is spread.
 	spreads [][]*spreading
-	// pairs are where replicas of the roles are, order is when they are placed, and pairsLater where those go that are not to be placed yet.
+	// pairs counts the replicas of both roles by domain, order is when they are placed, and pairsLater are the planned places of replicas that
+	// are not to be placed yet.
 	pairs      pairs
 	order      pairOrder
 	pairsLater []pairPlace
@@ -52,9 +53,9 @@ func newAttempt(p *planner, bound topology.DomainID) *attempt {
 	return a
 }
 
-// attempt places what it can inside one domain: everything at once where that matters; else the base gang first when asked for (with the
-// given search, whose steps it shares with other attempts), or what components lack to run; then every other replica as a gang of its own,
-// in component and ordinal order.
+// attempt places the waiting replicas that fit inside one domain. It first tries to place everything at once. Otherwise it places the base
+// gang if base is set (with the shared search, whose steps other attempts use too), or else the replicas that components lack to run; then
+// every other replica as a gang of its own, in component and ordinal order.
 func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *attempt {
 	if p.pairing != nil && slices.ContainsFunc(p.components, p.pairable) {
 		return p.attemptPaired(bound, base, shared)
@@ -75,7 +76,7 @@ func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *a
 	return a
 }
 
-// placeOthers places every replica that has no answer yet.
+// placeOthers places every replica that has no result yet.
 func (a *attempt) placeOthers() {
 	for si, s := range a.p.components {
 		for ri := range s.now() {
@@ -86,14 +87,14 @@ func (a *attempt) placeOthers() {
 	}
 }
 
-// open reports whether a replica has no answer yet, and is not left to its role.
+// open reports whether a replica has no result yet and is not one that its role places after all others.
 func (a *attempt) open(si, ri int) bool {
 	r := &a.results[si][ri]
 	return r.Refusal == nil && len(r.Pods) == 0 && !a.later(si)
 }
 
-// rest lists the replicas that come after a position of a component, in the order they are placed; after the base gang these are all but
-// the head of each component.
+// rest lists the pods of the replicas that are placed after a position of a component, in order; with base, the heads of later components
+// are left out, because they are in the base gang.
 func (a *attempt) rest(si, position int, base bool) [][]Pod {
 	var replicas [][]Pod
 	for i := si; i < len(a.p.components); i++ {
@@ -110,7 +111,7 @@ func (a *attempt) rest(si, position int, base bool) [][]Pod {
 	return replicas
 }
 
-// replicaGroup is one replica with the constraint of its component.
+// replicaGroup returns the group of one replica, with the constraint of its component.
 func (a *attempt) replicaGroup(si, ri int) *Group {
 	s := a.p.components[si]
 	r := &s.Waiting[ri]
@@ -124,10 +125,10 @@ func (a *attempt) replicaGroup(si, ri int) *Group {
 	return g
 }
 
-// gangOf is one replica as a gang of its own: the first of a single-node component looks ahead to all that will share its domain.
+// gangOf returns the group of one replica that is placed as a gang of its own.
 func (a *attempt) gangOf(si, ri int) *Group { return a.ahead(si, ri, a.replicaGroup(si, ri)) }
 
-// ahead adds to the group of a replica what it looks ahead to, and what it is spread over.
+// ahead adds to the group of a replica the later replicas that have to share its domain, and the levels over which it is spread.
 func (a *attempt) ahead(si, ri int, g *Group) *Group {
 	s := a.p.components[si]
 	if s.one() && len(g.Within) == 0 {
@@ -187,12 +188,12 @@ func (a *attempt) placeReplica(si, ri int) {
 	a.settle(si, ri, inner(u))
 }
 
-// refusedBefore returns the refusal of an earlier replica that asked for the same under the same terms: capacity has not grown since.
+// refusedBefore returns the refusal of an earlier replica with the same requests, anchor and generation: capacity has not grown since.
 func (a *attempt) refusedBefore(si, ri int) *Refusal {
 	s := a.p.components[si]
 	for i := ri - 1; i >= 0; i-- {
 		if len(a.spreads[si]) > 0 && len(a.results[si][i].Pods) > 0 {
-			return nil // since then there is one more that others are compared with
+			return nil // this replica has changed the counts of the spread
 		}
 		if r := a.results[si][i].Refusal; r != nil && s.of[i] == s.of[ri] && s.Waiting[i].asks(&s.Waiting[ri]) {
 			return r
@@ -206,7 +207,7 @@ func (r *Replica) asks(o *Replica) bool {
 	return r.Anchor.Equal(o.Anchor) && r.Generation == o.Generation
 }
 
-// soften remembers a domain that the graph's preferred level found.
+// soften records a domain that the graph's preferred level led to, so that later replicas try it first.
 func (a *attempt) soften(d topology.DomainID) {
 	if a.p.tree.LevelOf(d) > a.p.tree.LevelOf(a.bound) {
 		a.soft = addPath(a.soft, a.p.tree.Path(d))
@@ -220,7 +221,7 @@ func addPath(paths []topology.Path, p topology.Path) []topology.Path {
 	return append(paths, p)
 }
 
-// settle writes down where a replica went.
+// settle records the place of a replica in its result.
 func (a *attempt) settle(si, ri int, u *unit) {
 	u = inner(u)
 	s, path := a.p.components[si], a.p.tree.Path(u.domain)
@@ -243,7 +244,7 @@ func (a *attempt) refuse(si, ri int, r *Refusal) {
 	a.results[si][ri].Refusal = &own
 }
 
-// betterThan another attempt, or none: more replicas are placed, or as many with less imbalance between roles.
+// betterThan reports whether an attempt places more replicas than another, or as many with less imbalance between roles. other may be nil.
 func (a *attempt) betterThan(other *attempt) bool {
 	switch {
 	case a.placed == 0 || other == nil:
@@ -256,17 +257,17 @@ func (a *attempt) betterThan(other *attempt) bool {
 	return mine < theirs
 }
 
-// decides reports whether none of the candidates that follow can hold more.
+// decides reports whether no candidate that follows can hold more replicas.
 func (a *attempt) decides(following []candidate) bool {
 	return len(following) == 0 || a.beats(following[0].ahead)
 }
 
-// enough reports whether nothing better is to be expected of candidates that place at most so many replicas, after so many tries.
+// enough reports whether further candidates, which place at most atMost replicas, need not be tried.
 func (a *attempt) enough(atMost, tried int) bool {
 	return a != nil && (a.beats(atMost) || a.placed >= atMost && tried >= shortlist)
 }
 
-// beats reports whether no attempt that places at most so many replicas is better.
+// beats reports whether no attempt that places at most atMost replicas can be better.
 func (a *attempt) beats(atMost int) bool {
 	return a.placed > atMost || a.placed == atMost && a.balanced()
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// maxAvoided is how many hosts a replica avoids at most: for each of them the graph may be planned once more.
+// maxAvoided is how many hosts a replica avoids at most. Each of them may cost one more plan of the graph.
 const maxAvoided = 4
 
-// bounded keeps the first of the hosts that each replica avoids, in lists of its own.
+// bounded copies the demand and limits the hosts that each replica avoids to the first maxAvoided.
 func (g Demand) bounded() Demand {
 	g.Components = slices.Clone(g.Components)
 	for i := range g.Components {
@@ -25,7 +25,7 @@ func (g Demand) bounded() Demand {
 	return g
 }
 
-// avoids reports whether any replica avoids a host, or a place that a scheduler refused it in.
+// avoids reports whether any replica avoids hosts or places that a scheduler refused.
 func (g *Demand) avoids() bool {
 	if len(g.Refused) > 0 {
 		return true
@@ -40,8 +40,7 @@ func (g *Demand) avoids() bool {
 	return false
 }
 
-// avoiding is the graph with pods that stay off the hosts which their replica avoids, and off the places that a scheduler refused such
-// pods in.
+// avoiding returns the demand with shapes that exclude the avoided hosts and the refused places of each replica.
 func (g Demand) avoiding() Demand {
 	if !g.avoids() {
 		return g
@@ -63,7 +62,7 @@ func (g Demand) avoiding() Demand {
 	return out
 }
 
-// refused are the places that a scheduler refused pods of a shape in, without those that are given up.
+// refused returns the places that a scheduler refused for pods of a shape; with useLast, without the last-resort places.
 func (g Demand) refused(s *topology.Shape, useLast bool) (places []topology.Refused) {
 	if len(g.Refused) == 0 {
 		return nil
@@ -76,15 +75,14 @@ func (g Demand) refused(s *topology.Shape, useLast bool) (places []topology.Refu
 	return places
 }
 
-// keepsLast reports whether some pod of a replica is kept off a place that may be given up.
+// keepsLast reports whether the plan still excludes a last-resort place of the replica.
 func (g Demand) keepsLast(r *Replica) bool {
 	return !r.useLast && len(g.Refused) > 0 && slices.ContainsFunc(r.Pods, func(pod Pod) bool {
 		return slices.ContainsFunc(g.Refused[pod.Shape.Digest()], func(one RefusedPlace) bool { return one.Last })
 	})
 }
 
-// yield gives up, for each refused replica, the places that come last, or else the last host that it avoids. It returns whether there was
-// any.
+// yield lets each refused replica use its last-resort places, or else the last host that it avoids. It reports whether any replica could.
 func (g Demand) yield(a *attempt) bool {
 	some := false
 	for si, component := range a.p.components {

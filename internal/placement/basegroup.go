@@ -5,10 +5,10 @@ package placement
 
 import "github.com/trellis-k8s/trellis/internal/topology"
 
-// baseGang is what messages call the base gang.
+// baseGang is the name of the base gang in messages.
 const baseGang = "base gang"
 
-// baseGroup is the head of every component with replicas to place. Heads of roles that have to be together are a part of it.
+// baseGroup returns the base gang: the heads of all components with waiting replicas. Heads of paired roles form a subgroup.
 func (a *attempt) baseGroup() *Group { return a.baseGroupOf(anyComponent) }
 
 func anyComponent(*component) bool { return true }
@@ -34,7 +34,7 @@ func (a *attempt) baseGroupOf(belongs func(*component) bool) *Group {
 	return g
 }
 
-// settleBase writes down where the parts of a base gang went, and calls note for the result of each of its replicas.
+// settleBase records the places of a base gang's replicas, and calls note for each of their results.
 func (a *attempt) settleBase(u *unit, note func(*ReplicaResult)) {
 	for _, sub := range u.subs {
 		if head := sub.group.head; head > 0 {

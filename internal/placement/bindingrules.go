@@ -9,13 +9,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Pods that rules about other pods bind ([topology.Binding]) are placed one by one, each together with those before it. Counting them host
-// by host is an upper bound of what a domain holds, so it still reports which domains are worth a try. The first pass takes for each pod
-// the best host that the rules allow as things are. The second pass goes over all ways to spread them, as for other pods. It leaves out
-// what is barred permanently, since no order of the pods would allow it. Each way that it finds has to be one in which the kube-scheduler
-// binds the pods in every order (ordered).
+// Pods bound by rules about other pods ([topology.Binding]) are placed one by one, because each placed pod changes which hosts the rules
+// allow for the next. The host-by-host count remains an upper bound, so it still shows which domains to try. The first pass takes for each
+// pod the best host that the rules currently allow. The second pass tries all distributions of the pods, except for hosts that are barred
+// permanently. A distribution counts only if the kube-scheduler can bind its pods in every order (ordered).
 
-// bind asks what binds the pods that wait, and gives their shapes the rules. It returns what ends the following.
+// bind reads the binding rules of the waiting pods and adds them to the pods' shapes. The rules follow the plan until end is called.
 func (p *planner) bind() (end func()) {
 	if len(p.cluster.Binders) == 0 {
 		return func() {}
@@ -63,7 +62,7 @@ func (p *planner) ruled(known map[*topology.Shape]*topology.Shape, s *topology.S
 	return known[s]
 }
 
-// ruled is a shape with the rules of the plan's bindings.
+// ruled returns a shape with the rules of the plan's bindings.
 func (o *Options) ruled(s *topology.Shape) *topology.Shape {
 	out := s
 	for _, b := range o.bindings {
@@ -74,13 +73,13 @@ func (o *Options) ruled(s *topology.Shape) *topology.Shape {
 	return out
 }
 
-// shape is that of the demand's pods, with the rules of this plan.
+// shape returns the shape of the demand's pods, with the rules of this plan.
 func (d *demand) shape() *topology.Shape { return d.pods[0].Shape }
 
-// together reports whether where the pods go depends on where others of the plan are.
+// together reports whether the places of the pods depend on other pods of the plan.
 func (d *demand) together() bool { return d.shape().Together() }
 
-// excluded describes what keeps one more pod of a demand off a host now, in addition to what its view counts; "" for nothing.
+// excluded says which rule currently keeps one more pod of a demand off a host, beyond the exclusions that its view counts; "" for none.
 func (s *search) excluded(dm *demand, n topology.NodeID, scope topology.DomainID) string {
 	for _, b := range s.options.bindings {
 		if why := b.Excludes(dm.shape(), n, scope); why != "" {
@@ -94,7 +93,7 @@ func (s *search) barred(dm *demand, n topology.NodeID, scope topology.DomainID) 
 	return slices.ContainsFunc(s.options.bindings, func(b topology.Binding) bool { return b.Bars(dm.shape(), n, scope) != "" })
 }
 
-// oneByOne places up to n pods of a demand, each on the best host that the rules allow as things are, and returns how many it placed.
+// oneByOne places up to n pods of a demand, each on the best host that the rules currently allow, and returns how many it placed.
 func (s *search) oneByOne(dm *demand, at, scope topology.DomainID, n int) (placed int) {
 	last := topology.Nowhere
 	for placed < n {
@@ -115,8 +114,8 @@ func (s *search) oneByOne(dm *demand, at, scope topology.DomainID, n int) (place
 	return placed
 }
 
-// bestAllowed is the host that one more pod goes to: in the sub-domain of the one before it, then the tightest that holds all that are
-// left, then the fullest, then the first; -1 for none.
+// bestAllowed returns the host for one more pod, -1 for none. It prefers the sub-domain of the previous pod, then the tightest host that
+// holds all pods left, then the fullest, then the first.
 func (s *search) bestAllowed(dm *demand, at, scope topology.DomainID, left int, last topology.DomainID) topology.NodeID {
 	best, most, near := topology.NodeID(-1), 0, false
 	s.tree.AllNodes(at, func(n topology.NodeID) bool {
@@ -131,7 +130,7 @@ func (s *search) bestAllowed(dm *demand, at, scope topology.DomainID, left int, 
 	return best
 }
 
-// allowed is how many of at most k pods of a demand the rules do not bar from a host permanently.
+// allowed returns how many of at most k pods of a demand may go to a host without being barred by the rules permanently.
 func (s *search) allowed(dm *demand, n topology.NodeID, scope topology.DomainID, k int) int {
 	if !dm.together() {
 		return k
@@ -144,7 +143,7 @@ func (s *search) allowed(dm *demand, n topology.NodeID, scope topology.DomainID,
 	return some
 }
 
-// scopeOf is the domain that has to hold a unit whichever one it is placed in: of its required level, or the one that it is tied to.
+// scopeOf returns the domain that must hold a unit: the domain of its required level around d, or the domain that it is tied to.
 func (s *search) scopeOf(u *unit, d, around topology.DomainID) topology.DomainID {
 	scope := around
 	if u.within != topology.Nowhere && s.tree.Within(u.within, scope) {
@@ -156,7 +155,7 @@ func (s *search) scopeOf(u *unit, d, around topology.DomainID) topology.DomainID
 	return scope
 }
 
-// again places what was refused while others were placed after it, which may be those that its rules ask for.
+// again retries refused replicas after others were placed, because their rules may require pods that were placed later.
 func (a *attempt) again() {
 	if len(a.p.options.bindings) == 0 || a.placed == 0 {
 		return
@@ -169,7 +168,7 @@ func (a *attempt) again() {
 	}
 }
 
-// retry places the replicas of a component that were refused by themselves, and returns whether it placed one.
+// retry retries the replicas of a component that were refused individually under rules, and reports whether it placed any.
 func (a *attempt) retry(si int) bool {
 	refusals := make([]*Refusal, len(a.results[si]))
 	for ri := range a.results[si] {
@@ -188,8 +187,8 @@ func (a *attempt) retry(si int) bool {
 	return some
 }
 
-// unallowed counts the hosts of a domain that have capacity for pods of a view and are kept from them by the rules, once as many as can be
-// are there.
+// unallowed counts the hosts of a domain that have capacity for pods of a view but are excluded by the rules, after as many pods of the
+// unit as possible are placed there.
 func (s *search) unallowed(u *unit, d topology.DomainID, view *topology.View, hosts *exclusions) {
 	at := slices.IndexFunc(u.own, func(dm *demand) bool { return dm.view == view && len(dm.shape().Rules()) > 0 })
 	if at < 0 {

@@ -9,9 +9,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// ordered reports whether the pods that are taken can be bound one after the other: by their rules in the domain in at least one order, and
-// on the hosts that they are pinned to in every order, since the kube-scheduler tries them in any. A pod that it refuses is tried again
-// when others are bound, so an order fails where all pods that are left are refused.
+// ordered reports whether the kube-scheduler can bind the taken pods one after the other: in at least one order by the rules within their
+// domains, and in every order on their planned hosts. The kube-scheduler may try pods in any order. It retries a refused pod when others
+// are bound, so an order fails only where all remaining pods are refused.
 func (s *search) ordered() bool {
 	if len(s.options.bindings) == 0 {
 		return true
@@ -42,7 +42,7 @@ func (s *search) ordered() bool {
 	return every && !s.spent
 }
 
-// takenTogether are the pods that are taken and that rules about others bind, one entry for each demand and host.
+// takenTogether returns the taken pods that rules about other pods bind, one entry for each demand and host.
 func (s *search) takenTogether() (list []take) {
 	at := map[take]int{}
 	for _, t := range s.taken {
@@ -59,20 +59,20 @@ func (s *search) takenTogether() (list []take) {
 	return list
 }
 
-// maxStates bounds the sets of bound pods that are looked at for one way to place a gang. Beyond it, one order that was found is
-// enough where some order is needed, and every order is taken to work if none was found that fails.
+// maxStates bounds the sets of bound pods that are examined for one distribution of a gang. Beyond the bound, one known order is enough
+// where some order is needed, and every order is assumed to work if none is known to fail.
 const maxStates = 2048
 
-// orders are pods that wait to be bound, all of which are off their hosts at first.
+// orders searches the orders in which pods can be bound. All of them are off their hosts at first.
 type orders struct {
 	search *search
-	// waiting are the pods that are still off their hosts, and way those that are on them, in order.
+	// waiting are the pods that are still off their hosts, way the pods put on hosts so far, in order.
 	waiting []take
 	way     []int
 	by      []topology.Order
 	states  int
 	seen    map[uint64]bool
-	// doubted: pods are looked at of which some order fails, unless no order gets that far.
+	// doubted: some order of the current pods is known to fail, unless the search shows that no order reaches that state.
 	doubted bool
 }
 
@@ -105,7 +105,7 @@ func (o *orders) put(i int) {
 	o.way = append(o.way, i)
 }
 
-// back takes pods off their hosts until so many are left there.
+// back takes pods off their hosts until count of them are left.
 func (o *orders) back(count int) {
 	for ; len(o.way) > count; o.way = o.way[:len(o.way)-1] {
 		t := &o.waiting[o.way[len(o.way)-1]]
@@ -114,7 +114,7 @@ func (o *orders) back(count int) {
 	}
 }
 
-// look counts a state, and reports whether it is to be looked at: it is a new one, and not one too many.
+// look counts a state and reports whether to examine it: the state is new, and the bound on states is not reached.
 func (o *orders) look(some []int) bool {
 	o.states++
 	o.search.steps -= 1 + len(some)/16
@@ -135,7 +135,7 @@ func (o *orders) look(some []int) bool {
 	return true
 }
 
-// someOrder puts the pods on their hosts in some order that the rules allow in their domains.
+// someOrder puts the pods on their hosts in some order that the rules allow within their domains, and reports whether there is one.
 func (o *orders) someOrder() bool {
 	o.greedily(func(i int) bool { return o.every(i, topology.Order.Free) })
 	o.greedily(func(int) bool { return true })
@@ -146,7 +146,7 @@ func (o *orders) someOrder() bool {
 	return !o.gets(o.all(), (*orders).unfinished)
 }
 
-// greedily puts pods on their hosts while some of those that are wanted are allowed there.
+// greedily puts wanted pods on their hosts as long as the rules allow any of them there.
 func (o *orders) greedily(wanted func(i int) bool) {
 	for progress := true; progress; {
 		progress = false
@@ -160,7 +160,7 @@ func (o *orders) greedily(wanted func(i int) bool) {
 	}
 }
 
-// left are those of some pods that are still off their hosts.
+// left returns which of the given pods are still off their hosts.
 func (o *orders) left(some []int) (list []int) {
 	for _, i := range some {
 		if o.waiting[i].pods > 0 {
@@ -170,7 +170,7 @@ func (o *orders) left(some []int) (list []int) {
 	return list
 }
 
-// gets asks whether one of the groups of pods that are tied to each other gets into a state.
+// gets reports whether any group of mutually tied pods reaches the state that into tests for.
 func (o *orders) gets(some []int, into func(o *orders, tied []int) bool) bool {
 	for _, tied := range o.tied(o.left(some)) {
 		o.states, o.seen, o.doubted = 0, map[uint64]bool{}, false
@@ -181,7 +181,7 @@ func (o *orders) gets(some []int, into func(o *orders, tied []int) bool) bool {
 	return false
 }
 
-// unfinished reports whether no order puts all of some pods that are tied to each other on their hosts. If one does, they are left there.
+// unfinished reports whether no order puts all the given mutually tied pods on their hosts. If some order does, the pods stay there.
 func (o *orders) unfinished(some []int) bool {
 	some = o.left(some)
 	if len(some) == 0 {
@@ -204,7 +204,7 @@ func (o *orders) unfinished(some []int) bool {
 	return true
 }
 
-// stuckTied reports whether some order leaves pods refused of those that are tied to each other. It leaves them off their hosts.
+// stuckTied reports whether some order of mutually tied pods ends with pods that are refused. It leaves the pods off their hosts.
 func (o *orders) stuckTied(tied []int) bool {
 	if one := o.tiedBy(tied); one != nil {
 		every, known := one.Orderly(tied)
@@ -216,8 +216,7 @@ func (o *orders) stuckTied(tied []int) bool {
 	return o.stuck(tied)
 }
 
-// stuck reports whether some order of the pods that are left of those that are tied to each other gets to where all that are left are
-// refused.
+// stuck reports whether some order of the remaining tied pods reaches a state in which all that are left are refused.
 func (o *orders) stuck(some []int) bool {
 	before := len(o.way)
 	defer func() { o.back(before) }()
@@ -252,7 +251,7 @@ func (o *orders) stuck(some []int) bool {
 	return false
 }
 
-// bindFree puts pods on their hosts that may come at any time from now on, and reports which of the others are refused now.
+// bindFree puts pods on their hosts that the rules will allow at any later time, and returns which of the others are refused now.
 func (o *orders) bindFree(some []int) (refused map[int]bool) {
 	for progress := true; progress; {
 		progress, refused = false, map[int]bool{}

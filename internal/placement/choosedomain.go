@@ -9,11 +9,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// shortlist is how many domains of a level are compared by how they would really be used; the rest follows by the cheap figures.
+// shortlist is how many domains of a level are compared by their real use of sub-domains; the others are ranked by estimates only.
 const shortlist = 32
 
-// choices hands out the domains in which a unit may go, best first (docs/placement.md#which-domain): its former domain; then level by
-// level from the preferred one up to the required one, at each level the domains in use before the others.
+// choices yields the domains in which a unit may go, best first (docs/placement.md#which-domain): its former domain; then level by level
+// from the preferred one up to the required one, at each level the domains in use before the others.
 type choices struct {
 	s      *search
 	u      *unit
@@ -43,7 +43,7 @@ func (s *search) choices(u *unit, at topology.DomainID) *choices {
 	return c
 }
 
-// spreadOver replaces the domains to try by those that the unit is spread over.
+// spreadOver replaces the domains to try by the domains over which the unit is spread.
 func (c *choices) spreadOver(scope topology.DomainID) {
 	if c.level >= topology.NoLevel {
 		c.queue, c.level = c.s.spreadOver(c.u, c.bound, scope), topology.NoLevel-1
@@ -77,7 +77,7 @@ func (c *choices) next() topology.DomainID {
 	}
 }
 
-// offer queues a domain that is to be tried before the ranking.
+// offer queues a domain ahead of the ranking, if it holds the unit and was not tried.
 func (c *choices) offer(d topology.DomainID) {
 	if d != topology.Nowhere && c.s.tree.Within(d, c.bound) && !slices.Contains(c.tried, d) && c.s.holds(c.u, d) {
 		c.tried = append(c.tried, d)
@@ -85,7 +85,7 @@ func (c *choices) offer(d topology.DomainID) {
 	}
 }
 
-// open queues what is tried first of the current level.
+// open queues the first domains of the current level: domains in use, then the best one by classes, or else the shortlist.
 func (c *choices) open() {
 	for _, n := range c.u.near {
 		c.offer(c.s.tree.At(n, c.level))
@@ -104,7 +104,7 @@ func (c *choices) open() {
 	}
 }
 
-// holds reports whether a domain has capacity for each shape of the unit taken by itself.
+// holds reports whether a domain has capacity for each shape of the unit separately.
 func (s *search) holds(u *unit, d topology.DomainID) bool {
 	for i := range u.total {
 		if u.total[i].view.Fit(d) < u.total[i].pods {

@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// quick finds the best domain of the current level by the classes of domains instead of by the domains. It answers only where that is the
-// same: with nothing to look ahead to, and sub-domains that are used as little as can be.
+// quick finds the best domain of the current level by classes of domains, which costs less than looking at each domain. It returns a domain
+// only where ranking all domains gives the same: without look-ahead, and if the domain uses as few sub-domains as its class suggests.
 func (c *choices) quick() topology.DomainID {
 	t, u := c.s.tree, c.u
 	if len(u.total) == 0 || len(u.want) > 0 || len(c.tried) > 0 || c.level <= t.LevelOf(c.bound) {
@@ -19,15 +19,15 @@ func (c *choices) quick() topology.DomainID {
 	return c.s.quickest(u.total, c.level, c.bound)
 }
 
-// order is what classes are ranked by: the least number of sub-domains used, then the fit, as in [compareChoices].
+// order is the rank of a class: fewest sub-domains used, then the tightest fit, as in [compareChoices].
 type order struct{ used, fit int }
 
 func (a order) compare(b order) int {
 	return cmp.Or(cmp.Compare(a.used, b.used), cmp.Compare(a.fit, b.fit))
 }
 
-// quickest returns the tightest domain of a level for the scarcest of the shapes that holds the others too; Nowhere when there is none or
-// it takes a closer look to tell.
+// quickest returns the domain of a level that is tightest for the scarcest shape and holds the others too; Nowhere when there is none, or
+// when classes are not enough to decide.
 func (s *search) quickest(total []count, level int, bound topology.DomainID) topology.DomainID {
 	scarce := total[0]
 	classes := scarce.view.Classes(level)
@@ -59,7 +59,7 @@ func orderOf(class *topology.Class, pods int) order {
 	return order{(pods + class.Biggest - 1) / class.Biggest, class.Fit}
 }
 
-// nextOrder is the lowest order above the last one among the classes that hold so many pods.
+// nextOrder returns the lowest order above last among the classes that hold the given number of pods.
 func nextOrder(classes []topology.Class, pods int, last order) (order, bool) {
 	var next order
 	found := false
@@ -74,7 +74,7 @@ func nextOrder(classes []topology.Class, pods int, last order) (order, bool) {
 	return next, found
 }
 
-// firstHolding returns the first member of a class, in path order, that holds every shape taken by itself.
+// firstHolding returns the first member of a class, in path order, that holds each shape separately.
 func (s *search) firstHolding(total []count, level int, class *topology.Class, bound topology.DomainID) topology.DomainID {
 	first := topology.Nowhere
 	total[0].view.Members(level, class, bound, func(d topology.DomainID) bool {
@@ -89,14 +89,14 @@ func (s *search) firstHolding(total []count, level int, class *topology.Class, b
 	return first
 }
 
-// confirm keeps the answer when the domain really uses as few sub-domains as its class might.
+// confirm returns the domain only if it really uses as few sub-domains as its class suggests.
 func (s *search) confirm(scarce count, level int, d topology.DomainID, o order) topology.DomainID {
 	last := len(s.tree.Levels()) - 1
 	if level == last {
 		return d
 	}
 	if level < last-1 {
-		return topology.Nowhere // several levels below: they have to be compared one by one
+		return topology.Nowhere // with several levels below, domains have to be compared one by one
 	}
 	used := make([]int, last+1)
 	if spread(s.tree, scarce.view, d, scarce.pods, used); used[last] > o.used {

@@ -11,12 +11,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// clearing is one domain from which the pods of lower priority are taken away, to see which of them may stay.
+// clearing removes the pods of lower priority from one domain, to find out which of them can stay.
 type clearing struct {
 	p      *planner
 	group  *Group
 	domain topology.DomainID
-	// victims by node; gone reports which of the nodes they are off now.
+	// victims are the pods of lower priority by node; gone has the nodes from which they are currently removed.
 	victims map[topology.NodeID][]topology.Victim
 	gone    map[topology.NodeID]bool
 	gangs   []gangAt
@@ -30,7 +30,7 @@ type gangAt struct {
 	nodes    []topology.NodeID
 }
 
-// clear tries one domain. Everything is put back.
+// clear evaluates the preemption in one domain and rolls all changes back.
 func (p *planner) clear(g *Group, d topology.DomainID) *freeing {
 	c := &clearing{p: p, group: g, domain: d, victims: map[topology.NodeID][]topology.Victim{}, gone: map[topology.NodeID]bool{}}
 	if !c.collect() {
@@ -51,7 +51,7 @@ func (p *planner) clear(g *Group, d topology.DomainID) *freeing {
 	if best != nil && len(best.cost.gangs) < 2 {
 		return best
 	}
-	// Breaking one large gang may spare many small ones.
+	// Preempting one large gang may save many small ones.
 	other := c.sparing(func(a, b gangAt) int { return cmp.Compare(a.pods, b.pods) })
 	if best == nil || other != nil && other.cost.compare(&best.cost) < 0 {
 		return other
@@ -81,7 +81,7 @@ func (c *clearing) collect() bool {
 	return len(list) > 0
 }
 
-// fits reports whether the group finds capacity as things are.
+// fits reports whether the group fits into the domain in its current state.
 func (c *clearing) fits() bool {
 	u := prepare(c.p.tree, c.group)
 	s := c.search()
@@ -96,8 +96,7 @@ func (c *clearing) search() *search {
 	return s
 }
 
-// sparing puts as many gangs back as it can, the more important ones first and then in the given order, and places the group on what is
-// left.
+// sparing restores as many gangs as possible, those of higher priority first and then in the given order, and places the group on the rest.
 func (c *clearing) sparing(order func(a, b gangAt) int) *freeing {
 	gangs := slices.Clone(c.gangs)
 	slices.SortStableFunc(gangs, func(a, b gangAt) int { return cmp.Or(cmp.Compare(b.priority, a.priority), order(a, b)) })
@@ -114,11 +113,11 @@ func (c *clearing) sparing(order func(a, b gangAt) int) *freeing {
 	return r
 }
 
-// spare puts a list of gangs back if the group still fits then; else one half and then the other. All pods of a node are spared together:
-// which of them goes is the kube-scheduler's choice.
+// spare puts gangs back if the group still fits afterwards; otherwise it tries each half of the list. It spares all pods of a node or none,
+// because the kube-scheduler chooses the victims on a node.
 func (c *clearing) spare(gangs []gangAt) {
 	if c.p.over() {
-		return // of those that are left some may stay all the same: see place
+		return // place may still spare some of the gangs that are left
 	}
 	c.p.cluster.Begin()
 	var back []topology.NodeID
@@ -148,7 +147,7 @@ func (c *clearing) spare(gangs []gangAt) {
 	}
 }
 
-// place puts the group on what is free and sees which pods then have to leave permanently.
+// place places the group on the free capacity and determines which pods have to be preempted.
 func (c *clearing) place() *freeing {
 	u, s := prepare(c.p.tree, c.group), c.search()
 	if !s.place(u, c.domain) {

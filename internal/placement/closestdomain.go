@@ -10,10 +10,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// closestTries is how many domains are packed for real to find the one that comes nearest, when counting alone does not tell.
+// closestTries is how many domains are packed for real to find the closest one, where counts alone do not decide.
 const closestTries = 8
 
-// closest finds the domain that holds most of the unit and counts the others against it.
+// closest finds the domain that holds most pods of the unit, and compares the other domains with it.
 func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 	bounds := make([]int, len(domains))
 	for i, d := range domains {
@@ -35,7 +35,7 @@ func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 	}
 	before := s.here()
 	part := s.part(u, best)
-	// a replica without a domain of its own inside the one it is spread to
+	// a replica whose constraint adds no domain inside the domain that it is spread to
 	if part == nil || u.spread != nil && part.required == topology.NoLevel {
 		s.back(before)
 		if u.spread != nil {
@@ -49,11 +49,11 @@ func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 	s.back(before)
 }
 
-// maxCompared is how many domains that are alike otherwise are compared by what is free on their hosts; the first ones in path order.
+// maxCompared is how many otherwise equal domains are compared by the free capacity of their hosts, the first in path order.
 const maxCompared = 32
 
-// nearest returns the domain that holds most pods of the unit, and how many: counted, for a unit of one kind of pods, and else packed for
-// real. bounds is what each holds by counting, and afterwards what was found.
+// nearest returns the domain that holds most pods of the unit, and how many. A unit of one kind of pods is counted; any other is packed for
+// real. bounds has the upper bound of each domain, and afterwards the result for each packed domain.
 func (s *search) nearest(u *unit, domains []topology.DomainID, bounds []int) (topology.DomainID, int) {
 	all := make([]int, len(domains))
 	for i := range all {
@@ -67,7 +67,7 @@ func (s *search) nearest(u *unit, domains []topology.DomainID, bounds []int) (to
 	for range min(closestTries, len(domains)) {
 		at := s.firstClosest(u, domains, bounds, all)
 		if slices.Contains(packed, at) {
-			break // no other one can hold more
+			break // no other domain can hold more
 		}
 		packed, bounds[at] = append(packed, at), s.partial(u, domains[at])
 	}
@@ -76,8 +76,8 @@ func (s *search) nearest(u *unit, domains []topology.DomainID, bounds []int) (to
 	return domains[at], bounds[at]
 }
 
-// firstClosest is the index, among some, of the domain that comes nearest to holding a unit: of those that hold most of its pods the one
-// with most hosts that suit its scarcest pods, then the one with most free there, then the first.
+// firstClosest returns the index, among the given ones, of the closest domain: the one that holds most pods of the unit, then has most
+// hosts that suit its scarcest pods, then has most free there, then is first.
 func (s *search) firstClosest(u *unit, domains []topology.DomainID, holds []int, among []int) int {
 	hosts := func(i int) int {
 		if len(u.total) == 0 {
@@ -106,7 +106,7 @@ func (s *search) firstClosest(u *unit, domains []topology.DomainID, holds []int,
 	})
 }
 
-// freeFor adds up what is free, on the hosts of a domain that suit the pods, of the resource that is scarcest by nature.
+// freeFor returns how much of the scarcest requested resource is free on the suitable hosts of a domain.
 func freeFor(view *topology.View, d topology.DomainID) int64 {
 	at := scarcest(view.Shape().Requests())
 	if at < 0 {
@@ -115,7 +115,7 @@ func freeFor(view *topology.View, d topology.DomainID) int64 {
 	return view.Free(d, at)
 }
 
-// atMost bounds from above how many pods of the unit a domain holds: shape by shape.
+// atMost returns an upper bound of the pods of the unit that a domain holds, counted shape by shape.
 func atMost(u *unit, d topology.DomainID) int {
 	n := 0
 	for _, c := range u.total {
@@ -124,7 +124,7 @@ func atMost(u *unit, d topology.DomainID) int {
 	return n
 }
 
-// partial packs as much of a unit into a domain as goes: parts that need a domain of their own whole or not at all, loose pods one by one.
+// partial returns how many pods of a unit can be packed into a domain: parts with a domain of their own as a unit, other pods one by one.
 func (s *search) partial(u *unit, d topology.DomainID) int {
 	before := s.here()
 	holds := s.packPart(u, d)
@@ -147,7 +147,7 @@ func (s *search) packPart(u *unit, d topology.DomainID) int {
 	return holds
 }
 
-// fits tries a part of a unit by itself and leaves it taken if it fits. Explaining has a small budget of its own.
+// fits tries one part of a unit and leaves its capacity taken if it fits. Its budget is small, because it only explains a refusal.
 func (s *search) fits(u *unit, d topology.DomainID) bool {
 	steps, deep, spent := s.steps, s.deep, s.spent
 	s.steps, s.deep, s.spent = 1000, false, false
@@ -156,8 +156,8 @@ func (s *search) fits(u *unit, d topology.DomainID) bool {
 	return found
 }
 
-// part returns the first part of the unit that finds no capacity in a domain alongside the parts before it, which stay taken; nil when
-// there are no parts or all find capacity.
+// part returns the first part of the unit that does not fit into a domain alongside the parts before it, which stay taken; nil when there
+// are no parts or all fit.
 func (s *search) part(u *unit, d topology.DomainID) *unit {
 	for _, sub := range u.subs {
 		if !s.fits(sub, d) {
@@ -167,7 +167,7 @@ func (s *search) part(u *unit, d topology.DomainID) *unit {
 	return nil
 }
 
-// shortage fills in what is missing in the closest domain, for the scarcest shape that does not fit.
+// shortage records what the closest domain lacks for the scarcest shape that does not fit.
 func (s *search) shortage(c *Closest, u *unit, d topology.DomainID) {
 	short := u.short(d)
 	if short == nil {
@@ -188,7 +188,7 @@ func (s *search) shortage(c *Closest, u *unit, d topology.DomainID) {
 		}
 		for i := range c.Short {
 			left, counts := short.view.Left(n, i)
-			if !counts { // it is not short of it
+			if !counts { // the node does not lack the resource
 				c.Short[i].Have, left = c.Short[i].Have+c.Short[i].Need, c.Short[i].Each
 			}
 			c.Short[i].Have += max(left, 0)
@@ -201,7 +201,7 @@ func (s *search) shortage(c *Closest, u *unit, d topology.DomainID) {
 	c.Excluded = hosts.sorted()
 }
 
-// short is the shape of which a domain holds too few; the first one when each by itself would fit.
+// short returns the shape of which a domain holds too few pods; the first shape when each would fit separately.
 func (u *unit) short(d topology.DomainID) *count {
 	for i := range u.total {
 		if t := &u.total[i]; t.view.Fit(d) < t.pods {
@@ -214,7 +214,7 @@ func (u *unit) short(d topology.DomainID) *count {
 	return &u.total[0]
 }
 
-// needs lists what a unit asks for, by shape.
+// needs lists the requests of a unit by shape.
 func needs(u *unit) []Need {
 	list := make([]Need, 0, len(u.total))
 	for _, c := range u.total {

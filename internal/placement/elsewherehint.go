@@ -9,10 +9,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// maxElsewhere is how many domains are looked at for one that would hold what its graph's anchor keeps out.
+// maxElsewhere is how many domains are examined for one that would hold a gang kept out by the anchor of its graph.
 const maxElsewhere = 256
 
-// elsewhere returns a domain alongside the anchor, of its level, that would hold the unit.
+// elsewhere returns another domain of the anchor's level that would hold the unit.
 func (s *search) elsewhere(u *unit, anchor topology.DomainID) topology.Path {
 	tries := 0
 	for i, d := range s.tree.Domains(s.tree.LevelOf(anchor), topology.Root) {
@@ -33,14 +33,13 @@ func (s *search) elsewhere(u *unit, anchor topology.DomainID) topology.Path {
 	return nil
 }
 
-// seeExplain names the command that tries whether a restart helps: the operator pays no second plan for it.
+// seeExplain names the command that tests whether a restart helps; the operator avoids the cost of a second plan.
 const seeExplain = " (see kubectl trellis explain)"
 
-// anchored is elsewhereText without the names of domains.
+// anchored is elsewhereText without domain names.
 const anchored = "another domain has capacity, but running pods anchor the graph" + seeExplain
 
-// elsewhereText says that the anchor is what binds. The other domain has capacity for this replica, which does not mean for all of the
-// graph.
+// elsewhereText says that the anchor keeps the replica from a domain with capacity. That domain may still be too small for the whole graph.
 func (r *Refusal) elsewhereText() string {
 	if len(r.Elsewhere) == 0 {
 		return ""

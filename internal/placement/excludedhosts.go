@@ -11,14 +11,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// exclusions counts hosts by why they take no pod. The zero value is ready to use.
+// exclusions counts hosts by the reason why they take no pod. The zero value is ready to use.
 type exclusions struct {
 	list []Excluded
 	at   map[topology.Exclusion]int
 	last int
 }
 
-// add counts one host. Hosts that follow each other are often excluded for one reason, which is compared first.
+// add counts one host. It compares the previous reason first, because successive hosts are often excluded for the same reason.
 func (x *exclusions) add(why topology.Exclusion) {
 	why.Have, why.Need = 0, 0
 	if len(x.list) == 0 || x.list[x.last].Reason != why {
@@ -39,7 +39,7 @@ func (x *exclusions) find(why topology.Exclusion) int {
 	return at
 }
 
-// sorted lists the reasons, the most frequent one first. Nothing may be added afterwards.
+// sorted returns the reasons, most frequent first. add must not be called afterwards.
 func (x *exclusions) sorted() []Excluded {
 	slices.SortFunc(x.list, func(a, b Excluded) int {
 		return cmp.Or(-cmp.Compare(a.Hosts, b.Hosts), strings.Compare(a.Reason.String(), b.Reason.String()))

@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// fill spreads n pods of a demand over as few sub-domains as it can, level by level, down to the hosts: the tightest one that holds them
-// all, else the fullest, and so on with the rest (docs/placement.md#which-domain). The domain must hold n.
+// fill spreads n pods of a demand over as few sub-domains as possible, level by level, down to the hosts: it takes the tightest sub-domain
+// that holds all, else the fullest, and continues with the rest (docs/placement.md#which-domain). The domain must hold n pods.
 func (s *search) fill(dm *demand, at topology.DomainID, n int) {
 	if n > 0 && n == dm.fit(s.tree, at) {
 		s.fillUp(dm, at)
@@ -33,7 +33,7 @@ func (s *search) fill(dm *demand, at topology.DomainID, n int) {
 	}
 }
 
-// fillUp takes all that a domain holds: there is nothing to choose.
+// fillUp takes the entire capacity of a domain, which leaves no choice.
 func (s *search) fillUp(dm *demand, at topology.DomainID) {
 	begin := len(s.taken)
 	s.tree.AllNodes(at, func(n topology.NodeID) bool {
@@ -48,8 +48,8 @@ func (s *search) fillUp(dm *demand, at topology.DomainID) {
 	}
 }
 
-// tightest picks the child domain or node of at that holds n pods with least to spare, or the one that holds most. Of hosts that are alike
-// in that, it picks the one that the pods prefer. closed is what the view counts in children on hosts that take no more of the pods.
+// tightest returns the child domain or node of at that holds n pods with least to spare, or else the one that holds most. Among equal hosts
+// it takes the one that the pods prefer. closed counts, per child, the capacity on hosts that take no more of the pods.
 func tightest(
 	t *topology.Tree, dm *demand, closed map[topology.DomainID]int, at topology.DomainID, n int,
 ) (topology.DomainID, topology.NodeID, int) {
@@ -80,12 +80,12 @@ func tightest(
 	return child, node, best
 }
 
-// liking compares hosts by what the pods of a shape prefer. Where they prefer nothing, it costs nothing.
+// liking compares hosts by the preferences of a shape's pods. It is nil when they have none.
 type liking struct {
 	cluster *topology.Cluster
 	shape   *topology.Shape
 	best    topology.Preference
-	// known: a host is picked. Domains of several hosts are not compared.
+	// known: a host was picked. Domains of several hosts are not compared.
 	known bool
 }
 
@@ -96,7 +96,7 @@ func newLiking(t *topology.Tree, s *topology.Shape) *liking {
 	return nil
 }
 
-// better reports whether the pods prefer a host to the one that is picked.
+// better reports whether the pods prefer a host to the picked one.
 func (l *liking) better(h topology.NodeID, single bool) bool {
 	return l != nil && l.known && single && l.cluster.Preference(h, l.shape).Better(l.best)
 }
@@ -110,7 +110,8 @@ func (l *liking) picked(h topology.NodeID, single bool) {
 	}
 }
 
-// better compares two fits for n pods: enough beats too little, then the smaller of two that are enough, the larger of two that are not.
+// better compares two fits for n pods: a sufficient fit is better than an insufficient one, the smaller of two sufficient fits, and the
+// larger of two insufficient ones.
 func better(fit, best, n int) bool {
 	if fit >= n {
 		return best < n || fit < best
@@ -118,8 +119,7 @@ func better(fit, best, n int) bool {
 	return best < n && fit > best
 }
 
-// spread counts the domains per level (narrower than at) over which fill would spread n pods. A host that belongs to no domain of a level
-// counts as one of its own.
+// spread counts, per level narrower than at, the domains over which fill would spread n pods. A host outside any domain counts as a domain.
 func spread(t *topology.Tree, v *topology.View, at topology.DomainID, n int, used []int) {
 	level := t.LevelOf(at) + 1
 	if level >= len(used) || n == 0 {
@@ -136,7 +136,7 @@ func spread(t *topology.Tree, v *topology.View, at topology.DomainID, n int, use
 	slices.SortStableFunc(parts, func(a, b part) int { return b.fit - a.fit })
 	for i := 0; i < len(parts) && n > 0 && parts[i].fit > 0; i++ {
 		pick := parts[i]
-		for j := i + 1; j < len(parts) && parts[j].fit >= n; j++ { // the last one: the tightest that is enough
+		for j := i + 1; j < len(parts) && parts[j].fit >= n; j++ { // the last sufficient part is the tightest
 			if parts[j].fit < pick.fit {
 				pick = parts[j]
 			}
@@ -154,14 +154,14 @@ func spread(t *topology.Tree, v *topology.View, at topology.DomainID, n int, use
 	}
 }
 
-// part is a sub-domain, or a host without one, and what it holds.
+// part is a sub-domain, or a host directly in the domain, and the number of pods that it holds.
 type part struct {
 	domain topology.DomainID
 	fit    int
 }
 
-// every goes over all ways to spread the pods of a demand over the hosts of a domain, and after each over the goals that follow.
-// Hosts that are alike are taken in order, each at most as full as the one before, so that no way is tried twice.
+// every tries all distributions of a demand's pods over the hosts of a domain, each followed by the remaining goals. Hosts that are alike
+// are filled in order, each with at most as many pods as the previous one, so no distribution is tried twice.
 func (s *search) every(g *goal) bool {
 	var hosts []candidateHost
 	home, last := 0, topology.Nowhere
@@ -186,14 +186,14 @@ func (s *search) every(g *goal) bool {
 	return s.over(g, hosts, len(g.demand.pods), len(g.demand.pods))
 }
 
-// candidateHost is a candidate for the pods of one demand; capacity is what it and all candidates after it hold.
+// candidateHost is a candidate for the pods of one demand. total is the capacity of this host and all candidates after it.
 type candidateHost struct {
 	node             topology.NodeID
 	fit, home, total int
 	alike            uint64
 }
 
-// over tries each number of pods on the first host, at most most of them, and the rest on the hosts after it.
+// over tries each number of pods, up to most, on the first host, and the rest on the hosts after it.
 func (s *search) over(g *goal, hosts []candidateHost, left, most int) bool {
 	if left == 0 {
 		return s.promising(g.next) && s.solve(g.next)
@@ -221,7 +221,7 @@ func (s *search) over(g *goal, hosts []candidateHost, left, most int) bool {
 	return false
 }
 
-// promising reports whether every goal that is left, taken by itself, still has capacity.
+// promising reports whether each remaining goal, taken separately, still has capacity.
 func (s *search) promising(g *goal) bool {
 	for ; g != nil; g = g.next {
 		if g.demand != nil {

@@ -9,25 +9,25 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// The head of a component is the first of its waiting replicas, as many as the component is not to run without (MinAvailable, else one).
-// Heads are placed whole: those of all components together as the base gang of a graph with a domain of its own, else each by itself. A
-// component with active replicas has no head: what it lost returns replica by replica.
+// The head of a component is its first waiting replicas, as many as it needs to run (MinAvailable, else one). A head is placed as a unit:
+// the heads of all components together as the base gang of a graph with a graph domain, otherwise each head separately. A component with
+// active replicas has no head; its lost replicas return one by one.
 
-// first is how many waiting replicas of the component the base gang has.
+// first returns how many waiting replicas of the component are in the base gang.
 func (s *component) first() int { return min(max(s.MinAvailable, 1), len(s.Waiting)) }
 
-// head is how many waiting replicas are placed together outside of a base gang; 1 means that each is placed by itself.
+// head returns how many waiting replicas are placed together outside of a base gang; 1 means that each is placed separately.
 func (s *component) head() int {
 	n := s.first()
 	anchored := func(r Replica) bool { return len(r.Anchor) > 0 }
-	if s.Placed > 0 || slices.ContainsFunc(s.Waiting[:n], anchored) { // the rest of a release that was cut short
+	if s.Placed > 0 || slices.ContainsFunc(s.Waiting[:n], anchored) { // an interrupted release is completed replica by replica
 		return 1
 	}
 	return n
 }
 
-// Together is how many of the waiting replicas, which are in order of their ordinals, are placed together or not at all: as part of the
-// base gang of a graph with a domain of its own, or by themselves.
+// Together returns how many of the waiting replicas, which are sorted by ordinal, are placed together or not at all: with base, as part of
+// the base gang, else by themselves.
 func (s *Component) Together(base bool) int {
 	one := component{Component: *s}
 	switch {
@@ -39,7 +39,7 @@ func (s *Component) Together(base bool) int {
 	return one.head()
 }
 
-// headGroup is the first n replicas of a component, with its constraint.
+// headGroup returns the group of the first n replicas of a component, with its constraint.
 func (a *attempt) headGroup(si, n int) *Group {
 	if n == 1 {
 		return a.gangOf(si, 0)
@@ -63,7 +63,7 @@ func (a *attempt) headGroup(si, n int) *Group {
 	return g
 }
 
-// settleHead writes down where a head went, and calls note for the result of each of its replicas.
+// settleHead records the places of a head's replicas, and calls note for each of their results.
 func (a *attempt) settleHead(si int, u *unit, note func(*ReplicaResult)) {
 	members := u.group.Groups
 	if !u.group.members {
@@ -81,7 +81,7 @@ func (a *attempt) settleHead(si int, u *unit, note func(*ReplicaResult)) {
 	}
 }
 
-// placeHead places the first n replicas of a component together, or refuses them, and with them those that follow.
+// placeHead places the first n replicas of a component together, or refuses them and all replicas after them.
 func (a *attempt) placeHead(si, n int) {
 	t, s := a.p.tree, a.p.components[si]
 	if a.p.gone(s.Required) {
@@ -114,13 +114,12 @@ func (a *attempt) placeHead(si, n int) {
 	a.settleHead(si, u.subs[0], func(r *ReplicaResult) { r.Head = true })
 }
 
-// lacks reports whether a waiting replica is one that the component lacks to run: one of the first so many that MinAvailable are placed, or
-// one of which a part is released.
+// lacks reports whether the component needs a waiting replica to run: it is among the first MinAvailable, or part of it is released.
 func (s *component) lacks(ri int) bool {
 	return ri < max(s.MinAvailable, 1)-s.Placed || len(s.Waiting[ri].Anchor) > 0
 }
 
-// placeLacking places what the components lack to run, before any other replica may take its capacity.
+// placeLacking places the replicas that components lack to run, before other replicas take their capacity.
 func (a *attempt) placeLacking() {
 	for si, s := range a.p.components {
 		if n := s.head(); n > 1 {
@@ -137,7 +136,7 @@ func (a *attempt) placeLacking() {
 	}
 }
 
-// refuseHead refuses the first n replicas of a component for a reason, and the others because they follow.
+// refuseHead refuses the first n replicas of a component with the given refusal, and the others because they follow the head.
 func (a *attempt) refuseHead(si, n int, r *Refusal) {
 	for ri := range a.p.components[si].Waiting {
 		if ri < n {
@@ -149,7 +148,7 @@ func (a *attempt) refuseHead(si, n int, r *Refusal) {
 	}
 }
 
-// preemptHead preempts for the first n replicas of a component.
+// preemptHead preempts pods for the first n replicas of a component.
 func (p *planner) preemptHead(a *attempt, si, n int) {
 	if p.pairRequired(p.components[si]) {
 		p.preemptPairedHead(a, si)

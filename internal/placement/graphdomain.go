@@ -4,18 +4,19 @@
 package placement
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// choose finds the graph domain (docs/placement.md#which-domain): of the domains of the required level that hold the base gang the one
-// that holds most replicas, then the one whose sub-domains are used least, then the tightest, then by path. Each is tried for real, most
-// promising first, until none of the others can hold more.
+// choose finds the graph domain (docs/placement.md#which-domain): the domain of the required level that holds the base gang and most
+// replicas, then uses the fewest sub-domains, then is tightest, then is first by path. It tries domains for real, most promising first,
+// until no other can hold more.
 func (p *planner) choose() *attempt {
 	base := p.free()
-	if a := p.refuseLevel(); base && a != nil {
+	if a := cmp.Or(p.refuseLevel(), p.refusePartnerless()); base && a != nil {
 		return a
 	}
 	s := newSearch(p.cluster, p.tree, p.options)
@@ -35,7 +36,7 @@ func (p *planner) choose() *attempt {
 	return p.refuseEach(s)
 }
 
-// quick places the graph in the domain that is best by counting, if all of it goes in there: no domain can beat that.
+// quick places the graph in the best domain by counting, if the entire graph fits there: no other domain can be better.
 func (p *planner) quick(base bool, s *search) *attempt {
 	var all []count
 	replicas := 0
@@ -73,7 +74,8 @@ func (p *planner) quick(base bool, s *search) *attempt {
 	return nil
 }
 
-// candidates lists the domains of the required level, most promising first: what they hold at most, former domains first, then as in rank.
+// candidates lists the domains of the required level, most promising first: by the upper bound of replicas that they hold, then the former
+// domain, then as in rank.
 func (p *planner) candidates(base bool) []candidate {
 	a := newAttempt(p, topology.Root)
 	u := prepare(p.tree, a.baseGroup())
@@ -108,12 +110,12 @@ func (p *planner) candidates(base bool) []candidate {
 	return list
 }
 
-// candidate is a possible graph domain; ahead is how many replicas it holds at most.
+// candidate is a possible graph domain; ahead is an upper bound of the replicas that it holds.
 type candidate struct {
 	choice
-	// former: replicas that wait sat there before.
+	// former: most waiting replicas were in this domain before.
 	former bool
-	// breadth is over how many domains in there replicas can be spread.
+	// breadth is over how many sub-domains the replicas can be spread.
 	breadth int
 }
 
@@ -127,7 +129,7 @@ func compareCandidates(a, b candidate) int {
 	return compareChoices(&a.choice, &b.choice)
 }
 
-// former is the domain of the required level that most waiting replicas sat in before; Nowhere when there is none.
+// former returns the domain of the required level in which most waiting replicas were before; Nowhere when there is none.
 func (p *planner) former() topology.DomainID {
 	counts := map[topology.DomainID]int{}
 	best := topology.Nowhere
@@ -146,7 +148,7 @@ func (p *planner) former() topology.DomainID {
 	return best
 }
 
-// atMost bounds from above how many waiting replicas a domain holds.
+// atMost returns an upper bound of the waiting replicas that a domain holds.
 func (p *planner) atMost(d topology.DomainID) int {
 	n := 0
 	for _, s := range p.components {
@@ -157,8 +159,8 @@ func (p *planner) atMost(d topology.DomainID) int {
 	return n
 }
 
-// best tries the candidates in order and keeps the attempt that placed most; nil when none placed anything. All share one budget; none
-// may use up more than a quarter of what is left while others wait.
+// best tries the candidates in order and returns the attempt that placed most replicas; nil when none placed any. All candidates share one
+// budget, and each may use at most a quarter of what is left while others wait.
 func (p *planner) best(list []candidate, base bool, s *search, quick bool) *attempt {
 	var found, kept *attempt
 	p.half(func() { found, kept = p.compare(list, base, s, quick) })
@@ -172,15 +174,15 @@ func (p *planner) best(list []candidate, base bool, s *search, quick bool) *atte
 		p.cluster.Commit()
 		return a
 	}
-	p.cluster.Rollback() // the plan's budget ended in between
+	p.cluster.Rollback() // the plan's budget ended meanwhile
 	s.exhaust()
 	return nil
 }
 
-// compare tries the candidates until none that follows can hold more. It returns the best attempt, which is rolled back, or the one that is
-// kept because it was the last to try.
+// compare tries the candidates until none that follows can hold more. It returns the best attempt, rolled back, or as kept the attempt that
+// is certain to be the best, which stays placed.
 func (p *planner) compare(list []candidate, base bool, s *search, quick bool) (best, kept *attempt) {
-	var failed []uint64 // marks of the domains that hold no base gang
+	var failed []uint64 // marks of the domains that do not hold the base gang
 	ranOut := false
 	for i, c := range list {
 		if p.over() || best.enough(c.ahead, i) {
@@ -214,7 +216,7 @@ func (p *planner) compare(list []candidate, base bool, s *search, quick bool) (b
 	return best, nil
 }
 
-// foundNothing notes in the search whether a budget ended it: the plan's, or its own for some candidate.
+// foundNothing records in the search whether a used-up budget ended it: the plan's, or its own for some candidate.
 func (p *planner) foundNothing(s *search, ranOut bool) {
 	if p.over() {
 		s.exhaust()
@@ -223,7 +225,7 @@ func (p *planner) foundNothing(s *search, ranOut bool) {
 	s.spent = ranOut
 }
 
-// tied reports whether some replica has to go to a domain of its own, so that domains which look alike are not.
+// tied reports whether some replica must go to a particular domain, so that alike domains are not interchangeable.
 func (p *planner) tied() bool {
 	for _, s := range p.components {
 		if len(s.Anchor) > 0 || slices.ContainsFunc(s.Waiting, func(r Replica) bool { return len(r.Anchor) > 0 }) {
@@ -233,7 +235,7 @@ func (p *planner) tied() bool {
 	return false
 }
 
-// refuseBase explains why no domain of the required level holds the graph.
+// refuseBase explains why no domain of the required level holds the base gang.
 func (p *planner) refuseBase(s *search) *attempt {
 	g := newAttempt(p, topology.Root).baseGroup()
 	g.Required, g.Preferred = p.graph.Required, topology.NoLevel
@@ -254,7 +256,7 @@ func (p *planner) refuseBase(s *search) *attempt {
 	return a
 }
 
-// refuseEach explains, component by component, why a graph that is in part placed elsewhere finds no domain for any of the rest.
+// refuseEach explains, replica by replica, why no domain holds any remaining replica of a graph that is partly placed.
 func (p *planner) refuseEach(s *search) *attempt {
 	a := newAttempt(p, topology.Nowhere)
 	for si, component := range p.components {
@@ -274,7 +276,7 @@ func (p *planner) refuseEach(s *search) *attempt {
 	return a
 }
 
-// refuseLevel refuses a base gang of which some service's level is gone; nil when there is none.
+// refuseLevel refuses a base gang with a component whose required level is gone; nil when there is none.
 func (p *planner) refuseLevel() *attempt {
 	at := slices.IndexFunc(p.components, func(s *component) bool { return p.gone(s.Required) })
 	if at < 0 {

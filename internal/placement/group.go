@@ -7,31 +7,31 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Group is a tree of pods and groups placed all or nothing; every group may ask for one domain of its own inside its parent's.
+// Group is a tree of pods and groups that is placed all or nothing; every group may require a domain of its own inside its parent's.
 type Group struct {
-	// Name is what messages call it; siblings have different names.
+	// Name is the name of the group in messages; siblings have different names.
 	Name string
-	// Required is the level whose one domain holds everything in the group; NoLevel: anywhere inside the parent's domain.
-	// Preferred is the narrower level tried first, climbing to Required.
+	// Required is the level whose domain holds everything in the group; NoLevel: anywhere inside the parent's domain. Preferred is the
+	// narrower level tried first; then broader levels up to Required.
 	Required, Preferred int
-	// Within is a domain that must hold the group (an anchor); nil: the parent's. Hint is tried first.
+	// Within is a domain that must hold the group (an anchor); nil: the parent's domain. Hint is tried first.
 	Within, Hint topology.Path
-	// Apart: each of Pods goes to a host of its own, and to none of those that the pods with the IDs in On have.
+	// Apart places each of Pods on a host of its own, and on no host of the pods whose IDs are in On.
 	Apart  bool
 	On     []string
 	Pods   []Pod
 	Groups []*Group
 
-	// near are domains in use that a preferred level tries first, and want are replicas to come that the choice of a domain looks ahead to.
+	// near are domains in use that a preferred level tries first; want are later replicas that the choice of a domain looks ahead to.
 	near []topology.Path
 	want [][]Pod
-	// spread is set on a group that chooses a domain for a replica that is spread, and members on one whose groups are the replicas of one
-	// component.
+	// spread is set on a group that chooses a domain for a replica of a spread component; members is set on a group whose subgroups are the
+	// replicas of one component.
 	spread  *spreading
 	members bool
-	// head is set on the head of a component in a base gang: its position, plus 1.
+	// head is set on the head of a component in a base gang: the index of the component, plus 1.
 	head int
-	// among are the domains of which one has to hold the group; nil: any.
+	// among are the domains one of which must hold the group; nil: any.
 	among []topology.DomainID
 }
 
@@ -46,8 +46,8 @@ func PlanGroup(c *topology.Cluster, levels topology.Levels, nodeSelector map[str
 	return groupResult(c, t, u, g), nil
 }
 
-// Locate finds capacity for released pods that are pinned to a path by label only, as after a restart, and reserves it. It returns the node
-// per pod ID; when the pods do not all fit, nothing is reserved.
+// Locate finds and reserves capacity for released pods that only labels pin to a path, as after a restart. It returns the node per pod ID.
+// When the pods do not all fit, it reserves nothing.
 func Locate(c *topology.Cluster, within topology.Path, place Place, pods []Pod) (map[string]string, bool) {
 	t := c.Tree(place.Levels, place.NodeSelector)
 	g := &Group{Required: topology.NoLevel, Preferred: topology.NoLevel, Within: within, Pods: pods}
@@ -65,7 +65,7 @@ func Locate(c *topology.Cluster, within topology.Path, place Place, pods []Pod) 
 	return nodes, true
 }
 
-// reserve turns everything taken for a unit into reservations, each pinned to the narrowest group it is in.
+// reserve turns the taken capacity of a unit into reservations, each pinned to the domain of the narrowest group around the pod.
 func (s *search) reserve(u *unit) {
 	s.settle()
 	for _, c := range u.total {
@@ -96,7 +96,7 @@ func groupResult(c *topology.Cluster, t *topology.Tree, u *unit, g *Group) *Grou
 	return r
 }
 
-// podResults lists a unit's own pods in the order they were given.
+// podResults lists a unit's own pods in their given order.
 func podResults(c *topology.Cluster, u *unit) []PodResult {
 	results := make([]PodResult, 0, len(u.group.Pods))
 	next := make([]int, len(u.own))

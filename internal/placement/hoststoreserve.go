@@ -10,23 +10,23 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// emptyTries is how many domains are tried by WhenEmpty.
+// emptyTries is how many domains WhenEmpty tries.
 const emptyTries = 64
 
-// EmptyHosts is where a gang fits once the pods that run on its hosts have ended.
+// EmptyHosts are hosts on which a gang fits once the pods that run there have ended.
 type EmptyHosts struct {
-	// Domain holds the gang; of the level that its constraint requires.
+	// Domain is the domain of the required level that holds the gang.
 	Domain topology.Path
 	// Hosts are the hosts of the domain that the gang needs, sorted by name.
 	Hosts []string
 }
 
-// WhenEmpty finds hosts for a graph's first refused gang as if nothing else ran on them. It is meant for reserving these hosts for a gang
-// that small ones would starve: they are hosts that the gang can use, only as many as it needs, and those with the fewest pods. Of the
-// domains that would do it takes the one that holds most of the gang today; with a path in, that domain alone is tried.
+// WhenEmpty finds hosts on which a graph's first refused gang fits if nothing else runs there. The caller reserves them for a gang that
+// small gangs would starve. WhenEmpty returns only as many hosts as the gang needs, preferring hosts with few pods. Of the suitable domains
+// it takes the one that holds most of the gang today; with a path in, it tries that domain alone.
 //
-// It returns nil when no domain would do, even empty, when each needs more than most hosts, and for gangs that need no single domain. In
-// the second case needs is the smallest number of hosts found; else it is 0. The cluster is left as it was.
+// It returns nil when no domain is suitable even when empty, when each needs more than most hosts, and for gangs that need no single
+// domain. In the second case needs is the smallest number of hosts found; else it is 0. The cluster is left unchanged.
 func WhenEmpty(c *topology.Cluster, g Demand, r *Result, in topology.Path, most int, o Options) (empty *EmptyHosts, needs int) {
 	p := newPlanner(c, g, o)
 	defer p.bind()()
@@ -37,7 +37,7 @@ func WhenEmpty(c *topology.Cluster, g Demand, r *Result, in topology.Path, most 
 	withoutPreference(group)
 	u := prepare(p.tree, group)
 	if u.gone || u.within != topology.Nowhere && u.required <= p.tree.LevelOf(u.within) {
-		return nil, 0 // it is tied to one domain, which cannot be reserved against its own graph
+		return nil, 0 // its only domain cannot be reserved against its own graph
 	}
 	list := p.nearest(u, level, bound)
 	if len(in) > 0 {
@@ -58,7 +58,7 @@ func WhenEmpty(c *topology.Cluster, g Demand, r *Result, in topology.Path, most 
 	return nil, needs
 }
 
-// firstRefused returns the first gang that a plan had no capacity for, the level whose one domain must hold it, and what bounds it.
+// firstRefused returns the first gang refused for lack of capacity, the level whose domain must hold it, and the domain around it.
 func (p *planner) firstRefused(r *Result) (*Group, int, topology.DomainID) {
 	a := newAttempt(p, topology.Root)
 	bound := topology.Root
@@ -95,7 +95,7 @@ func (p *planner) firstRefused(r *Result) (*Group, int, topology.DomainID) {
 	return nil, 0, 0
 }
 
-// alone is a refused replica as a group, with its partner where it needs one, and the level of the domain that has to hold it.
+// alone returns the group of a refused replica, with its partner where it needs one, and the level of the domain that must hold it.
 func (a *attempt) alone(si, ri, level int) (*Group, int) {
 	s := a.p.components[si]
 	if !a.p.pairRequired(s) || len(s.Waiting[ri].Anchor) > 0 {
@@ -105,9 +105,8 @@ func (a *attempt) alone(si, ri, level int) (*Group, int) {
 	return g, max(level, g.Required)
 }
 
-// hostsWhenEmpty returns the hosts that a group needs in a domain. The hosts with the fewest pods are emptied, as few as will do for a
-// packing on at most most hosts. It returns nil when the group does not fit into the empty domain, and more than most hosts when it needs
-// them.
+// hostsWhenEmpty returns the hosts that a group needs in a domain, nil when it does not fit into the empty domain. It empties the hosts
+// with the fewest pods first, as few as possible for at most most hosts. The result is longer than most when the group needs more hosts.
 func (p *planner) hostsWhenEmpty(g *Group, d topology.DomainID, most int) []string {
 	var nodes []topology.NodeID
 	p.tree.AllNodes(d, func(n topology.NodeID) bool {
@@ -119,7 +118,7 @@ func (p *planner) hostsWhenEmpty(g *Group, d topology.DomainID, most int) []stri
 	if len(best) == 0 || len(best) > most {
 		return best
 	}
-	low, high := 0, len(nodes) // high is known to do
+	low, high := 0, len(nodes) // emptying high nodes is known to be sufficient
 	for k := max(len(best), 1); k < len(nodes); k *= 2 {
 		if hosts := p.packOnEmpty(g, d, nodes[:k]); 0 < len(hosts) && len(hosts) <= most {
 			best, high = hosts, k
@@ -138,7 +137,7 @@ func (p *planner) hostsWhenEmpty(g *Group, d topology.DomainID, most int) []stri
 	return best
 }
 
-// packOnEmpty packs a group into a domain of which some nodes are emptied, and names the hosts that it takes; nil when it does not fit.
+// packOnEmpty packs a group into a domain with the given nodes emptied, and returns the names of its hosts; nil when it does not fit.
 func (p *planner) packOnEmpty(g *Group, d topology.DomainID, empty []topology.NodeID) (hosts []string) {
 	p.cluster.Begin()
 	defer p.cluster.Rollback()

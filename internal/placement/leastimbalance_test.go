@@ -47,9 +47,6 @@ func drawRoles(t *rapid.T) (world, Demand) {
 		s := &g.Components[len(g.Components)-1]
 		s.MinAvailable = rapid.IntRange(1, 2).Draw(t, name+" available")
 		for ri := range s.Waiting {
-			if g.Required != none {
-				break // all of a base gang is of one generation here
-			}
 			s.Waiting[ri].Generation = rapid.SampledFrom([]string{"", "", "new"}).Draw(t, fmt.Sprintf("%s-%d generation", name, ri))
 		}
 	}

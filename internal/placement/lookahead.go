@@ -3,8 +3,7 @@
 
 package placement
 
-// now is how many of the service's waiting replicas, the first of them, are to be placed now. The others are there for the choice of
-// domains alone.
+// now returns how many of the first waiting replicas are to be placed now. The others only influence the choice of domains.
 func (s *component) now() int {
 	for i := range s.Waiting {
 		if s.Waiting[i].Later {
@@ -14,8 +13,7 @@ func (s *component) now() int {
 	return len(s.Waiting)
 }
 
-// placeLater lays out what is not to be placed yet, after all that is: of two domains that hold the same now, the one that holds more of
-// it is chosen.
+// placeLater places the later replicas last: of two domains that hold the same other replicas, the one with more later replicas wins.
 func (a *attempt) placeLater() {
 	a.placePairsLater()
 	for si, s := range a.p.components {
@@ -27,7 +25,7 @@ func (a *attempt) placeLater() {
 	}
 }
 
-// dropLater gives the capacity back that was laid out for later.
+// dropLater releases the capacity of the later replicas.
 func (a *attempt) dropLater() {
 	for _, s := range a.p.components {
 		for _, replica := range s.Waiting[s.now():] {

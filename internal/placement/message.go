@@ -19,7 +19,7 @@ import (
 
 // Bounds that keep a message readable on any cluster.
 const (
-	// MaxMessage is the most bytes a message has.
+	// MaxMessage is the maximum length of a message in bytes.
 	MaxMessage   = 1024
 	maxNeeds     = 3
 	maxReasons   = 4
@@ -27,7 +27,7 @@ const (
 	maxNameBytes = 80
 )
 
-// keepShort drops the resources of which every host's share and the whole are enough.
+// keepShort drops the resources that are sufficient in total and on the largest host.
 func keepShort(list []Short) []Short {
 	return slices.DeleteFunc(list, func(s Short) bool { return s.Have >= s.Need && s.Largest >= s.Each })
 }
@@ -39,10 +39,10 @@ func (r *Refusal) Message() string {
 	return limit.Text(r.sentence(), MaxMessage)
 }
 
-// sentence is what binds the gang, and then the numbers.
+// sentence returns the causes that bind the gang, followed by the numbers.
 func (r *Refusal) sentence() string { return r.causes() + r.numbers() }
 
-// numbers is what the gang needs, and what comes closest.
+// numbers says what the gang needs, and what the closest domain has.
 func (r *Refusal) numbers() string {
 	switch r.Code {
 	case CodeLevelGone:
@@ -67,7 +67,7 @@ func (r *Refusal) numbers() string {
 	text := r.needText()
 	switch {
 	case r.Code == CodeNeverFits, r.Blocked != "" && r.Code == CodeInsufficientCapacity:
-		return text // what comes closest does not help
+		return text // the closest domain is irrelevant
 	case r.Compared > 0:
 		text += fmt.Sprintf("; the plan of the graph stopped after %d comparisons of its pods with hosts, without an answer", r.Compared)
 	case r.Code == CodeBudgetExhausted:
@@ -76,7 +76,7 @@ func (r *Refusal) numbers() string {
 	return text + r.closestText()
 }
 
-// waitsText describes what a replica follows: the base gang, or the replicas that its component begins with.
+// waitsText names what a replica waits for: the base gang, or the first replicas of its component.
 func (r *Refusal) waitsText() string {
 	if r.Gang == "" || r.Gang == baseGang {
 		return "waits for the " + baseGang
@@ -84,18 +84,18 @@ func (r *Refusal) waitsText() string {
 	return "waits for the first replicas of " + name(r.Gang)
 }
 
-// awaitedText is what keeps that from being placed.
+// awaitedText says why the awaited gang is not placed.
 func (r *Refusal) awaitedText() string {
 	switch {
 	case r.Cause == nil:
 		return ""
-	case r.Cause.Gang == "" || cmp.Or(r.Gang, baseGang) == r.Cause.Gang: // it is named already
+	case r.Cause.Gang == "" || cmp.Or(r.Gang, baseGang) == r.Cause.Gang: // the gang is already named
 		return ": " + r.Cause.sentence()
 	}
 	return ": " + name(r.Cause.Gang) + " " + r.Cause.sentence()
 }
 
-// needText is "needs 4 pods x 8 nvidia.com/gpu in one rack".
+// needText returns for example "needs 4 pods x 8 nvidia.com/gpu in one rack".
 func (r *Refusal) needText() string {
 	parts := make([]string, 0, maxNeeds+1)
 	for i, n := range r.Need {
@@ -125,7 +125,7 @@ func (r *Refusal) needText() string {
 	return "needs " + strings.Join(parts, " + ") + where
 }
 
-// closestText is "; zone-0/block-1/rack-2 holds 3 of 4 (1 host cordoned); 11 other racks hold fewer".
+// closestText returns for example "; zone-0/block-1/rack-2 holds 3 of 4 (1 host cordoned); 11 other racks hold fewer".
 func (r *Refusal) closestText() string {
 	c := r.Closest
 	if c == nil {
@@ -151,7 +151,7 @@ func (r *Refusal) closestText() string {
 	return text
 }
 
-// details are the hosts that are left out and, where that does not tell it all, the resource that is short or scattered.
+// details lists the excluded hosts and, where these do not explain the shortage, the resource that is short or scattered.
 func (c *Closest) details() string {
 	var parts []string
 	barred := false
@@ -175,7 +175,7 @@ func (c *Closest) details() string {
 	return strings.Join(parts, ", ")
 }
 
-// text is "12 of 32 nvidia.com/gpu free, at most 6 on one host".
+// text returns for example "12 of 32 nvidia.com/gpu free, at most 6 on one host".
 func (s Short) text() string {
 	text := fmt.Sprintf("%s of %s %s free", amountText(s.Resource, s.Have), amountText(s.Resource, s.Need), name(s.Resource))
 	if s.Largest < s.Each {
@@ -184,7 +184,7 @@ func (s Short) text() string {
 	return text
 }
 
-// requestsText names the extended resources, which are what is scarce; cpu and memory only when there are none.
+// requestsText lists the extended resources, which are usually the scarce ones; cpu and memory only when there are none.
 func requestsText(requests []topology.Request) string {
 	var extended, plain []string
 	for _, r := range requests {
@@ -210,7 +210,7 @@ func requestsText(requests []topology.Request) string {
 	return extended[0]
 }
 
-// allRequestsText names all of them.
+// allRequestsText lists all requested resources.
 func allRequestsText(requests []topology.Request) string {
 	parts := make([]string, 0, len(requests))
 	for _, r := range requests {
@@ -219,7 +219,7 @@ func allRequestsText(requests []topology.Request) string {
 	return strings.Join(parts, " and ")
 }
 
-// Amount is how a resource is counted for people: cpu, which is in thousandths, and bytes with their units.
+// Amount formats an amount of a resource for messages: cpu, given in thousandths, and bytes with their units.
 func Amount(resource string, amount int64) string { return amountText(resource, amount) }
 
 func amountText(name string, amount int64) string {
@@ -240,7 +240,7 @@ func inside(p topology.Path) string {
 	return " inside " + pathText(p)
 }
 
-// pathText shortens a path in the middle: both ends say most.
+// pathText shortens a path in the middle, because both ends are the most significant parts.
 func pathText(p topology.Path) string {
 	text := p.String()
 	if len(text) <= maxPathBytes {
@@ -265,7 +265,7 @@ func plural(n int, word string) string {
 	return fmt.Sprintf("%d %ss", n, word)
 }
 
-// cutLeft keeps the last bytes of a text, from a whole character on.
+// cutLeft keeps the last bytes of a text, beginning at a whole character.
 func cutLeft(s string, limit int) string {
 	start := len(s) - limit
 	for start < len(s) && !utf8.RuneStart(s[start]) {

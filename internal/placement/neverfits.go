@@ -10,31 +10,30 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Never explains why no domain of today's nodes could hold a gang, even if nothing ran there and every node took pods. It is certain: it
-// reports only what counting proves. Nodes that the pods' selector or affinity leaves out are not counted; when all are, that is
-// another reason.
+// Never explains why no domain of today's nodes could hold a gang, even if the nodes were empty and schedulable. It reports only what
+// counts prove. Nodes outside the pods' selector or affinity do not count; a gang that no node matches has another refusal.
 type Never struct {
-	// Requests are what each of Pods pods asks for.
+	// Requests are the requests of each of Pods pods.
 	Requests []topology.Request
 	Pods     int
-	// Level of which no domain holds the pods, by name; empty: no host holds one.
+	// Level is the name of the level of which no domain holds the pods; empty: no host holds one pod.
 	Level string
-	// Resource is one of which no host has enough for one pod, or Domain for all pods. Need is asked for, Have is the most. Empty: each by
-	// itself suffices.
+	// Resource is a resource of which no host has enough for one pod, or Domain not enough for all pods: Need is requested, Have is the
+	// maximum. Empty: each resource separately suffices.
 	Resource   string
 	Need, Have int64
-	// Domain would hold most of the pods when it is empty: Holds. Together: each shape of pods would fit by itself, and not all of them.
+	// Domain holds most of the pods when empty: Holds of them. Together: each shape fits separately, but not all shapes together.
 	Domain   topology.Path
 	Holds    int
 	Together bool
-	// OnePerHost: no host would hold two of the pods. FewHosts: no domain has as many hosts as there are pods, whatever they are.
+	// OnePerHost: no host holds two of the pods. FewHosts: no domain has as many hosts as there are pods.
 	OnePerHost, FewHosts bool
-	// Unlabeled: not the hosts are too few or too small, but labels or the order of the levels keep them out of the domains. The code is then
+	// Unlabeled is set when labels or the order of the levels, not the number or size of hosts, exclude hosts. The code is then
 	// [CodeNoDomain].
 	Unlabeled *Unlabeled
 }
 
-// refused is why a unit does not fit inside a domain, and whether it would ever.
+// refused explains why a unit does not fit inside a domain, and whether it could ever fit.
 func (s *search) refused(u *unit, at topology.DomainID) *Refusal {
 	s.begin(u)
 	r := s.refusal(u, at)
@@ -50,7 +49,7 @@ func (s *search) refused(u *unit, at topology.DomainID) *Refusal {
 	return r
 }
 
-// never is why no domain of a level could hold a unit; nil when one could, or when that is not certain.
+// never explains why no domain of a level could hold a unit; nil when one could, or when counts do not prove it.
 func (s *search) never(u *unit, level int) *Never {
 	for _, c := range u.total {
 		if c.view.Matching() == 0 {
@@ -74,7 +73,7 @@ func (s *search) never(u *unit, level int) *Never {
 	return s.tooSmall(u, level, domains)
 }
 
-// couldHold is false when a domain would not hold a unit although nothing ran there: by counting each shape, each resource, and each part.
+// couldHold reports whether an empty domain could hold a unit, counted by shape, by resource, and by part.
 func (s *search) couldHold(u *unit, d topology.DomainID) bool {
 	for _, c := range u.total {
 		if c.view.WhenEmpty(d) < c.pods {
@@ -92,7 +91,7 @@ func (s *search) couldHold(u *unit, d topology.DomainID) bool {
 	})
 }
 
-// couldHoldTogether counts what several shapes ask of each resource together.
+// couldHoldTogether compares the total requests of several shapes with the allocatable resources of a domain.
 func (s *search) couldHoldTogether(u *unit, d topology.DomainID) bool {
 	need := map[string]int64{}
 	for _, c := range u.total {
@@ -108,7 +107,7 @@ func (s *search) couldHoldTogether(u *unit, d topology.DomainID) bool {
 	return true
 }
 
-// tooSmall names what no domain of a level would hold: the pods of one shape, a part, or all of it together.
+// tooSmall names what no domain of a level could hold: the pods of one shape, a part, or everything together.
 func (s *search) tooSmall(u *unit, level int, domains []topology.DomainID) *Never {
 	hosts := 0
 	for _, d := range domains {
@@ -145,8 +144,7 @@ func (s *search) tooSmall(u *unit, level int, domains []topology.DomainID) *Neve
 	return &Never{Pods: u.size, Level: s.tree.Levels().Name(level), Together: true}
 }
 
-// WhyNever explains why no domain could ever hold the gang, "" where one could: "no rack has 6 hosts: the largest has 4
-// (zone-0/block-0/rack-0)".
+// WhyNever explains why no domain could ever hold the gang, "" if one could: "no rack has 6 hosts: the largest has 4 (zone-0/rack-0)".
 func (r *Refusal) WhyNever() string {
 	n := r.Never
 	if n == nil {
@@ -183,7 +181,7 @@ func (r *Refusal) WhyNever() string {
 		n.Holds, where)
 }
 
-// hostText is "no host has 16 nvidia.com/gpu: the largest has 8".
+// hostText returns for example "no host has 16 nvidia.com/gpu: the largest has 8".
 func (n *Never) hostText() string {
 	switch {
 	case n.Resource == "":

@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// noteLeftOut notes that pods suit nodes of the cluster, and none of those that the topology's node selector takes: a frontend for the CPU
-// pool, in a graph that is packed by a topology of the GPU pool.
+// noteLeftOut records in a refusal that the pods suit nodes of the cluster, but no node that the topology's node selector takes. An example
+// is a frontend for the CPU pool in a graph that is packed by a topology of the GPU pool.
 func (s *search) noteLeftOut(r *Refusal, u *unit) {
 	selector := s.tree.NodeSelector()
 	if len(selector) == 0 {
@@ -29,7 +29,7 @@ func (s *search) noteLeftOut(r *Refusal, u *unit) {
 	}
 }
 
-// leftOutText names the fix.
+// leftOutText says which nodes the node selector excludes, and the fix.
 func (r *Refusal) leftOutText() string {
 	if r.LeftOut == 0 {
 		return ""
@@ -46,7 +46,7 @@ func (r *Refusal) leftOutText() string {
 		name(strings.Join(labels, ",")), nodes)
 }
 
-// innermost is the part of a gang that does not fit.
+// innermost returns the refusal of the innermost part that does not fit.
 func (r *Refusal) innermost() *Refusal {
 	for r.Cause != nil {
 		r = r.Cause

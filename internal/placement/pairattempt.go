@@ -9,24 +9,24 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// pairOrder is when replicas are placed by their roles.
+// pairOrder is when replicas with roles are placed.
 type pairOrder int
 
 const (
-	// unpaired: as others are, unless the pairing is required.
+	// unpaired: like all other replicas, unless the pairing is required.
 	unpaired pairOrder = iota
 	// pairsFirst: before the other components.
 	pairsFirst
-	// othersFirst: after them.
+	// othersFirst: after the other components.
 	othersFirst
 )
 
-// attemptPaired is attempt for a graph with roles. Which of several orders places most shows when it is tried; of those that place as many
-// the one with less imbalance is taken, the earlier one at last.
+// attemptPaired is attempt for a graph with roles. It tries several orders, because only a try shows which places most; with equal numbers
+// it takes the order with less imbalance, then the earlier one.
 func (p *planner) attemptPaired(bound topology.DomainID, base bool, shared *search) *attempt {
 	orders := []pairOrder{pairsFirst, othersFirst, unpaired}
-	if p.pairing.Required && !base {
-		orders = orders[:2] // nothing is placed without regard to roles
+	if p.pairing.Required && (!base || !p.headsPair((*component).first)) {
+		orders = orders[:2] // a required pairing places nothing independently of roles
 	}
 	if !slices.ContainsFunc(p.components, func(s *component) bool { return !p.pairable(s) }) {
 		orders = slices.DeleteFunc(orders, func(o pairOrder) bool { return o == othersFirst })
@@ -46,7 +46,7 @@ func (p *planner) attemptPaired(bound topology.DomainID, base bool, shared *sear
 	return p.inOrder(bound, base, shared, best.order)
 }
 
-// compareOrders tries the orders until one places everything, which stays placed. It returns the best one, which is rolled back, otherwise.
+// compareOrders tries the orders until one is complete, and leaves that placed. Otherwise it returns the best attempt, rolled back.
 func (p *planner) compareOrders(orders []pairOrder, bound topology.DomainID, base bool, shared *search) (best, complete *attempt) {
 	for _, order := range orders {
 		p.cluster.Begin()
@@ -63,7 +63,7 @@ func (p *planner) compareOrders(orders []pairOrder, bound topology.DomainID, bas
 	return best, nil
 }
 
-// complete reports whether everything is placed that is to be placed now.
+// complete reports whether all replicas that are to be placed now are placed.
 func (a *attempt) complete() bool {
 	for si, s := range a.p.components {
 		for ri := range s.now() {
@@ -75,7 +75,7 @@ func (a *attempt) complete() bool {
 	return a.placed > 0
 }
 
-// lacking counts the placed replicas that components lack to run.
+// lacking counts the placed replicas that components lacked to run.
 func (a *attempt) lacking() (n int) {
 	for si, s := range a.p.components {
 		for ri := range s.now() {
@@ -92,7 +92,7 @@ func (a *attempt) later(si int) bool {
 	return a.order == othersFirst && a.p.pairable(a.p.components[si])
 }
 
-// inOrder places what it can. A base gang that does not fit places nothing.
+// inOrder places the replicas that fit, in the given order. If the base gang does not fit, it places nothing.
 func (p *planner) inOrder(bound topology.DomainID, base bool, shared *search, order pairOrder) *attempt {
 	a := newAttempt(p, bound)
 	a.order = order
@@ -133,7 +133,7 @@ func (p *planner) inOrder(bound topology.DomainID, base bool, shared *search, or
 	return a
 }
 
-// placeAnchored places the rest of releases that were cut short, which can go nowhere else.
+// placeAnchored completes interrupted releases, whose pods can go nowhere else.
 func (a *attempt) placeAnchored() {
 	for si, s := range a.p.components {
 		for ri := range s.now() {
@@ -155,8 +155,7 @@ func (a *attempt) placePairedBase(s *search) bool {
 	return a.placeBase(s, func(s *component) bool { return !a.p.pairable(s) })
 }
 
-// headsPlaced reports whether the first replicas of the components that are placed by their roles have places, and notes that they are part
-// of the base gang.
+// headsPlaced reports whether all heads that are placed by their roles have places, and marks their replicas as part of the base gang.
 func (a *attempt) headsPlaced() bool {
 	for si, s := range a.p.components {
 		if !a.p.pairable(s) {
@@ -172,7 +171,7 @@ func (a *attempt) headsPlaced() bool {
 	return true
 }
 
-// noteHeads notes which replicas that are placed by their roles begin together.
+// noteHeads marks the replicas of heads that were placed by their roles.
 func (a *attempt) noteHeads() {
 	for si, s := range a.p.components {
 		if n := s.head(); n > 1 && a.p.pairable(s) {
@@ -183,10 +182,10 @@ func (a *attempt) noteHeads() {
 	}
 }
 
-// notePair counts a replica that is placed.
+// notePair counts a placed replica in its domain.
 func (a *attempt) notePair(si, ri int, path topology.Path) {
 	s := a.p.components[si]
-	if a.pairs == nil || s.Role == NoRole || len(s.Waiting[ri].Anchor) > 0 { // those are counted already
+	if a.pairs == nil || s.Role == NoRole || len(s.Waiting[ri].Anchor) > 0 { // anchored replicas are counted already
 		return
 	}
 	a.pairs.add(a.p, Paired{s.Role, s.Waiting[ri].Generation, path})

@@ -10,24 +10,24 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Bounds of a plan by numbers. What is beyond them is planned in turn.
+// Bounds of planning by numbers. Beyond them, replicas are planned in turn.
 const (
 	// mostPairDomains is how many domains are compared: those in use, and those that hold most.
 	mostPairDomains = 64
-	// mostPairSets is how many sets of numbers of one domain are compared.
+	// mostPairSets is how many sets of numbers are compared for one domain.
 	mostPairSets = 400
-	// mostPairSteps is how many sums of such sets are compared.
+	// mostPairSteps is how many sums of sets are compared.
 	mostPairSteps = 1_000_000
 )
 
-// pairProblem asks how many replicas of each kind go to each domain.
+// pairProblem is the question how many replicas of each kind go to each domain.
 type pairProblem struct {
 	a       *attempt
 	kinds   []pairKind
 	domains []pairDomain
-	// same counts the free hosts of a domain for the only shape of all pods; nil with several shapes: a search finds the capacity.
+	// same counts the free hosts of a domain for the only shape of all pods; nil with several shapes, where a search finds the capacity.
 	same *topology.View
-	// marker tells domains apart; known are the sets of domains that are alike, where these may be exchanged for each other.
+	// marker computes marks of domains; known has the sets by mark, because alike domains hold the same, unless tied is set.
 	marker *search
 	known  map[uint64][][]int
 	tied   bool
@@ -38,15 +38,15 @@ type pairDomain struct {
 	id   topology.DomainID
 	mark uint64
 	used bool
-	// former is how many replicas of each kind sat there before.
+	// former is how many replicas of each kind were in the domain before.
 	former []int
-	// room is how many pods of the scarcest shape it holds.
+	// room is how many pods of the scarcest shape the domain holds.
 	room int
-	// sets are the numbers of replicas by kind that fit there together.
+	// sets are the numbers of replicas by kind that fit into the domain together.
 	sets [][]int
 }
 
-// newPairProblem is the problem of some kinds; false when it is too large.
+// newPairProblem builds the problem of the given kinds; false when it is too large.
 func (a *attempt) newPairProblem(kinds []pairKind) (*pairProblem, bool) {
 	q := &pairProblem{a: a, kinds: kinds, marker: newSearch(a.p.cluster, a.p.tree, a.p.options), known: map[uint64][][]int{}}
 	q.findShapes()
@@ -59,7 +59,7 @@ func (a *attempt) newPairProblem(kinds []pairKind) (*pairProblem, bool) {
 	return q, true
 }
 
-// counts are what a replica of a kind asks for.
+// counts returns the pods of one replica of a kind, by shape.
 func (q *pairProblem) counts(k *pairKind) []count {
 	s := q.a.p.components[k.component]
 	return s.kinds[s.of[k.replicas[0]]].counts
@@ -85,7 +85,7 @@ func (q *pairProblem) findShapes() {
 	slices.SortFunc(q.marker.views, harder)
 }
 
-// unitLevel is the level of the domain that all replicas of a component share.
+// unitLevel returns the level of the domain that all replicas of a component share.
 func (s *component) unitLevel(unit topology.Path) int {
 	if !s.one() {
 		return topology.NoLevel
@@ -133,7 +133,7 @@ func (a *attempt) hasPairs(d topology.DomainID) bool {
 	return false
 }
 
-// shortlist keeps the domains in use, and of the others those that hold most of what is to be placed, first those that hold both roles.
+// shortlist keeps the domains in use, and of the others those that hold most waiting replicas, preferring domains that hold both roles.
 func (q *pairProblem) shortlist() {
 	holds := make(map[topology.DomainID]int, len(q.domains))
 	for i := range q.domains {
@@ -150,7 +150,7 @@ func (q *pairProblem) shortlist() {
 	slices.SortFunc(q.domains, func(a, b pairDomain) int { return q.a.p.tree.Path(a.id).Compare(q.a.p.tree.Path(b.id)) })
 }
 
-// holdsBoth reports whether a domain holds a replica of each role, each by itself.
+// holdsBoth reports whether a domain holds a replica of each role, counted separately.
 func (q *pairProblem) holdsBoth(d topology.DomainID) bool {
 	var holds [2]bool
 	for i := range q.kinds {
@@ -160,7 +160,7 @@ func (q *pairProblem) holdsBoth(d topology.DomainID) bool {
 	return holds[0] && holds[1]
 }
 
-// mostOf bounds from above how many of the replicas a domain holds: each kind by itself.
+// mostOf returns an upper bound of the replicas that a domain holds, each kind counted separately.
 func (q *pairProblem) mostOf(d topology.DomainID) int {
 	n := 0
 	for i := range q.kinds {
@@ -174,7 +174,7 @@ func (q *pairProblem) most(k *pairKind, d topology.DomainID) int {
 	return of.holds(d, nil)
 }
 
-// former counts the replicas of each kind that sat in a domain before.
+// former counts the replicas of each kind that were in a domain before.
 func (q *pairProblem) former(d topology.DomainID) []int {
 	path, level := q.a.p.tree.Path(d), q.a.p.pairing.Level
 	out := make([]int, len(q.kinds))
@@ -202,7 +202,7 @@ func (q *pairProblem) findSets(d *pairDomain) bool {
 	return true
 }
 
-// extend goes over the numbers of the kinds from i on. What a domain does not hold it does not hold alongside more either.
+// extend tries the numbers of the kinds from index i on. A set that does not fit is not extended, because no larger set fits either.
 func (q *pairProblem) extend(d *pairDomain, v []int, i int) bool {
 	if i == len(v) {
 		d.sets = append(d.sets, slices.Clone(v))
@@ -218,7 +218,7 @@ func (q *pairProblem) extend(d *pairDomain, v []int, i int) bool {
 	return true
 }
 
-// fits reports whether a domain holds so many replicas of each kind together.
+// fits reports whether a domain holds the given numbers of replicas of each kind together.
 func (q *pairProblem) fits(d topology.DomainID, v []int) bool {
 	if q.same != nil {
 		pods := 0

@@ -9,12 +9,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Role is what the replicas of a component do in a disaggregated deployment.
+// Role is the role of a component's replicas in a disaggregated deployment.
 type Role int
 
-// The roles between which caches are transferred.
+// The roles between which KV caches are transferred.
 const (
-	// NoRole: caches are not transferred to or from the replica.
+	// NoRole: the replica transfers no caches.
 	NoRole Role = iota
 	Prefill
 	Decode
@@ -22,29 +22,29 @@ const (
 
 func (r Role) other() Role { return Prefill + Decode - r }
 
-// String is the type of the components that have the role.
+// String returns the component type of the role.
 func (r Role) String() string { return [...]string{"", "prefill", "decode"}[r] }
 
-// Pairing has the replicas of both roles placed in the same domains (docs/placement.md#prefill-alongside-decode).
+// Pairing places the replicas of both roles in the same domains (docs/placement.md#prefill-alongside-decode).
 type Pairing struct {
-	// Level of the domains.
+	// Level is the level of these domains.
 	Level int
-	// Required: a domain without replicas is opened only by one replica of each role at least.
+	// Required: a domain without replicas gets its first ones only if they include at least one of each role.
 	Required bool
-	// Prefill and Decode are how many replicas of each role are wanted, in all components together. If one is 0, nothing is paired.
+	// Prefill and Decode are the desired replicas of each role in all components together. If either is 0, nothing is paired.
 	Prefill, Decode int
 	// At are the replicas that are placed and stay.
 	At []Paired
 }
 
-// Paired is a replica that is placed. Only replicas of one generation are partners.
+// Paired is a placed replica with a role. Only replicas of the same generation are partners.
 type Paired struct {
 	Role       Role
 	Generation string
 	Domain     topology.Path
 }
 
-// pairing of the graph; nil where nothing is paired, or where the graph's own domain pairs everything.
+// pairing returns the pairing of the graph; nil where nothing is paired, or where the graph domain already pairs everything.
 func (g *Demand) pairing() *Pairing {
 	p := g.Pairing
 	if p == nil || p.Prefill <= 0 || p.Decode <= 0 || p.Level <= g.Required || p.Level < 0 || p.Level >= len(g.Levels) {
@@ -53,16 +53,16 @@ func (g *Demand) pairing() *Pairing {
 	return p
 }
 
-// pairsAt is a domain of the pairing's level, as the replicas of one generation see it. Replicas that no domain holds are Nowhere.
+// pairsAt identifies a domain of the pairing's level and a generation of replicas. The domain is Nowhere for replicas outside any domain.
 type pairsAt struct {
 	generation string
 	domain     topology.DomainID
 }
 
-// pairs counts the replicas of both roles by domain.
+// pairs counts the replicas of both roles by domain and generation.
 type pairs map[pairsAt][2]int
 
-// pairsOf counts what is placed, and what is tied to a domain.
+// pairsOf counts the replicas that are placed or anchored.
 func (p *planner) pairsOf() pairs {
 	if p.pairing == nil {
 		return nil
@@ -97,7 +97,7 @@ func (c pairs) add(p *planner, one Paired) {
 	c[at] = n
 }
 
-// inUse are the domains with replicas of a generation, in path order.
+// inUse returns the domains with replicas of a generation, in path order.
 func (a *attempt) inUse(generation string) (domains []topology.DomainID) {
 	for at := range a.pairs {
 		if at.generation == generation && at.domain != topology.Nowhere {
@@ -108,14 +108,14 @@ func (a *attempt) inUse(generation string) (domains []topology.DomainID) {
 	return domains
 }
 
-// imbalance of a domain is how far the share of one role that it has is from the share of the other: |p/P - d/D|, times P times D.
+// imbalance returns how far a domain's shares of the two roles differ: |p/P - d/D|, times P times D.
 func (p *Pairing) imbalance(prefill, decode int) int {
 	return abs(prefill*p.Decode - decode*p.Prefill)
 }
 
 func abs(n int) int { return max(n, -n) }
 
-// imbalance is the sum over all domains and generations, and least what it would be if any domain could have any replica.
+// imbalance returns the sum over all domains and generations. least is the minimum of the sum, if every domain could hold any replica.
 func (a *attempt) imbalance() (sum, least int) {
 	if a.pairs == nil {
 		return 0, 0
@@ -136,16 +136,16 @@ func (a *attempt) imbalance() (sum, least int) {
 	return sum, least
 }
 
-// balanced reports whether no other plan for as many replicas has less imbalance.
+// balanced reports whether no other plan for the same number of replicas has less imbalance.
 func (a *attempt) balanced() bool {
 	sum, least := a.imbalance()
 	return sum == least
 }
 
-// pairable reports whether a component is placed by its role. One that is spread is not: the two rules contradict each other.
+// pairable reports whether a component is placed by its role. A spread component is not, because spreading contradicts pairing.
 func (p *planner) pairable(s *component) bool {
 	return p.pairing != nil && s.Role != NoRole && s.Spread == nil && !p.gone(s.Required)
 }
 
-// pairRequired reports whether the replicas of a component go nowhere but where the pairing lets them.
+// pairRequired reports whether the replicas of a component may only go where the pairing allows.
 func (p *planner) pairRequired(s *component) bool { return p.pairable(s) && p.pairing.Required }

@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// pairKind is waiting replicas of one component and one generation that ask for the same.
+// pairKind groups waiting replicas of one component and one generation that have the same requests.
 type pairKind struct {
 	component  int
 	role       Role
 	generation string
-	// replicas are positions in Waiting, in the order in which they are placed. The first lacking of them are what the component lacks to run.
+	// replicas are indices into Waiting, in the order of placement. The component lacks the first lacking of them to run.
 	replicas []int
 	lacking  int
-	// later: they are not to be placed yet.
+	// later: the replicas are not to be placed yet.
 	later bool
 }
 
-// pairKinds are the replicas that are still to be placed by their roles.
+// pairKinds returns the replicas that are still to be placed by their roles.
 func (a *attempt) pairKinds() []pairKind {
 	var kinds []pairKind
 	for si, s := range a.p.components {
@@ -35,7 +35,7 @@ func (a *attempt) pairKinds() []pairKind {
 	return kinds
 }
 
-// isPairable reports whether a replica has no place yet, and is not tied to one.
+// isPairable reports whether a replica has no result and no anchor.
 func (a *attempt) isPairable(si, ri int) bool {
 	r := &a.results[si][ri]
 	return r.Refusal == nil && len(r.Pods) == 0 && len(a.p.components[si].Waiting[ri].Anchor) == 0
@@ -58,11 +58,10 @@ func (a *attempt) addPairKind(kinds []pairKind, si, ri int) []pairKind {
 	return kinds
 }
 
-// Bounds of a step in turn.
+// mostInTurn bounds the replicas of each role in one turn.
 const mostInTurn = 8
 
-// inTurn takes the replicas that are placed next, of both roles in their ratio, off the kinds. It is for graphs that are too large to be
-// planned at once.
+// inTurn splits off the replicas that are placed next, of both roles in their ratio, for graphs that are too large to be planned at once.
 func (a *attempt) inTurn(kinds []pairKind) (next, rest []pairKind) {
 	p := a.p.pairing
 	least := min(p.Prefill, p.Decode)
@@ -70,7 +69,7 @@ func (a *attempt) inTurn(kinds []pairKind) (next, rest []pairKind) {
 	for _, k := range kinds {
 		n := min(left[k.role], len(k.replicas))
 		if n > 0 && k.lacking > n && a.p.components[k.component].head() > 1 {
-			n = k.lacking // they are placed together
+			n = k.lacking // the head is placed as a unit
 		}
 		left[k.role] -= n
 		if n > 0 {

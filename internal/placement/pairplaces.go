@@ -9,16 +9,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// pairMember is a waiting replica.
+// pairMember identifies a waiting replica.
 type pairMember struct{ component, replica int }
 
-// pairPlace is replicas that go to one domain.
+// pairPlace lists the replicas that go to one domain.
 type pairPlace struct {
 	domain  topology.DomainID
 	members []pairMember
 }
 
-// placePairs places the replicas of both roles: all at once, or where that is too much, in turn.
+// placePairs places the replicas of both roles: all at once, or in turn where that is too large a problem.
 func (a *attempt) placePairs() {
 	if a.p.pairing == nil {
 		return
@@ -39,7 +39,7 @@ func (a *attempt) placePairs() {
 	}
 }
 
-// placeByNumbers decides how many replicas of each kind go to each domain, and places them there. It returns false when that is too much.
+// placeByNumbers decides how many replicas of each kind go to each domain, and places them. It returns false when the problem is too large.
 func (a *attempt) placeByNumbers(kinds []pairKind) bool {
 	if len(kinds) == 0 {
 		return true
@@ -60,7 +60,7 @@ func (a *attempt) placeByNumbers(kinds []pairKind) bool {
 	return true
 }
 
-// places says which replicas go to which domain: those that sat there before, then the others in their order.
+// places decides which replicas go to which domain: first those that were there before, then the others in their order.
 func (q *pairProblem) places(plan *pairPlan) (now, later []pairPlace) {
 	to := make([][2][]pairMember, len(q.domains))
 	for i := range q.kinds {
@@ -104,7 +104,7 @@ func (q *pairProblem) places(plan *pairPlan) (now, later []pairPlace) {
 	return now, later
 }
 
-// formerOf is the index of the domain that a replica sat in before; -1 for none.
+// formerOf returns the index of the domain that a replica was in before; -1 for none.
 func (q *pairProblem) formerOf(k *pairKind, ri int) int {
 	hint, level := q.a.p.components[k.component].Waiting[ri].Hint, q.a.p.pairing.Level
 	if len(hint) <= level {
@@ -114,8 +114,8 @@ func (q *pairProblem) formerOf(k *pairKind, ri int) int {
 	return slices.IndexFunc(q.domains, func(d pairDomain) bool { return q.a.p.tree.Path(d.id).Equal(path) })
 }
 
-// pairGroup is some replicas as one group, with the constraints of their components, and which replica each of its parts is. Those of a
-// component whose replicas share a domain are one part.
+// pairGroup returns replicas as one group with the constraints of their components, and the replica of each subgroup. Replicas that share a
+// domain of their component are one subgroup.
 func (a *attempt) pairGroup(some []pairMember) (*Group, map[*Group]pairMember) {
 	g := &Group{Name: "pairs", Required: topology.NoLevel, Preferred: topology.NoLevel}
 	of := map[*Group]pairMember{}
@@ -158,7 +158,7 @@ func (a *attempt) placeIn(place pairPlace) {
 	})
 }
 
-// placePairsLater lays out what is not to be placed yet where it was planned.
+// placePairsLater places the later replicas where the plan by numbers put them.
 func (a *attempt) placePairsLater() {
 	for _, place := range a.pairsLater {
 		place.members = slices.DeleteFunc(slices.Clone(place.members), func(m pairMember) bool { return !a.isPairable(m.component, m.replica) })

@@ -13,22 +13,22 @@ import (
 // sumsPerComparison is how many sums take as long as one comparison of the plan's budget.
 const sumsPerComparison = 8
 
-// pairSums adds up sets of numbers, domain by domain, and keeps for each sum the best way to get there.
+// pairSums adds up sets of numbers, domain by domain, and keeps for each sum the best combination of sets.
 type pairSums struct {
 	q *pairProblem
-	// weights turn numbers by kind into the index of their sum; numbers has them by index.
+	// weights turn numbers by kind into the index of their sum; numbers is the inverse.
 	weights []int
 	numbers [][]int
 	values  []pairValue
-	// from is, by domain and sum, the set that the best way takes there.
+	// from is, by domain and sum, the set that the best combination takes there.
 	from [][]int16
 }
 
-// pairValue is what ways to the same sum are compared by, in this order.
+// pairValue is the cost by which combinations with the same sum are compared, field by field.
 type pairValue struct {
 	reached bool
-	// imbalance of the domains; opened counts those that had no replica before; moved the replicas that do not return to their former domain;
-	// room is what the opened domains hold.
+	// imbalance is the sum over the domains; opened counts domains that had no replica before; moved counts replicas that do not return to
+	// their former domain; room is the capacity of the opened domains.
 	imbalance, opened, moved, room int
 }
 
@@ -37,7 +37,7 @@ func (v *pairValue) compare(o *pairValue) int {
 		cmp.Compare(v.room, o.room))
 }
 
-// steps is how many sums of sets there are.
+// steps returns how many sums of sets there are.
 func (q *pairProblem) steps() int {
 	states, sets := 1, 0
 	for i := range q.kinds {
@@ -51,10 +51,10 @@ func (q *pairProblem) steps() int {
 	return states * max(sets, 1)
 }
 
-// pairPlan is how many replicas of each kind go to each domain, and how good that is.
+// pairPlan is how many replicas of each kind go to each domain, and the quality of that choice.
 type pairPlan struct {
 	sets [][]int
-	// rank is what plans are compared by before their value: what components lack, all that is to be placed now, and later.
+	// rank is compared before value: the placed replicas that components lack to run, all placed replicas, and later ones.
 	rank  [3]int
 	value pairValue
 }
@@ -69,7 +69,7 @@ func (p *pairPlan) betterThan(o *pairPlan) bool {
 	return p.value.compare(&o.value) < 0
 }
 
-// solve finds the best plan; false when there is too much to compare.
+// solve finds the best plan; false when there are too many combinations.
 func (q *pairProblem) solve() (*pairPlan, bool) {
 	choices := q.locks()
 	if len(choices) > mostPairSteps || q.steps() > mostPairSteps/max(len(choices), 1) {
@@ -84,7 +84,7 @@ func (q *pairProblem) solve() (*pairPlan, bool) {
 	return best, true
 }
 
-// locks are the choices of a domain for each kind whose replicas have to share one; Nowhere: they have not.
+// locks returns the combinations of domains for the kinds whose replicas must share a domain; Nowhere for the other kinds.
 func (q *pairProblem) locks() [][]topology.DomainID {
 	a, t := q.a, q.a.p.tree
 	choices := [][]topology.DomainID{make([]topology.DomainID, len(q.kinds))}
@@ -114,7 +114,7 @@ func (q *pairProblem) locks() [][]topology.DomainID {
 	return choices
 }
 
-// lock has a component in each of some domains, in each of the choices.
+// lock extends each choice by each of the domains for one component.
 func (q *pairProblem) lock(choices [][]topology.DomainID, si int, domains []topology.DomainID) (out [][]topology.DomainID) {
 	for _, choice := range choices {
 		for _, d := range domains {
@@ -130,7 +130,7 @@ func (q *pairProblem) lock(choices [][]topology.DomainID, si int, domains []topo
 	return out
 }
 
-// sum goes over the domains.
+// sum computes the best plan for one choice of locks, domain by domain.
 func (q *pairProblem) sum(locks []topology.DomainID) *pairPlan {
 	s := &pairSums{q: q, weights: make([]int, len(q.kinds))}
 	states := 1
@@ -153,7 +153,7 @@ func (q *pairProblem) sum(locks []topology.DomainID) *pairPlan {
 	return s.best()
 }
 
-// add puts one of the sets of a domain on top of each sum.
+// add combines each sum so far with each set of a domain.
 func (s *pairSums) add(d *pairDomain, locks []topology.DomainID) {
 	next := make([]pairValue, len(s.values))
 	from := make([]int16, len(s.values))
@@ -180,7 +180,7 @@ func (s *pairSums) add(d *pairDomain, locks []topology.DomainID) {
 	s.values, s.from = next, append(s.from, from)
 }
 
-// room reports whether there are so many replicas more.
+// room reports whether a sum plus a set stays within the number of waiting replicas.
 func (s *pairSums) room(at int, set []int) bool {
 	for i, n := range set {
 		if n > 0 && s.numbers[at][i]+n > len(s.q.kinds[i].replicas) {
@@ -194,7 +194,7 @@ func (v *pairValue) plus(o *pairValue) pairValue {
 	return pairValue{true, v.imbalance + o.imbalance, v.opened + o.opened, v.moved + o.moved, v.room + o.room}
 }
 
-// best is the best plan among all sums.
+// best returns the best plan among all sums.
 func (s *pairSums) best() *pairPlan {
 	var best *pairPlan
 	end := 0

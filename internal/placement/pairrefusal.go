@@ -22,9 +22,7 @@ func (a *attempt) placeRequired(si, ri int) {
 func (a *attempt) pairRefusal(si, ri int) *Refusal {
 	g, members := a.pairedGroup(si, ri)
 	if len(g.among) == 0 && len(members) < 2 {
-		level := a.p.pairing.Level
-		return &Refusal{Code: CodeNoPartner, Gang: g.Name, Level: level, LevelName: a.p.tree.Levels().Name(level), Paired: true,
-			Partner: a.p.components[si].Role.other().String()}
+		return a.noPartner(si, ri)
 	}
 	search, bound := newSearch(a.p.cluster, a.p.tree, a.p.options), a.bound
 	if bound == topology.Nowhere {
@@ -35,7 +33,7 @@ func (a *attempt) pairRefusal(si, ri int) *Refusal {
 	return r
 }
 
-// pairedGroup is a replica that goes to a domain in use; or, where none is, with a partner to a domain of their own.
+// pairedGroup returns the group of a replica for a domain in use, or, without such domains, of the replica and a partner in one domain.
 func (a *attempt) pairedGroup(si, ri int) (g *Group, members map[*Group]pairMember) {
 	if used := a.inUse(a.p.components[si].Waiting[ri].Generation); len(used) > 0 {
 		g, members = a.partners([]pairMember{{si, ri}})
@@ -49,7 +47,7 @@ func (a *attempt) pairedGroup(si, ri int) (g *Group, members map[*Group]pairMemb
 	return a.partners(some)
 }
 
-// partners are replicas in one domain of the pairing's level.
+// partners returns replicas as one group in one domain of the pairing's level.
 func (a *attempt) partners(some []pairMember) (*Group, map[*Group]pairMember) {
 	g, members := a.pairGroup(some)
 	level := a.p.pairing.Level
@@ -66,7 +64,7 @@ func (a *attempt) partners(some []pairMember) (*Group, map[*Group]pairMember) {
 	return g, members
 }
 
-// partnerOf is the first replica of the other role that waits for a place, too.
+// partnerOf returns the first waiting replica of the other role.
 func (a *attempt) partnerOf(si, ri int) (pairMember, bool) {
 	s := a.p.components[si]
 	for sj, other := range a.p.components {
@@ -82,7 +80,7 @@ func (a *attempt) partnerOf(si, ri int) (pairMember, bool) {
 	return pairMember{}, false
 }
 
-// preemptPaired preempts for a replica whose role requires a partner: in a domain in use, or together with one.
+// preemptPaired preempts pods for a replica whose role requires a partner: in a domain in use, or together with a partner.
 func (p *planner) preemptPaired(a *attempt, si, ri int) bool {
 	g, members := a.pairedGroup(si, ri)
 	if len(g.among) == 0 && len(members) < 2 {
@@ -107,8 +105,8 @@ func (p *planner) preemptPaired(a *attempt, si, ri int) bool {
 	return true
 }
 
-// preemptPairedHead preempts for the first replicas of a component whose role requires a partner: in a domain in use, or together with
-// those of the other role.
+// preemptPairedHead preempts pods for the first replicas of a component whose role requires a partner: in a domain in use, or together with
+// the head of the other role.
 func (p *planner) preemptPairedHead(a *attempt, si int) {
 	s, bound := p.components[si], a.bound
 	if bound == topology.Nowhere {
@@ -132,7 +130,7 @@ func (p *planner) preemptPairedHead(a *attempt, si int) {
 	a.settleBase(freed.unit, func(r *ReplicaResult) { r.Refusal, r.Preempts = nil, freed.cost.preemption() })
 }
 
-// onlyAmong leaves out domains in which the unit must not be.
+// onlyAmong returns the domains that the unit's group allows.
 func (u *unit) onlyAmong(t *topology.Tree, domains []topology.DomainID) []topology.DomainID {
 	if u.group.among == nil {
 		return domains

@@ -5,7 +5,7 @@ package placement
 
 import "github.com/trellis-k8s/trellis/internal/topology"
 
-// roles adds up the replicas of a set by role, of one generation, now or later.
+// roles adds up the replicas of a set by role, for one generation, now or later.
 func (q *pairProblem) roles(set []int, generation string, later bool) (n [2]int) {
 	for i, replicas := range set {
 		if k := &q.kinds[i]; k.generation == generation && k.later == later {
@@ -15,7 +15,7 @@ func (q *pairProblem) roles(set []int, generation string, later bool) (n [2]int)
 	return n
 }
 
-// generations of the kinds.
+// generations calls f once for each generation of the kinds.
 func (q *pairProblem) generations(f func(generation string)) {
 	for i := range q.kinds {
 		seen := false
@@ -28,7 +28,8 @@ func (q *pairProblem) generations(f func(generation string)) {
 	}
 }
 
-// allowed reports whether a domain may get a set: replicas that share a domain are in theirs, and a domain is opened as the pairing says.
+// allowed reports whether a domain may get a set: replicas that share a domain must be in their locked domain, and a required pairing opens
+// a domain only with both roles.
 func (q *pairProblem) allowed(d *pairDomain, set []int, locks []topology.DomainID) bool {
 	t := q.a.p.tree
 	for i, n := range set {
@@ -52,7 +53,7 @@ func (q *pairProblem) allowed(d *pairDomain, set []int, locks []topology.DomainI
 	return allowed
 }
 
-// cost is what a set in a domain adds to the value of a plan.
+// cost returns what a set in a domain adds to the value of a plan.
 func (q *pairProblem) cost(d *pairDomain, set []int) pairValue {
 	v := pairValue{reached: true}
 	q.generations(func(generation string) {
@@ -72,7 +73,7 @@ func (q *pairProblem) cost(d *pairDomain, set []int) pairValue {
 	return v
 }
 
-// whole reports whether the first replicas of each component, which are placed together, are all among so many.
+// whole reports whether the numbers include the head of each component entirely or not at all.
 func (q *pairProblem) whole(numbers []int) bool {
 	for si, s := range q.a.p.components {
 		lacking, placed, left := 0, 0, 0
@@ -90,7 +91,7 @@ func (q *pairProblem) whole(numbers []int) bool {
 	return true
 }
 
-// rank is how much is placed: what components lack, all that is to be placed now, and what is to be placed later.
+// rank counts the placed replicas that components lack to run, all that are placed now, and later ones.
 func (q *pairProblem) rank(numbers []int) (rank [3]int) {
 	for i, n := range numbers {
 		if q.kinds[i].later {

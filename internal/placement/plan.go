@@ -14,11 +14,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// PlanGraph places every waiting replica that it can and leaves the reservations of their pods in the cluster; a caller that only asks
-// "what if" wraps it in Begin and Rollback. Reservations that waiting pods already have are dropped first. Hosts that a replica avoids are
-// left out at first, and places that come last after a scheduler's refusal; while the replica is refused they are given up one by one.
+// PlanGraph places every waiting replica that fits and leaves the reservations of their pods in the cluster; a what-if wraps the call in
+// Begin and Rollback. It drops existing reservations of waiting pods first. At first it excludes avoided hosts and last-resort places;
+// while a replica is refused, they are allowed step by step.
 //
-// The score of the result is the [Score] of the replicas that were placed.
+// The score of the result is the [Score] of the placed replicas.
 func PlanGraph(c *topology.Cluster, g Demand, o Options) Result {
 	for si := range g.Components {
 		for ri := range g.Components[si].Waiting {
@@ -52,22 +52,22 @@ func PlanGraph(c *topology.Cluster, g Demand, o Options) Result {
 	}
 }
 
-// planner is one PlanGraph call.
+// planner is the state of one PlanGraph call.
 type planner struct {
 	cluster    *topology.Cluster
 	tree       *topology.Tree
 	graph      Demand
 	options    Options
 	components []*component
-	// pairing has the replicas of two roles placed together; nil for none.
+	// pairing places the replicas of two roles together; nil for none.
 	pairing *Pairing
 }
 
-// component is a Component with its replicas in order; kinds are its replicas by what they ask for.
+// component is a Component with sorted replicas; kinds groups them by their requests.
 type component struct {
 	Component
 	kinds []kind
-	// of is the kind of each waiting replica.
+	// of is the index of the kind of each waiting replica.
 	of []int
 }
 
@@ -93,7 +93,7 @@ func newPlanner(c *topology.Cluster, g Demand, o Options) *planner {
 	return p
 }
 
-// rootLevel is what a level means without levels: the whole cluster, unless it is known to be gone.
+// rootLevel returns the level to use without a topology: the whole cluster, unless the level is known to be gone.
 func rootLevel(level int) int {
 	if level == topology.GoneLevel {
 		return level
@@ -101,7 +101,7 @@ func rootLevel(level int) int {
 	return topology.NoLevel
 }
 
-// sortKinds sorts the replicas by what they ask for.
+// sortKinds groups the replicas of each component by their requests.
 func (p *planner) sortKinds() {
 	for _, s := range p.components {
 		s.of = make([]int, len(s.Waiting))
@@ -118,7 +118,7 @@ func (p *planner) gone(level int) bool {
 	return level == topology.GoneLevel || len(p.graph.Levels) > 0 && level >= len(p.graph.Levels)
 }
 
-// decide places the graph, if need be where others have to free capacity.
+// decide places the graph, with preemption where needed and allowed.
 func (p *planner) decide() *attempt {
 	a := p.run()
 	if p.graph.Preempts && p.cluster.AnyBelow(p.graph.Priority) {
@@ -127,7 +127,7 @@ func (p *planner) decide() *attempt {
 	return a
 }
 
-// run decides where the graph goes and places it there.
+// run chooses the domain of the graph and places the graph there.
 func (p *planner) run() *attempt {
 	g := &p.graph
 	switch {
@@ -146,7 +146,7 @@ func (p *planner) run() *attempt {
 	return p.attempt(topology.Root, false, nil)
 }
 
-// free reports whether nothing of the graph is placed or tied to a domain yet.
+// free reports whether no replica of the graph is placed, so that the graph may choose its domain.
 func (p *planner) free() bool {
 	for _, s := range p.components {
 		if s.Placed > 0 {
@@ -156,7 +156,7 @@ func (p *planner) free() bool {
 	return true
 }
 
-// refuseAll refuses every waiting replica for one reason.
+// refuseAll refuses every waiting replica with the same refusal.
 func (p *planner) refuseAll(r *Refusal) *attempt {
 	a := newAttempt(p, topology.Nowhere)
 	for si, s := range p.components {
@@ -167,7 +167,7 @@ func (p *planner) refuseAll(r *Refusal) *attempt {
 	return a
 }
 
-// result puts an attempt into the caller's terms.
+// result converts an attempt to a Result.
 func (p *planner) result(a *attempt) Result {
 	out := Result{Domain: p.domainOf(a)}
 	a.dropLater()
@@ -194,7 +194,7 @@ func (p *planner) result(a *attempt) Result {
 	return out
 }
 
-// domainOf is the graph's domain after an attempt; nil for none.
+// domainOf returns the graph domain after an attempt; nil for none.
 func (p *planner) domainOf(a *attempt) topology.Path {
 	anchored := len(p.graph.Anchor) > 0
 	switch {
@@ -206,7 +206,7 @@ func (p *planner) domainOf(a *attempt) topology.Path {
 	return nil
 }
 
-// Text says in one line how many replicas are missing where: "zone-a holds 3 of 5 replicas; missing: decode 2".
+// Text summarizes the missing replicas in one line: "zone-a holds 3 of 5 replicas; missing: decode 2".
 func (s *Shortfall) Text() string {
 	parts := make([]string, 0, len(s.Missing))
 	for _, m := range s.Missing {

@@ -9,16 +9,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Bounds of one plan, in comparisons ([topology.Cluster.Work]). A search is bounded by its steps; a plan makes many searches, counts every
-// shape of the graph on every node, and explains what it refuses.
+// Bounds of one plan, in comparisons ([topology.Cluster.Work]). Steps bound a search; a plan consists of many searches, counts every shape
+// of the graph on every node, and explains its refusals.
 const (
 	// DefaultPlanBudget is how many comparisons one plan may take on a small cluster: about a second.
 	DefaultPlanBudget = 20_000_000
-	// planBudgetPerNode comes on top for each node. It counts 64 shapes there a few times.
+	// planBudgetPerNode is added for each node. It allows counting 64 shapes there several times.
 	planBudgetPerNode = 1_000
 )
 
-// planBudget is how many comparisons one plan may take.
+// planBudget returns how many comparisons one plan may take.
 func (o Options) planBudget(c *topology.Cluster) uint64 {
 	if o.PlanBudget > 0 {
 		return uint64(o.PlanBudget)
@@ -26,7 +26,7 @@ func (o Options) planBudget(c *topology.Cluster) uint64 {
 	return DefaultPlanBudget + planBudgetPerNode*uint64(c.Size())
 }
 
-// planned is the options of everything that belongs to one plan which begins now.
+// planned returns the options for all searches of a plan that begins now.
 func (o Options) planned(c *topology.Cluster) Options {
 	if o.end == 0 {
 		o.end = c.Work() + o.planBudget(c)
@@ -34,7 +34,7 @@ func (o Options) planned(c *topology.Cluster) Options {
 	return o
 }
 
-// left is how many comparisons the plan may still take; 0 when it is over its budget, and no bound outside of a plan.
+// left returns how many comparisons the plan may still take; 0 when its budget is used up, unlimited outside of a plan.
 func (o Options) left(c *topology.Cluster) uint64 {
 	switch {
 	case o.end == 0:
@@ -45,10 +45,10 @@ func (o Options) left(c *topology.Cluster) uint64 {
 	return o.end - c.Work()
 }
 
-// over reports whether the plan has used up its budget: what is left of it is refused without a look.
+// over reports whether the plan has used up its budget: the remaining replicas are refused without a search.
 func (p *planner) over() bool { return p.options.left(p.cluster) == 0 }
 
-// half runs f with half of what is left of the plan's budget, so that the other half is left for what follows.
+// half runs f with half of the remaining plan budget, so that the other half is left for later work.
 func (p *planner) half(f func()) {
 	end := p.options.end
 	p.options.end = p.cluster.Work() + p.options.left(p.cluster)/2
@@ -56,7 +56,7 @@ func (p *planner) half(f func()) {
 	p.options.end = end
 }
 
-// unplanned is the refusal of a gang for which nothing is left of the plan's budget.
+// unplanned returns the refusal of a gang that is not planned because the plan's budget is used up.
 func (p *planner) unplanned(g *Group, level int) *Refusal {
 	return unplanned(p.cluster, p.tree, g, max(level, topology.NoLevel), p.options)
 }
@@ -68,7 +68,7 @@ func unplanned(c *topology.Cluster, t *topology.Tree, g *Group, level int, o Opt
 	}
 }
 
-// needsOf adds up what a group asks for, without counting it on any node.
+// needsOf adds up the requests of a group without counting them on any node.
 func needsOf(g *Group) (list []Need) {
 	keys := map[string]int{}
 	var add func(g *Group)

@@ -10,19 +10,19 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Bounds of looking for capacity that others would have to free, per gang.
+// Bounds of preemption per gang.
 const (
-	// preemptTries is how many domains are cleared to see whether the gang fits, preemptChoices how many in which it does are compared.
+	// preemptTries is how many domains are cleared to see whether the gang fits, preemptChoices how many domains where it fits are compared.
 	preemptTries, preemptChoices = 256, 32
-	// preemptVictims is how many pods of one domain are looked at, those of the first nodes in path order.
+	// preemptVictims is how many pods of one domain are considered, starting with the first nodes in path order.
 	preemptVictims = 20_000
 	// preemptBudget is the number of search steps of one try.
 	preemptBudget = 2_000
 )
 
-// preempt places what found no capacity by itself on hosts that pods of lower priority would have to leave: the base gang, or each further
-// gang by itself. The domain, and the hosts in it, are those that break the fewest other gangs; then those of the lowest priority; then
-// the fewest pods. Preferred levels are not worth a preemption and are left out.
+// preempt places gangs that found no capacity on hosts where pods of lower priority have to be preempted: the base gang, or each further
+// gang by itself. It chooses the domain and hosts that break the fewest other gangs, then those with the lowest priority, then the fewest
+// pods. It ignores preferred levels, because they do not justify a preemption.
 func (p *planner) preempt(a *attempt) *attempt {
 	if base := a.refusedBase(); base != nil {
 		if r := base.Code; r != CodeInsufficientCapacity && r != CodeBudgetExhausted {
@@ -38,16 +38,16 @@ func (p *planner) preempt(a *attempt) *attempt {
 	return a
 }
 
-// preemptFor preempts for the replicas of a component that it lacks to run, or for its others.
+// preemptFor preempts pods for the replicas of a component that it lacks to run, or for its other replicas.
 func (p *planner) preemptFor(a *attempt, si int, lacking bool) {
 	s := p.components[si]
-	if first := &a.results[si][0]; first.Head && first.Refusal != nil { // the others follow, and have their turn next
+	if first := &a.results[si][0]; first.Head && first.Refusal != nil { // the others follow the head and are tried in a later plan
 		if lacking && first.Refusal.Never == nil {
 			p.preemptHead(a, si, s.first())
 		}
 		return
 	}
-	var failed []int // kinds that cannot be helped
+	var failed []int // kinds for which preemption does not help
 	for ri := range s.now() {
 		r := a.results[si][ri].Refusal
 		if r == nil || s.lacks(ri) != lacking || slices.Contains(failed, s.of[ri]) ||
@@ -60,7 +60,7 @@ func (p *planner) preemptFor(a *attempt, si int, lacking bool) {
 	}
 }
 
-// refusedBase is why the base gang was refused; nil when there is none or it is placed.
+// refusedBase returns the refusal of the base gang; nil when there is no base gang or it is placed.
 func (a *attempt) refusedBase() *Refusal {
 	var first *Refusal
 	for si := range a.results {
@@ -72,6 +72,9 @@ func (a *attempt) refusedBase() *Refusal {
 }
 
 func (p *planner) preemptBase(refused *attempt) *attempt {
+	if !p.headsPair((*component).first) {
+		return refused
+	}
 	g := newAttempt(p, topology.Root).baseGroup()
 	freed := p.freeCapacity(g, p.graph.Required, topology.Root)
 	if freed == nil {
@@ -81,7 +84,7 @@ func (p *planner) preemptBase(refused *attempt) *attempt {
 	freed.reserve(p)
 	a.settleBase(freed.unit, func(r *ReplicaResult) { r.Base, r.Preempts = true, freed.cost.preemption() })
 	for si, s := range p.components {
-		for ri := s.first(); ri < len(s.Waiting); ri++ { // they are gangs of their own and have their turn next
+		for ri := s.first(); ri < len(s.Waiting); ri++ { // they are gangs of their own and are tried in a later plan
 			a.refuse(si, ri, &Refusal{Code: CodeBaseGangWaits, Gang: baseGang})
 		}
 	}
@@ -107,17 +110,17 @@ func (p *planner) preemptReplica(a *attempt, si, ri int) bool {
 	return true
 }
 
-// freeing is a place for a gang, and what it costs others. The unit's demands know their hosts.
+// freeing is a place for a gang and the preemptions that it needs. The demands of the unit have their hosts.
 type freeing struct {
 	domain topology.DomainID
 	unit   *unit
 	cost   cost
 }
 
-// cost is what a placement breaks.
+// cost is what a preemption breaks.
 type cost struct {
 	gangs []string
-	// highest priority among the victims.
+	// highest is the highest priority among the victims.
 	highest int32
 	pods    int
 }
@@ -128,7 +131,7 @@ func (c *cost) compare(o *cost) int {
 
 func (c *cost) preemption() *Preemption { return &Preemption{Gangs: c.gangs, Pods: c.pods} }
 
-// reserve books the gang's hosts alongside the pods that still have to leave them.
+// reserve books the gang's hosts while the victims still run on them.
 func (r *freeing) reserve(p *planner) {
 	r.unit.all(func(x *unit) {
 		pin := p.tree.Labels(x.domain)
@@ -140,8 +143,8 @@ func (r *freeing) reserve(p *planner) {
 	})
 }
 
-// freeCapacity finds the domain of a level in which a group gets its capacity at the least cost; nil when none does. Domains that lack
-// least are tried first.
+// freeCapacity finds the domain of a level in which preemption for a group costs least; nil when there is none. It tries the domains first
+// that hold most of the group now.
 func (p *planner) freeCapacity(g *Group, level int, bound topology.DomainID) *freeing {
 	withoutPreference(g)
 	if p.over() {
@@ -181,7 +184,7 @@ func withoutPreference(g *Group) {
 	}
 }
 
-// nearest orders the domains of a level by how much of the unit they hold now.
+// nearest sorts the domains of a level by how much of the unit they hold now, most first.
 func (p *planner) nearest(u *unit, level int, bound topology.DomainID) []topology.DomainID {
 	list := u.onlyAmong(p.tree, p.spreadOnly(u, bound, slices.Clone(p.tree.Domains(level, bound))))
 	holds := make(map[topology.DomainID]int, len(list))

@@ -7,8 +7,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// enough compares, resource by resource, what the unit asks for with what is free in a domain on hosts that take any of its pods. It sees
-// what counting each shape by itself does not, and saves the search from proving it pod by pod.
+// enough compares, resource by resource, the unit's total requests with the free capacity in a domain on hosts that take any of its pods.
+// It detects shortages that counting each shape separately misses, and saves the search from proving them pod by pod.
 func (s *search) enough(u *unit, d topology.DomainID) bool {
 	if len(u.total) < 2 {
 		return true

@@ -9,19 +9,19 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// choice is what a domain is ranked by.
+// choice has the figures by which a domain is ranked.
 type choice struct {
 	domain topology.DomainID
-	// ahead is how much of what is still to come it holds too.
+	// ahead is how many of the later replicas the domain holds too.
 	ahead int
-	// used is the least number of sub-domains it needs, then the real numbers per level.
+	// used is the minimum number of sub-domains needed, spread the real numbers per level.
 	used   int
 	spread []int
-	// slack is what it holds of the scarcest shape beyond that.
+	// slack is how many more pods of the scarcest shape the domain holds.
 	slack int
 }
 
-// compareChoices orders domains, the best first. [order] is the same order by classes of domains: both have to be changed together.
+// compareChoices orders domains, the best first. [order] is the same order for classes of domains: change both together.
 func compareChoices(a, b *choice) int {
 	if a.ahead != b.ahead {
 		return b.ahead - a.ahead
@@ -36,8 +36,7 @@ func compareChoices(a, b *choice) int {
 	return a.slack - b.slack
 }
 
-// ranked returns the domains of the current level that hold the unit, best first; at most limit of them unless that is 0. Domains are
-// looked at in path order and ties keep it.
+// ranked returns the domains of the current level that hold the unit, best first, then in path order; at most limit unless limit is 0.
 func (c *choices) ranked(limit int) []topology.DomainID {
 	var best []choice
 	for _, d := range c.s.tree.Domains(c.level, c.bound) {
@@ -68,7 +67,7 @@ func (c *choices) ranked(limit int) []topology.DomainID {
 	return domains
 }
 
-// rank works out the cheap figures of one domain.
+// rank computes the cheap figures of one domain.
 func (s *search) rank(u *unit, d topology.DomainID) choice {
 	one := choice{domain: d}
 	come := s.ahead(u, d, &one)
@@ -88,7 +87,7 @@ func (s *search) rank(u *unit, d topology.DomainID) choice {
 	return one
 }
 
-// ahead counts the replicas to come that a domain holds alongside the unit, and returns how many pods of each shape of the unit they bring.
+// ahead counts the later replicas that a domain holds alongside the unit, and returns how many pods of each shape of the unit they add.
 func (s *search) ahead(u *unit, d topology.DomainID, one *choice) []int {
 	if len(u.want) == 0 {
 		return nil
@@ -101,14 +100,14 @@ func (s *search) ahead(u *unit, d topology.DomainID, one *choice) []int {
 			come[j] += n * podsOf(u.want[i].counts, u.total[j].view)
 		}
 	}
-	for j := range u.total { // several kinds may count on the same capacity
+	for j := range u.total { // several kinds may be counted against the same capacity
 		come[j] = min(come[j], max(u.total[j].view.Fit(d)-u.total[j].pods, 0))
 	}
 	return come
 }
 
-// refine orders the shortlist by the sub-domains each would really use, level by level from broad to narrow, counted for the scarcest
-// shape. It has nothing to do at the narrowest level.
+// refine sorts the shortlist by the sub-domains that each would really use, from the broadest to the narrowest level, counted for the
+// scarcest shape. The narrowest level has no sub-domains to compare.
 func (c *choices) refine(best []choice) {
 	t, u := c.s.tree, c.u
 	if len(best) < 2 || len(u.total) == 0 || c.level >= len(t.Levels())-1 {

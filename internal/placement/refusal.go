@@ -11,106 +11,104 @@ import (
 const (
 	// CodeInsufficientCapacity: no domain has capacity for the whole gang.
 	CodeInsufficientCapacity = "InsufficientCapacity"
-	// CodeNeverFits: no domain of today's nodes could hold the gang, even if nothing ran there.
+	// CodeNeverFits: no domain of today's nodes could hold the gang, even if it were empty.
 	CodeNeverFits = "NeverFits"
-	// CodeNoDomain: no node carries the labels of the level that is asked for, or so many lack them, or the levels are in such an order, that
-	// no domain could hold the gang.
+	// CodeNoDomain: no node is in a domain of the required level, or missing labels or misordered levels leave no domain that could hold the
+	// gang.
 	CodeNoDomain = "NoDomain"
-	// CodeDomainGone: the domain that active members are pinned to has no nodes any more.
+	// CodeDomainGone: the domain that active members are pinned to no longer has nodes.
 	CodeDomainGone = "DomainGone"
 	// CodeBudgetExhausted: the search, or the whole plan, stopped before it found a packing or a proof that there is none.
 	CodeBudgetExhausted = "BudgetExhausted"
-	// CodeBaseGangWaits: the replica follows a base gang that is not placed.
+	// CodeBaseGangWaits: the replica waits for the base gang or the first replicas of its component, which are not placed.
 	CodeBaseGangWaits = "BaseGangWaits"
 	// CodeAnchorConflict: the domain that the replica's own pods are pinned to lies outside the graph domain.
 	CodeAnchorConflict = "AnchorConflict"
-	// CodeNoPartner: the replica needs a partner of another role in its domain. None is placed, and none can be placed with it.
+	// CodeNoPartner: the replica needs a partner of the other role in its domain; none is placed, and none can be placed with it.
 	CodeNoPartner = "NoPartner"
 	// CodeLevelGone: the required level is not among the levels of the topology.
 	CodeLevelGone = "LevelGone"
 )
 
-// Refusal explains why a gang was not placed. It is the one source of conditions, events and plans; [Refusal.Message] puts it in words.
+// Refusal explains why a gang was not placed. Conditions, events and plans are all derived from it; [Refusal.Message] formats it.
 type Refusal struct {
 	Code string
-	// Service and Ordinal say which replica is refused; Gang names the group that does not fit.
+	// Component and Ordinal identify the refused replica; Gang names the group that does not fit.
 	Component string
 	Ordinal   int
 	Gang      string
-	// Level is the index of the level of which one domain must hold the gang, LevelName its name ("cluster" for NoLevel).
+	// Level is the index of the level whose domain must hold the gang, LevelName its name ("cluster" for NoLevel).
 	Level     int
 	LevelName string
 	// Within is the domain that bounds the search: the graph domain or an anchor; empty: the whole cluster.
 	Within topology.Path
-	// Need is what the gang asks for, scarcest shape first. Apart: its pods go to hosts of their own.
+	// Need are the requests of the gang, scarcest shape first. Apart: its pods go to hosts of their own.
 	Need  []Need
 	Apart bool
-	// Closest is the domain that comes nearest; nil when there is none.
+	// Closest is the domain that holds most of the gang; nil when there is none.
 	Closest *Closest
-	// OthersEqual and OthersFewer count the other domains of the level that hold no fewer pods than the closest one, and fewer.
+	// OthersEqual counts the other domains of the level that hold no fewer pods than the closest one, OthersFewer those that hold fewer.
 	OthersEqual, OthersFewer int
-	// Elsewhere is a domain outside of Within that would hold the gang, when the graph is anchored in Within by its running pods; empty when
-	// none was found.
+	// Elsewhere is a domain outside of Within that would hold the gang, when running pods anchor the graph in Within; empty for none.
 	Elsewhere topology.Path
-	// LeftOut are nodes that suit pods of which none of the topology's nodes suits any: its node selector, NodeSelector, leaves them out.
+	// LeftOut counts the nodes that suit pods of the gang but that the topology's node selector, NodeSelector, excludes; set when no node of
+	// the topology suits these pods.
 	LeftOut      int
 	NodeSelector map[string]string
-	// Domains are those of the level inside Within, in path order, and Outside those of the level alongside it: with [Options].Domains, and
-	// only where domains were compared.
+	// Domains are the compared domains inside Within, in path order, and Outside the other domains of the level; only with [Options].Domains.
 	Domains, Outside []Domain
 	// Never explains why no domain of today's nodes could hold the gang; set for [CodeNeverFits], and for [CodeNoDomain] where labels or
 	// levels are the cause.
 	Never *Never
-	// Spreading tells where the spread of its component lets the replica go; nil: anywhere.
+	// Spreading says to which domains the spread of the component limits the replica; nil: no limit.
 	Spreading *Spreading
-	// Paired: the domain has to hold replicas of both roles. Partner is the one that is missing; set for [CodeNoPartner].
+	// Paired: the domain must hold replicas of both roles. Partner is the missing role; set for [CodeNoPartner].
 	Paired  bool
 	Partner string
-	// Ruled says that rules about other pods, volumes, or the spread of replicas, bind the gang: more than free capacity may let it be placed.
+	// Ruled: rules about other pods, volumes, or the spread of replicas bind the gang, so other changes than free capacity may resolve it.
 	Ruled bool
-	// Blocked is what keeps pods of the gang off every node until an object changes, such as a claim that does not exist; "" for nothing.
+	// Blocked says which object keeps the gang's pods off every node until it changes, for example a missing claim; "" for none.
 	Blocked string
-	// Steps is how many search steps were allowed, when they ran out; Compared how many comparisons the plan was allowed, when these did.
+	// Steps is the budget of search steps, if it was used up; Compared is the plan's budget of comparisons, if it was used up.
 	Steps    int
 	Compared uint64
-	// Cause is the part of the gang that the closest domain does not hold, when the gang has parts; or what the base gang waits for.
+	// Cause is the refusal of the part of the gang that the closest domain does not hold, or of the gang that this replica waits for.
 	Cause *Refusal
 }
 
-// Need is how many pods of one shape a gang has.
+// Need is the number of pods of one shape in a gang, and their requests.
 type Need struct {
 	Pods     int
 	Requests []topology.Request
 }
 
-// Closest is the domain that comes nearest to holding a gang.
+// Closest is the domain that holds most of a refused gang.
 type Closest struct {
 	Domain topology.Path
 	// Holds of Of pods fit, counted host by host.
 	Holds, Of int
-	// Short are the resources of which the pods ask more than is free in the domain on hosts that take such pods, or of which enough is free
-	// but scattered.
+	// Short are the resources that are insufficient on the hosts of the domain that take such pods, or sufficient but scattered.
 	Short []Short
-	// Hosts counts the hosts of the domain, Excluded those that take no pod of the scarcest shape, per reason, most frequent first.
+	// Hosts counts the hosts of the domain; Excluded counts those that take no pod of the scarcest shape, per reason, most frequent first.
 	Hosts    int
 	Excluded []Excluded
 }
 
-// Short is one resource that is missing in a domain: cpu in thousandths, else the plain amount.
+// Short is one resource that a domain lacks. Amounts of cpu are in thousandths, all others as they are.
 type Short struct {
 	Resource string
-	// Have is free in the whole domain on hosts that admit the pods, Largest of that on one host; Need is what the pods of the shape ask
-	// together, Each what one asks.
+	// Have is the free amount in the domain on hosts that admit the pods, Largest the free amount on one host; Need is the request of all pods
+	// of the shape, Each the request of one pod.
 	Have, Largest, Need, Each int64
 }
 
-// Excluded counts hosts by what keeps them from taking a pod.
+// Excluded counts hosts by the reason why they take no pod.
 type Excluded struct {
 	Reason topology.Exclusion
 	Hosts  int
 }
 
-// refusal explains why a unit does not fit inside a domain alongside what is taken.
+// refusal explains why a unit does not fit inside a domain alongside the capacity already taken.
 func (s *search) refusal(u *unit, at topology.DomainID) *Refusal {
 	t := s.tree
 	bound := at
@@ -157,7 +155,7 @@ func (s *search) refusal(u *unit, at topology.DomainID) *Refusal {
 	return r
 }
 
-// levelGone refuses a gang whose level the topology has no more.
+// levelGone refuses a gang whose level the topology no longer has.
 func levelGone(gang string, level int) *Refusal {
 	return &Refusal{Code: CodeLevelGone, Gang: gang, Level: level, LevelName: "level"}
 }

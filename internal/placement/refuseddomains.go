@@ -9,22 +9,23 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Domain is what one domain has for a refused gang: for its scarcest shape, and for the resource of that which is scarcest by nature, an
-// extended one before cpu. Hosts is Open and the hosts of Excluded together.
+// Domain describes the capacity of one domain for a refused gang: for its scarcest shape, and for the first extended resource, else the
+// first resource, that this shape requests. Open and the hosts of Excluded add up to Hosts.
 type Domain struct {
 	Path topology.Path
-	// Holds pods of the gang fit, of all its shapes. For gangs of several shapes or parts it may be too high: they may not fit together.
+	// Holds is how many pods of the gang fit, of all its shapes. For gangs of several shapes or parts it is an upper bound.
 	Holds int
-	// Hosts of the domain, and those of them that take a pod now.
+	// Hosts counts the hosts of the domain, Open those that take a pod now.
 	Hosts, Open int
-	// Free of Resource on all hosts that admit the pods, and of that on one host; Each is what one pod asks for. cpu is in thousandths.
+	// Free is the free amount of Resource on all hosts that admit the pods, Largest on one host; Each is the request of one pod (cpu: in
+	// thousandths).
 	Resource            string
 	Free, Largest, Each int64
 	// Excluded counts the hosts that take no pod, per reason, most frequent first.
 	Excluded []Excluded
 }
 
-// list fills in the domains that were compared, and those alongside the bound.
+// list records the compared domains in a refusal, and the domains outside the bound.
 func (s *search) list(r *Refusal, u *unit, best topology.DomainID, domains []topology.DomainID, holds []int) {
 	short := u.short(best)
 	if short == nil {
@@ -44,7 +45,7 @@ func (s *search) list(r *Refusal, u *unit, best topology.DomainID, domains []top
 	}
 }
 
-// count counts one domain for pods of one shape.
+// count computes the figures of one domain for pods of one shape.
 func (s *search) count(view *topology.View, d topology.DomainID, holds int) Domain {
 	out := Domain{Path: s.tree.Path(d), Holds: holds}
 	at := scarcest(view.Shape().Requests())
@@ -70,7 +71,7 @@ func (s *search) count(view *topology.View, d topology.DomainID, holds int) Doma
 	return out
 }
 
-// scarcest is the index of the request that a table counts: the first extended resource, else the first; -1 without requests.
+// scarcest returns the index of the request that tables show: the first extended resource, else the first; -1 without requests.
 func scarcest(requests []topology.Request) int {
 	for i, r := range requests {
 		if strings.Contains(r.Name, "/") {
@@ -80,8 +81,7 @@ func scarcest(requests []topology.Request) int {
 	return min(0, len(requests)-1)
 }
 
-// Asks is what the gang needs and what binds it, without the numbers of domains: "needs 4 pods x 8 nvidia.com/gpu in one rack inside
-// zone-0".
+// Asks says what the gang needs and what binds it, without numbers of domains: "needs 4 pods x 8 nvidia.com/gpu in one rack inside zone-0".
 func (r *Refusal) Asks() string {
 	switch {
 	case r.Code == CodeBaseGangWaits:
@@ -92,7 +92,7 @@ func (r *Refusal) Asks() string {
 			Steps: r.Steps, Compared: r.Compared,
 			LeftOut: r.LeftOut, NodeSelector: r.NodeSelector, Never: r.Never, Spreading: r.Spreading,
 		}
-		return strings.Replace(bare.sentence(), seeExplain, "", 1) // the reader of the tables is there
+		return strings.Replace(bare.sentence(), seeExplain, "", 1) // tables are part of the output of that command
 	}
 	return r.sentence()
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Result is what PlanGraph decided.
+// Result is the result of PlanGraph.
 type Result struct {
-	// Domain is the graph domain; set when the graph has a required level and something is or was placed in it.
+	// Domain is the graph domain; set when the graph has a required level and a replica is or was placed.
 	Domain topology.Path
-	// Score is the [Score] of the replicas that were placed, [Unscored] when none was.
+	// Score is the [Score] of the placed replicas, [Unscored] when there are none.
 	Score float64
-	// Replicas answers every waiting replica, in order of component name and ordinal.
+	// Replicas has a result for every waiting replica, sorted by component name and ordinal.
 	Replicas []ReplicaResult
-	// Shortfall describes what is missing when the graph domain holds some of the waiting replicas but not all; nil otherwise.
+	// Shortfall counts the missing replicas when the graph domain holds some of the waiting replicas but not all; nil otherwise.
 	Shortfall *Shortfall
 }
 
@@ -31,7 +31,7 @@ func (r *Result) Placed() bool {
 	return true
 }
 
-// Ruled reports whether rules about other pods, or volumes, bind a gang that is refused.
+// Ruled reports whether rules about other pods, volumes, or the spread of replicas bind a refused gang.
 func (r *Result) Ruled() bool {
 	return slices.ContainsFunc(r.Replicas, func(one ReplicaResult) bool {
 		for refusal := one.Refusal; refusal != nil; refusal = refusal.Cause {
@@ -43,29 +43,29 @@ func (r *Result) Ruled() bool {
 	})
 }
 
-// ReplicaResult is where one replica goes, or why it does not.
+// ReplicaResult is the place of one replica, or the refusal.
 type ReplicaResult struct {
 	Component string
 	Ordinal   int
-	// Base: a member of the base gang (docs/placement.md#how-much-begins-together).
+	// Base: the replica is a member of the base gang (docs/placement.md#how-much-begins-together).
 	Base bool
-	// Head: one of several replicas that their component does not run without, placed together outside of a base gang.
+	// Head: the replica is placed together with other first replicas of its component, outside of a base gang.
 	Head bool
-	// Domain holds all its pods: of the required level, or of the narrower preferred one that was reached.
-	// The empty path is the whole cluster.
+	// Domain holds all pods of the replica: a domain of the required level, or of the narrower preferred level that was reached. The empty
+	// path is the whole cluster.
 	Domain topology.Path
-	// Pods name the planned node of each pod, in the order they were given; empty when refused.
+	// Pods has the planned node of each pod, in the given order; empty when refused.
 	Pods []PodResult
-	// Preempts is what its gang's capacity costs others; nil when the capacity is free. The kube-scheduler preempts on the planned hosts,
-	// since pods are pinned to them.
+	// Preempts lists the preemptions that the gang needs; nil when its capacity is free. The kube-scheduler preempts on the planned hosts,
+	// because the pods are pinned to them.
 	Preempts *Preemption
-	// Refusal is nil when placed.
+	// Refusal is nil when the replica is placed.
 	Refusal *Refusal
 }
 
-// Preemption is who frees capacity for a gang, as the kube-scheduler can be expected to choose on the planned hosts.
+// Preemption describes the victims of a gang, as the kube-scheduler is expected to choose them on the planned hosts.
 type Preemption struct {
-	// Gangs that lose a pod, in order of name; Pods counts the pods that are preempted.
+	// Gangs are the gangs that lose a pod, sorted by name; Pods counts the preempted pods.
 	Gangs []string
 	Pods  int
 }
@@ -75,7 +75,7 @@ type PodResult struct {
 	ID, Name, Node string
 }
 
-// Shortfall counts the replicas that the graph domain could not hold alongside those it holds.
+// Shortfall counts the replicas that the graph domain cannot hold alongside the placed ones.
 type Shortfall struct {
 	// Domain is the graph domain.
 	Domain topology.Path
@@ -85,18 +85,18 @@ type Shortfall struct {
 	Missing []ComponentShortfall
 }
 
-// ComponentShortfall is how many waiting replicas of one component found no capacity.
+// ComponentShortfall counts the waiting replicas of one component that found no capacity.
 type ComponentShortfall struct {
 	Component string
 	Missing   int
 }
 
-// GroupResult is what PlanGroup decided for one group.
+// GroupResult is the result of PlanGroup for one group.
 type GroupResult struct {
 	Name string
-	// Domain is the domain chosen for the group.
+	// Domain is the chosen domain of the group.
 	Domain topology.Path
-	// Pods are the group's own pods, Groups what is nested in it, both in the order they were given.
+	// Pods are the group's own pods, Groups its nested groups, both in the given order.
 	Pods   []PodResult
 	Groups []*GroupResult
 }

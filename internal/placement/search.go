@@ -9,51 +9,50 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// DefaultBudget is the number of search steps one gang may take: a domain tried, or a number of pods tried on a host. It is some tenths of
-// a second at worst.
+// DefaultBudget is the number of search steps for one gang. A step is a domain tried, or a number of pods tried on a host. The budget lasts
+// some tenths of a second at worst.
 const DefaultBudget = 200_000
 
-// search looks for capacity for one unit, all or nothing. It goes over a list of goals depth first: choose a domain for a unit, then its
-// sub-units in there, then hosts for its own pods. A goal that cannot be met sends the search back to the last choice before it.
+// search finds capacity for one unit, all or nothing. It meets a list of goals depth first: choose a domain for a unit, then domains in it
+// for the sub-units, then hosts for the unit's own pods. When a goal cannot be met, it backtracks to the previous choice.
 //
-// The first pass (deep unset) takes hosts as fill gives them and only goes back on domains. The second pass also goes back on hosts, and
-// is complete: it ends with an answer, or with the budget.
+// The first pass (deep unset) takes hosts as fill chooses them and backtracks on domains only. The second pass backtracks on hosts too. It
+// is complete: it ends with an answer, or when the budget is used up.
 type search struct {
 	cluster *topology.Cluster
 	tree    *topology.Tree
 	taken   []take
-	// steps are left of the budget; spent says that they ran out.
+	// steps are left of the budget; spent: they are used up.
 	steps, budget int
 	spent         bool
-	// options hold the end of the plan; share is where in it this search ends, in comparisons.
+	// options have the end of the plan; share is the work at which this search ends, in comparisons.
 	options Options
 	share   uint64
 	deep    bool
-	// listing fills Domains of refusals.
+	// listing lists the compared domains in refusals.
 	listing bool
-	// quick leaves the second pass out.
+	// quick skips the second pass.
 	quick bool
-	// free says that no unit is tied to a domain, so that domains that are alike are interchangeable.
+	// free: no unit is tied to a domain, so alike domains are interchangeable.
 	free bool
-	// views are all shapes of the unit.
+	// views are the views of all shapes in the unit.
 	views []*topology.View
-	// puts are the replicas that are spread, by where the search has put them; open how many it has yet to put; eligible what it knows of
-	// domains.
+	// puts counts the spread replicas in this search by domain, open the groups of each spreading still to place; eligible caches eligibleFor.
 	puts     map[spreadPut]int
 	open     map[*spreading]int
 	eligible map[eligibleIn][]topology.DomainID
 }
 
-// take is capacity tried for pods on one node.
+// take is capacity on one node that the search has taken for pods.
 type take struct {
 	demand *demand
 	node   topology.NodeID
 	pods   int
-	// scope is the domain that has to hold the pods: see scopeOf.
+	// scope is the domain that must hold the pods: see scopeOf.
 	scope topology.DomainID
 }
 
-// goal is one thing still to do: choose a domain inside at for a unit, or hosts inside at for the pods of a demand.
+// goal is one task of the search: choose a domain inside at for a unit, or hosts inside at for the pods of a demand.
 type goal struct {
 	unit   *unit
 	demand *demand
@@ -68,7 +67,7 @@ func newSearch(c *topology.Cluster, t *topology.Tree, o Options) *search {
 	}
 }
 
-// planShare: one search takes at most a quarter of what is left of the plan's budget, so that something is left for the others.
+// planShare limits one search to a quarter of the plan's remaining budget, so that the other searches get a share.
 const planShare = 4
 
 // place finds capacity for u inside a domain and leaves it taken.
@@ -157,7 +156,7 @@ func (s *search) domain(g *goal) bool {
 	return false
 }
 
-// contents puts what a unit holds before the other goals.
+// contents returns the goals of a unit's sub-units and pods, followed by next.
 func contents(u *unit, d, scope topology.DomainID, next *goal) *goal {
 	for _, dm := range slices.Backward(u.own) {
 		next = &goal{demand: dm, at: d, scope: scope, next: next}
@@ -168,8 +167,8 @@ func contents(u *unit, d, scope topology.DomainID, next *goal) *goal {
 	return next
 }
 
-// alike reports whether a domain just like d was tried before without success. Two domains are interchangeable when their nodes are alike
-// down to the last level and they have the same parent, or when nothing outside of them is left to place.
+// alike reports whether an interchangeable domain was tried before without success. Two domains are interchangeable when their nodes are
+// alike down to the last level and they have the same parent, or when nothing outside of them is left to place.
 func (s *search) alike(seen *[]uint64, d topology.DomainID, g *goal) bool {
 	if !s.free || d == g.at {
 		return false
@@ -189,7 +188,7 @@ func (s *search) alike(seen *[]uint64, d topology.DomainID, g *goal) bool {
 	return false
 }
 
-// mark sums up a domain so that domains with the same nodes in the same structure get the same number.
+// mark returns a hash of a domain: domains with the same nodes in the same structure get the same number.
 func (s *search) mark(d topology.DomainID) uint64 {
 	sum := uint64(s.tree.LevelOf(d) + 2)
 	for _, n := range s.tree.Nodes(d) {
@@ -237,7 +236,7 @@ func (s *search) hosts(g *goal) bool {
 	return s.every(g)
 }
 
-// some places n pods of a demand, which the domain holds by counting, or as many as its rules allow, and returns how many.
+// some places n pods of a demand, or as many as its rules allow, and returns how many. By counting, the domain holds n.
 func (s *search) some(dm *demand, at, scope topology.DomainID, n int) int {
 	if dm.together() {
 		return s.oneByOne(dm, at, scope, n)
@@ -257,7 +256,7 @@ func (s *search) takeIn(dm *demand, n topology.NodeID, scope topology.DomainID, 
 	s.taken = append(s.taken, take{dm, n, k, scope})
 }
 
-// giveBack undoes takes down to a mark.
+// giveBack releases the capacity taken after a mark.
 func (s *search) giveBack(mark int) {
 	for len(s.taken) > mark {
 		last := s.taken[len(s.taken)-1]
@@ -267,8 +266,8 @@ func (s *search) giveBack(mark int) {
 	}
 }
 
-// settle turns what was taken into hosts per pod, the pods in their order over the hosts in path and name order, so that neighbouring
-// ranks sit close.
+// settle turns the taken capacity into hosts per pod. It assigns the pods in order to the hosts in path and name order, so that
+// neighbouring ranks are close to each other.
 func (s *search) settle() {
 	slices.SortStableFunc(s.taken, func(a, b take) int { return s.compareNodes(a.node, b.node) })
 	for _, t := range s.taken {
@@ -292,7 +291,7 @@ func (s *search) compareNodes(a, b topology.NodeID) int {
 	return 1
 }
 
-// looksLike reports whether a domain looks like one of those with the marks.
+// looksLike reports whether a domain has one of the marks.
 func (s *search) looksLike(marks []uint64, d topology.DomainID) bool {
 	return len(marks) > 0 && slices.Contains(marks, s.mark(d))
 }

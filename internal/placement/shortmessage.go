@@ -11,12 +11,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// short reports whether capacity is what the gang lacks, by a search that came to its end.
+// short reports whether the gang lacks capacity, as a completed search has shown.
 func (r *Refusal) short() bool { return r.Code == CodeInsufficientCapacity || r.Code == CodeNeverFits }
 
-// causes is what binds a gang where the numbers do not show it, with a separator behind: an object that is not there, the size of the
-// cluster's domains, the anchor of its graph, or its topology's node selector. A reader who has it can act; so it comes before the
-// numbers, in the whole message and in the short one.
+// causes names what binds a gang beyond the numbers, with a trailing separator: a missing object, the size of the cluster's domains, the
+// anchor of the graph, or the topology's node selector. Users can act on these causes, so they precede the numbers in both messages.
 func (r *Refusal) causes() string {
 	causes := ""
 	for _, text := range []string{r.Blocked, r.WhyNever(), r.spreadText(), r.elsewhereText(), r.innermost().leftOutText()} {
@@ -27,8 +26,8 @@ func (r *Refusal) causes() string {
 	return causes
 }
 
-// Short is Message in at most so many bytes: it leaves out the hosts first, then what the closest domain holds, then what the gang needs
-// where there is a cause. Where a rule keeps the pods off most hosts, which names what is in the way, it comes before what the gang needs.
+// Short is Message in at most the given number of bytes. It leaves out the hosts first, then what the closest domain holds, then, where
+// there is a cause, the requests. A rule that keeps the pods off most hosts precedes the requests, because it names the obstacle.
 func (r *Refusal) Short(most int) string {
 	if r.Code == CodeBaseGangWaits {
 		return limit.Text(r.waitsText(), most)
@@ -38,7 +37,7 @@ func (r *Refusal) Short(most int) string {
 		return limit.Text(full, most)
 	}
 	causes := r.causes()
-	if causes == "" && r.Cause != nil && r.Cause.Level > r.Level { // what does not fit is in a narrower domain
+	if causes == "" && r.Cause != nil && r.Cause.Level > r.Level { // the part that does not fit is in a narrower domain
 		gang := name(r.Cause.Gang) + " "
 		return gang + r.Cause.Short(most-len(gang))
 	}
@@ -53,7 +52,7 @@ func (r *Refusal) Short(most int) string {
 	return limit.Text(causes, most)
 }
 
-// shorter are forms of the message, the longest first.
+// shorter returns shorter forms of the message, the longest first.
 func (r *Refusal) shorter(causes string) []string {
 	bare := Refusal{Need: r.Need, Apart: r.Apart, Level: r.Level, LevelName: r.LevelName, Within: r.Within}
 	if c := r.Closest; c != nil && r.Code != CodeNeverFits {
@@ -74,8 +73,8 @@ func (r *Refusal) shorter(causes string) []string {
 	return forms
 }
 
-// bracketed are forms with the hosts that take no pod, without the other domains: first with all that is needed, then without the domain
-// around, which the closest one is in.
+// bracketed returns forms with the excluded hosts and without the other domains: first with the entire need, then without the surrounding
+// domain, which the path of the closest domain shows.
 func (r *Refusal) bracketed(causes string, bare *Refusal) []string {
 	if bare.Closest == nil {
 		return nil
@@ -91,7 +90,7 @@ func (r *Refusal) bracketed(causes string, bare *Refusal) []string {
 	return forms
 }
 
-// ruledForms are forms with the rule that keeps the pods off most hosts: "zone-a holds 0 of 2 (2 hosts volume claim cache is bound
+// ruledForms returns forms with the rule that keeps the pods off most hosts: "zone-a holds 0 of 2 (2 hosts volume claim cache is bound
 // elsewhere)".
 func (r *Refusal) ruledForms(bare *Refusal) []string {
 	if bare.Closest == nil || len(r.Closest.Excluded) == 0 || r.Closest.Excluded[0].Reason.Kind != topology.KindRule {

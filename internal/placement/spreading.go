@@ -12,36 +12,36 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Spread has the replicas of a component spread over the domains of a level (docs/placement.md#spreading-replicas).
+// Spread spreads the replicas of a component over the domains of a level (docs/placement.md#spreading-replicas).
 type Spread struct {
-	// Required is the level over whose domains the numbers of replicas may differ by 1 at most where a replica is placed; Preferred is one
-	// over whose domains they are to differ as little as there is capacity. [topology.NoLevel]: none.
+	// Required is the level over whose domains the numbers of replicas may differ by at most 1; Preferred is the level over whose domains they
+	// differ as little as capacity allows. [topology.NoLevel]: none.
 	Required, Preferred int
 	// At are the domains of the replicas that are placed and stay.
 	At []topology.Path
 }
 
-// A replica that is spread is a group of its own around the replica's group: first it chooses the domain of the spread level, then the
-// replica's constraint holds in there. The domains that have fewest replicas are tried first.
+// A replica of a spread component gets an additional group around its own: the outer group chooses the domain of the spread level, and the
+// replica's constraint applies inside it. Domains with the fewest replicas are tried first.
 //
 //	over zones, in one rack each:   decode-2 {zone: a has 1, b has 1, c has 0} > {rack} > pods
 //
-// When it is required, a group only goes where in the end no domain that got a replica has two more than another. Several replicas that
-// are placed together may take any order, so a domain may be ahead while enough of them are left to even it out.
+// With a required spread, no domain that got a replica may in the end be two replicas ahead of another domain. Replicas that are placed
+// together may be placed in any order, so a domain may be further ahead as long as the remaining replicas can even it out.
 
 // spreading is one level over which the replicas of one component are spread, in one attempt.
 type spreading struct {
-	// number tells it from the others of the attempt.
+	// number identifies the spreading within the attempt.
 	number uint64
 	level  int
 	hard   bool
 	// wanted is how many replicas wait.
 	wanted int
-	// counts has the replicas that are placed, by domain of the level.
+	// counts has the placed replicas by domain of the level.
 	counts map[topology.DomainID]int
 }
 
-// spreadings are the levels over which the component si is spread, the broader first.
+// spreadings returns the levels over which the component si is spread, the broader first.
 func (p *planner) spreadings(si int, s *component) []*spreading {
 	if s.Spread == nil || len(p.graph.Levels) == 0 {
 		return nil
@@ -77,15 +77,14 @@ func (sp *spreading) add(t *topology.Tree, path topology.Path) {
 	}
 }
 
-// spread puts the groups around a replica's group that choose the domains it is spread to. A replica that is tied to a domain has no
-// choice.
+// spread adds the groups around a replica's group that choose the domains of its spread levels. An anchored replica gets none.
 func (a *attempt) spread(si, ri int, g *Group) *Group {
 	s := a.p.components[si]
 	if len(a.spreads[si]) == 0 || len(s.Waiting[ri].Anchor) > 0 {
 		return g
 	}
 	outer := g
-	if s.one() && g.Required != topology.NoLevel { // the domain of all replicas lies around those that they are spread to
+	if s.one() && g.Required != topology.NoLevel { // the shared domain of all replicas contains the domains over which they are spread
 		pods := *g
 		pods.Required, pods.Preferred, pods.want = topology.NoLevel, topology.NoLevel, nil
 		outer, g = g, &pods
@@ -110,23 +109,23 @@ func (a *attempt) around(si int, g *Group) *Group {
 	return g
 }
 
-// noteSpread counts a replica that is placed.
+// noteSpread counts a placed replica in its domain.
 func (a *attempt) noteSpread(si, ri int, path topology.Path) {
 	if len(a.p.components[si].Waiting[ri].Anchor) > 0 {
-		return // it is counted already
+		return // anchored replicas are counted already
 	}
 	for _, sp := range a.spreads[si] {
 		sp.add(a.p.tree, path)
 	}
 }
 
-// spreadPut is a domain of a spreading.
+// spreadPut identifies a domain of a spreading.
 type spreadPut struct {
 	of *spreading
 	at topology.DomainID
 }
 
-// begin counts the groups of each spreading that a search is to place.
+// begin counts the groups of each spreading that a search has to place.
 func (s *search) begin(u *unit) {
 	s.puts, s.open, s.eligible = nil, nil, nil
 	u.all(func(x *unit) {
@@ -140,7 +139,7 @@ func (s *search) begin(u *unit) {
 	})
 }
 
-// put notes that a group goes to a domain, or, with -1, that it does not.
+// put records that a group goes to a domain (k = 1), or no longer does (k = -1).
 func (s *search) put(u *unit, d topology.DomainID, k int) {
 	if u.spread == nil {
 		return
@@ -151,7 +150,7 @@ func (s *search) put(u *unit, d topology.DomainID, k int) {
 	}
 }
 
-// point is how far a search has come, to return to.
+// point is a state of the search to which it can return.
 type point struct {
 	taken int
 	puts  map[spreadPut]int
@@ -165,19 +164,18 @@ func (s *search) back(to point) {
 	s.puts, s.open = to.puts, to.open
 }
 
-// replicas is how many replicas a domain has.
+// replicas returns how many replicas of a spreading a domain has.
 func (s *search) replicas(sp *spreading, d topology.DomainID) int {
 	return sp.counts[d] + s.puts[spreadPut{sp, d}]
 }
 
-// eligibleIn is a group and the domain that has to hold it.
+// eligibleIn is a group and the domain that must hold it.
 type eligibleIn struct {
 	unit  *unit
 	scope topology.DomainID
 }
 
-// eligibleFor are the domains of the level that count: those which have nodes that suit the replica's pods today and would hold it when
-// they are empty.
+// eligibleFor returns the domains of the spread level that count: with nodes that suit the replica's pods, and able to hold it when empty.
 func (s *search) eligibleFor(u *unit, scope topology.DomainID) []topology.DomainID {
 	key := eligibleIn{u, scope}
 	list, known := s.eligible[key]
@@ -194,7 +192,7 @@ func (s *search) eligibleFor(u *unit, scope topology.DomainID) []topology.Domain
 	return list
 }
 
-// allows reports whether a group may go to a domain: what is left to place can then make up for every domain that has fewer replicas.
+// allows reports whether a group may go to a domain: the replicas still to place can then fill up every domain that is behind.
 func (s *search) allows(u *unit, scope, d topology.DomainID) bool {
 	sp, eligible := u.spread, s.eligibleFor(u, scope)
 	if !slices.Contains(eligible, d) {
@@ -217,8 +215,8 @@ func (s *search) allows(u *unit, scope, d topology.DomainID) bool {
 	return missing <= s.open[sp]-1
 }
 
-// spreadOver lists the domains for a group that is spread, best first: those with fewest replicas, then the former one, then as others are
-// ranked. What is only preferred ends with the whole domain that bounds the group.
+// spreadOver lists the domains for a group of a spread component, best first: fewest replicas, then the former domain, then the usual
+// ranking. A preferred spread ends with the whole domain around the group.
 func (s *search) spreadOver(u *unit, bound, scope topology.DomainID) []topology.DomainID {
 	sp := u.spread
 	if s.tree.LevelOf(bound) >= sp.level {
@@ -248,7 +246,7 @@ func (s *search) spreadOver(u *unit, bound, scope topology.DomainID) []topology.
 	return domains
 }
 
-// breadth is over how many domains inside of one the replicas of a unit can be spread: the least of its components.
+// breadth returns over how many domains inside d the replicas of a unit can be spread: the minimum of its components.
 func (s *search) breadth(u *unit, d topology.DomainID) int {
 	least := -1
 	u.all(func(x *unit) {
@@ -262,7 +260,7 @@ func (s *search) breadth(u *unit, d topology.DomainID) int {
 	return least
 }
 
-// spreadMark tells apart domains that are alike and have different numbers of replicas; false when those inside of a domain may differ.
+// spreadMark distinguishes alike domains with different numbers of replicas; false when domains inside d may differ in these numbers.
 func (s *search) spreadMark(mark uint64, d topology.DomainID) (uint64, bool) {
 	for sp := range s.open {
 		switch level := s.tree.LevelOf(d); {
@@ -275,7 +273,7 @@ func (s *search) spreadMark(mark uint64, d topology.DomainID) (uint64, bool) {
 	return mark, true
 }
 
-// spreadOnly leaves out the domains of a list to which a group must not be spread. It is for those that are tried one by one.
+// spreadOnly removes the domains that a required spread forbids for a group. Callers use it when they try domains one by one.
 func (p *planner) spreadOnly(u *unit, bound topology.DomainID, list []topology.DomainID) []topology.DomainID {
 	s := newSearch(p.cluster, p.tree, p.options)
 	s.begin(u)
@@ -291,7 +289,7 @@ func (p *planner) spreadOnly(u *unit, bound topology.DomainID, list []topology.D
 	return list
 }
 
-// inner is the unit with the pods of a unit that holds one replica.
+// inner returns the unit with the pods, for a unit that holds one replica.
 func inner(u *unit) *unit {
 	for len(u.own) == 0 && len(u.subs) == 1 {
 		u = u.subs[0]

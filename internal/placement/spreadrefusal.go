@@ -10,17 +10,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Spreading is what keeps a replica from other domains: those have more replicas of its component.
+// Spreading says that the spread keeps a replica out of domains that have more replicas of its component.
 type Spreading struct {
-	// Level is the name of the level, and Domain the first of those that the replica may go to; Domains counts these.
+	// Level is the name of the level; Domain is the first domain that the replica may go to, Domains their number.
 	Level   string
 	Domain  topology.Path
 	Domains int
-	// Replicas is how many they have, Most how many another one has.
+	// Replicas is how many replicas Domain has, Most the maximum of any domain.
 	Replicas, Most int
 }
 
-// spreadOut leaves out the domains to which a refused group must not go, and notes why.
+// spreadOut removes the domains that a required spread forbids for a refused group, and records the reason in the refusal.
 func (s *search) spreadOut(r *Refusal, u *unit, domains []topology.DomainID, scope topology.DomainID) []topology.DomainID {
 	sp := u.spread
 	if sp == nil || !sp.hard {
@@ -40,7 +40,8 @@ func (s *search) spreadOut(r *Refusal, u *unit, domains []topology.DomainID, sco
 	return allowed
 }
 
-// spreadText is "spread over zones, it goes to b, which has 1 replica where another has 2", of the part of the gang that is spread.
+// spreadText returns for the spread part of a gang, for example, "spread over zones, it goes to b, which has 1 replica where another has
+// 2".
 func (r *Refusal) spreadText() string {
 	for r.Spreading == nil {
 		if r = r.Cause; r == nil {
@@ -57,7 +58,7 @@ func (r *Refusal) spreadText() string {
 	return fmt.Sprintf("spread over %ss, it goes to %s %s where another has %d", name(s.Level), where, plural(s.Replicas, "replica"), s.Most)
 }
 
-// spokenFor is the part of a one-replica unit that the unit's refusal is about: the outermost part that is bound to a domain.
+// spokenFor returns the part of a one-replica unit that its refusal describes: the outermost part that needs a particular domain or level.
 func spokenFor(u *unit) *unit {
 	for len(u.own) == 0 && len(u.subs) == 1 && u.required == topology.NoLevel && u.within == topology.Nowhere {
 		u = u.subs[0]

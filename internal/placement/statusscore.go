@@ -14,12 +14,13 @@ import (
 // Unscored is the score when no replica has a node.
 const Unscored = -1
 
-// Score describes how tightly replicas are packed, in [0,1]: the least over all of them, so it is that of the worst one, as v1beta1 defines
-// status.placement.score. Each replica is given by the nodes of its pods; one without nodes does not count. Without any, it is [Unscored].
+// Score describes how tightly replicas are packed, in [0,1]. It is the minimum over all replicas, as v1beta1 defines
+// status.placement.score. Each replica is given by the nodes of its pods; replicas without nodes do not count. Without any nodes, it is
+// [Unscored].
 //
-// A replica scores 1 when its nodes share one domain at every level. A level over which it is spread in k domains counts 1/k, a node
-// that lacks the label of a level being a domain of its own; the levels are averaged. The hostname level is left out: pods that fill a host
-// cannot share one.
+// A replica scores 1 when its nodes share one domain at every level. A level at which its nodes are in k domains contributes 1/k; a node
+// without the label of a level counts as a domain. The score is the average over the levels, without the hostname level, because pods that
+// each fill a host cannot share one.
 func Score(c *topology.Cluster, levels topology.Levels, replicas [][]string) float64 {
 	least := float64(Unscored)
 	for _, nodes := range replicas {
@@ -47,9 +48,9 @@ func tightness(c *topology.Cluster, levels topology.Levels, nodes []string) floa
 	return sum / float64(counted)
 }
 
-// domainsOf counts the domains of the last level that hold nodes.
+// domainsOf counts the domains of the last level that contain the nodes.
 func domainsOf(c *topology.Cluster, levels topology.Levels, nodes []string) int {
-	var seen []map[string]string // the labels of a node of each domain
+	var seen []map[string]string // the labels of one node of each domain
 	var loose []string
 	for _, node := range nodes {
 		labels := c.NodeLabels(node)
@@ -59,7 +60,7 @@ func domainsOf(c *topology.Cluster, levels topology.Levels, nodes []string) int 
 			if !slices.Contains(loose, node) {
 				loose = append(loose, node)
 			}
-		case n > 0 && known(seen[n-1]): // pods of a domain follow each other
+		case n > 0 && known(seen[n-1]): // successive pods are often in the same domain
 		case !slices.ContainsFunc(seen, known):
 			seen = append(seen, labels)
 		}
@@ -67,11 +68,11 @@ func domainsOf(c *topology.Cluster, levels topology.Levels, nodes []string) int 
 	return len(seen) + len(loose)
 }
 
-// score is that of the placed replicas. Those whose domain is of the narrowest level need no look at their nodes.
+// score returns the score of the placed replicas. It skips the nodes of replicas whose domain is of the narrowest level.
 func (p *planner) score(replicas []ReplicaResult) float64 {
 	levels, score := p.tree.Levels(), float64(Unscored)
 	if n := len(levels); n > 0 && levels[n-1].Key == corev1.LabelHostname {
-		levels = levels[:n-1] // it does not count
+		levels = levels[:n-1] // the hostname level does not count
 	}
 	for _, r := range replicas {
 		if r.Refusal != nil || len(r.Pods) == 0 {

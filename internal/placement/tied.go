@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// is reports whether one of the rules has the property for a pod, and every whether all have it.
+// is reports whether one of the rules has a property for a pod; every reports whether all rules have it.
 func (o *orders) is(i int, asks func(topology.Order, int) bool) bool {
 	return slices.ContainsFunc(o.by, func(by topology.Order) bool { return asks(by, i) })
 }
@@ -18,7 +18,7 @@ func (o *orders) every(i int, asks func(topology.Order, int) bool) bool {
 	return !slices.ContainsFunc(o.by, func(by topology.Order) bool { return !asks(by, i) })
 }
 
-// alike is equal for pods that may be exchanged for each other.
+// alike is equal for pods that are interchangeable.
 type alike struct {
 	demand *demand
 	by     string
@@ -36,9 +36,9 @@ func (o *orders) alike(i int) (alike, bool) {
 	return out, true
 }
 
-// tied sorts pods into groups such that pods of different groups have no tie.
+// tied partitions pods into groups, so that no rule ties pods of different groups to each other.
 func (o *orders) tied(some []int) (groups [][]int) {
-	of := map[int]int{} // the group that each pod is in, by way of others
+	of := map[int]int{} // parent of each pod in the union-find of tied pods
 	var find func(i int) int
 	find = func(i int) int {
 		if of[i] != i {
@@ -70,13 +70,13 @@ func (o *orders) tied(some []int) (groups [][]int) {
 	return groups
 }
 
-// tie is what pods have in common by one of the rules.
+// tie identifies what tied pods have in common by one of the rules.
 type tie struct {
 	by   int
 	text string
 }
 
-// tiedBy are the rules by which pods are tied; nil when there are several.
+// tiedBy returns the only rule that ties the pods; nil when there are several.
 func (o *orders) tiedBy(some []int) (one topology.Order) {
 	for _, by := range o.by {
 		if !slices.ContainsFunc(some, func(i int) bool { return len(by.Ties(i)) > 0 }) {

@@ -9,18 +9,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Refused is a gang that a plan had no capacity for.
+// Refused is a gang that a plan refused for lack of capacity.
 type Refused struct {
 	// Group is the gang, without its preferences.
 	Group *Group
-	// Level is the one whose one domain has to hold the gang; [topology.NoLevel]: none has to.
+	// Level is the level whose domain must hold the gang; [topology.NoLevel]: none.
 	Level int
-	// Within is the domain that the gang has to stay in; empty: the whole cluster.
+	// Within is the domain that the gang must stay in; empty: the whole cluster.
 	Within topology.Path
 }
 
-// FirstRefused returns the first gang of a demand that a plan had no capacity for; nil when there is none, or when the components of the
-// demand are placed by different topologies.
+// FirstRefused returns the first gang of a demand that a plan refused for lack of capacity; nil when there is none, or when the components
+// of the demand are placed by different topologies.
 func FirstRefused(c *topology.Cluster, g Demand, r *Result, o Options) *Refused {
 	if g.mixed() {
 		return nil
@@ -42,8 +42,8 @@ func FirstRefused(c *topology.Cluster, g Demand, r *Result, o Options) *Refused 
 	return &Refused{Group: group, Level: max(level, topology.NoLevel), Within: p.tree.Path(bound)}
 }
 
-// PlanTogether is [PlanGroup] for pods that rules about other pods, volumes or claims may bind. The group is left as it is; the answer is
-// nil when it finds no place, within the budgets of the options.
+// PlanTogether is [PlanGroup] for pods that rules about other pods, volumes or claims may bind. It leaves the group unchanged and returns
+// nil when it finds no place within the budgets of the options.
 func PlanTogether(c *topology.Cluster, levels topology.Levels, nodeSelector map[string]string, g *Group, o Options) *GroupResult {
 	t, o := c.Tree(levels, nodeSelector), o.planned(c)
 	bound, end := bindGroup(c, t, g, &o)
@@ -56,7 +56,8 @@ func PlanTogether(c *topology.Cluster, levels topology.Levels, nodeSelector map[
 	return groupResult(c, t, u, bound)
 }
 
-// bindGroup reads what binds the pods of a group, and returns the group with shapes that have the rules, and what ends the following.
+// bindGroup reads the binding rules of a group's pods, and returns the group with these rules in its shapes. The rules follow the plan's
+// changes until end is called.
 func bindGroup(c *topology.Cluster, t *topology.Tree, g *Group, o *Options) (bound *Group, end func()) {
 	if len(c.Binders) == 0 {
 		return g, func() {}
@@ -86,7 +87,7 @@ func bindGroup(c *topology.Cluster, t *topology.Tree, g *Group, o *Options) (bou
 	}
 }
 
-// each calls f for a group and everything in it.
+// each calls f for a group and all groups in it.
 func (g *Group) each(f func(*Group)) {
 	f(g)
 	for _, sub := range g.Groups {
@@ -94,7 +95,7 @@ func (g *Group) each(f func(*Group)) {
 	}
 }
 
-// withShapes is a copy of a group with other shapes of its pods.
+// withShapes returns a copy of a group with the shapes of its pods replaced.
 func (g *Group) withShapes(shapes map[*topology.Shape]*topology.Shape) *Group {
 	out := *g
 	out.Pods, out.Groups = slices.Clone(g.Pods), make([]*Group, 0, len(g.Groups))

@@ -12,13 +12,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Place is a tree of domains: its levels, and which nodes are in it.
+// Place is a tree of domains: its levels, and the node selector that limits its nodes.
 type Place struct {
 	Levels       topology.Levels
 	NodeSelector map[string]string
 }
 
-// PlaceOf is where a component of the demand is placed.
+// PlaceOf returns the tree in which a component of the demand is placed.
 func (g *Demand) PlaceOf(component string) Place {
 	for i := range g.Components {
 		if s := &g.Components[i]; s.Name == component && s.Place != nil {
@@ -28,8 +28,8 @@ func (g *Demand) PlaceOf(component string) Place {
 	return Place{g.Levels, g.NodeSelector}
 }
 
-// Labels are those that only nodes of the place in a domain carry: the whole path, and the node selector. Another place may have a domain
-// of the same path.
+// Labels returns the labels that only nodes of a domain in this place carry: the whole path, and the node selector. Another place may have
+// a domain of the same path.
 func (p Place) Labels(domain topology.Path) map[string]string {
 	return p.Levels.Labels(domain, p.NodeSelector)
 }
@@ -48,7 +48,7 @@ func (g *Demand) mixed() bool {
 	return false
 }
 
-// parts are the demands of one tree each, in the order in which their first components are named. Nothing ties them together.
+// parts splits the demand into one demand per tree, sorted by the name of their first component. The parts are planned independently.
 func (g *Demand) parts() []Demand {
 	components := slices.SortedFunc(slices.Values(g.Components), func(a, b Component) int { return strings.Compare(a.Name, b.Name) })
 	var out []Demand
@@ -70,7 +70,7 @@ func (g *Demand) parts() []Demand {
 	return out
 }
 
-// planParts plans a demand over several trees.
+// planParts plans a demand whose components are placed in several trees.
 func planParts(c *topology.Cluster, g Demand, o Options) Result {
 	whole := Result{Score: Unscored}
 	for _, part := range g.parts() {

@@ -11,12 +11,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// unit is a Group made ready for one search: paths are domains, pods are sorted by shape, what is hard comes first.
+// unit is a Group prepared for one search: paths are resolved to domains, pods are sorted by shape, the hardest parts come first.
 type unit struct {
 	group *Group
 	// required and preferred are levels; preferred is NoLevel unless it is narrower than required.
 	required, preferred int
-	// within bounds the unit; gone says that it was asked for and has no nodes. hint and near are tried first.
+	// within bounds the unit; gone: the bounding domain no longer has nodes. hint and near are tried first.
 	within topology.DomainID
 	gone   bool
 	hint   topology.DomainID
@@ -24,23 +24,23 @@ type unit struct {
 	own    []*demand
 	subs   []*unit
 	spread *spreading
-	// apart is set when the unit's own pods go to hosts of their own.
+	// apart is set when the unit's own pods need hosts of their own.
 	apart *apart
-	// total is everything in the unit by shape, scarcest first; want is the replicas still to come.
+	// total counts all pods in the unit by shape, scarcest first; want are the later replicas.
 	total []count
 	want  []kind
 	size  int
-	// domain is where the search put it.
+	// domain is the domain that the search has chosen.
 	domain topology.DomainID
 }
 
-// demand is the pods of one shape that belong to one group directly.
+// demand is the pods of one shape that belong directly to one group.
 type demand struct {
 	view *topology.View
 	pods []Pod
-	// apart is that of the unit.
+	// apart is the unit's apart.
 	apart *apart
-	// hosts has one entry per pod once placed.
+	// hosts has one entry per pod after settle.
 	hosts []topology.NodeID
 }
 
@@ -50,7 +50,7 @@ type count struct {
 	pods int
 }
 
-// prepare resolves a group and everything in it.
+// prepare resolves a group and all groups in it.
 func prepare(t *topology.Tree, g *Group) *unit {
 	u := &unit{
 		group: g, required: g.Required, preferred: topology.NoLevel, within: topology.Nowhere, hint: topology.Nowhere, spread: g.spread,
@@ -82,7 +82,7 @@ func prepare(t *topology.Tree, g *Group) *unit {
 func (u *unit) gather(t *topology.Tree, g *Group) {
 	for i, p := range g.Pods {
 		u.addPod(t, p)
-		if i == 0 { // most gangs are of one kind
+		if i == 0 { // the pods of most gangs have one shape
 			u.own[0].pods = slices.Grow(u.own[0].pods, len(g.Pods)-1)
 		}
 	}
@@ -116,13 +116,13 @@ func (u *unit) addPod(t *topology.Tree, p Pod) {
 	u.total = addCount(u.total, view, 1)
 }
 
-// kind is a number of replicas that ask for the same.
+// kind is a number of replicas with the same requests.
 type kind struct {
 	replicas int
 	counts   []count
 }
 
-// addKind counts one more replica and says of which kind.
+// addKind counts one more replica and returns the index of its kind.
 func addKind(kinds []kind, t *topology.Tree, replica []Pod) ([]kind, int) {
 	var counts []count
 	for _, pod := range replica {
@@ -137,7 +137,7 @@ func addKind(kinds []kind, t *topology.Tree, replica []Pod) ([]kind, int) {
 	return kinds, at
 }
 
-// holds is how many replicas of the kind a domain holds at most alongside what takes, shape by shape.
+// holds returns an upper bound of the replicas of the kind that a domain holds alongside the taken pods, shape by shape.
 func (k *kind) holds(d topology.DomainID, taken []count) int {
 	most := k.replicas
 	for _, c := range k.counts {
@@ -165,7 +165,7 @@ func addCount(counts []count, v *topology.View, pods int) []count {
 	return append(counts, count{v, pods})
 }
 
-// harder orders shapes: the one of which the cluster holds fewest comes first, then the larger one.
+// harder orders shapes: the shape of which the cluster holds fewest pods first, then the larger one.
 func harder(a, b *topology.View) int {
 	if a == b {
 		return 0
@@ -177,7 +177,7 @@ func harder(a, b *topology.View) int {
 	)
 }
 
-// compareRequests compares how much of extended resources two shapes ask for, then how much of the others.
+// compareRequests compares the extended resources of two shapes, then the other resources.
 func compareRequests(a, b []topology.Request) int {
 	aExtended, aPlain := bulk(a)
 	bExtended, bPlain := bulk(b)
@@ -195,7 +195,7 @@ func bulk(requests []topology.Request) (extended, plain int64) {
 	return extended, plain
 }
 
-// hardest orders siblings: those without a choice first, then the narrowest domain, then the largest share of the cluster.
+// hardest orders siblings: those tied to a domain first, then by the narrowest level, then by the largest share of the cluster.
 func hardest(a, b *unit) int {
 	return cmp.Or(
 		-cmp.Compare(min(a.within, 0), min(b.within, 0)),
@@ -205,7 +205,7 @@ func hardest(a, b *unit) int {
 	)
 }
 
-// pressure is the largest share that the unit asks of what the cluster holds of a shape, in millionths.
+// pressure returns the largest share of the cluster's capacity for a shape that the unit needs, in millionths.
 func (u *unit) pressure() int {
 	most := 0
 	for _, c := range u.total {
@@ -214,17 +214,17 @@ func (u *unit) pressure() int {
 	return most
 }
 
-// spreads reports whether replicas in the unit must be spread.
+// spreads reports whether replicas in the unit have a required spread.
 func (u *unit) spreads() bool {
 	return u.spread != nil && u.spread.hard || slices.ContainsFunc(u.subs, (*unit).spreads)
 }
 
-// ruled reports whether more than what each node has by itself binds some of the unit's pods.
+// ruled reports whether rules beyond those of each node bind some of the unit's pods.
 func (u *unit) ruled() bool {
 	return slices.ContainsFunc(u.own, func(d *demand) bool { return len(d.shape().Rules()) > 0 }) || slices.ContainsFunc(u.subs, (*unit).ruled)
 }
 
-// blocked describes what keeps pods of the unit off every node, whatever is free; "" for nothing.
+// blocked says what keeps pods of the unit off every node regardless of capacity; "" for nothing.
 func (u *unit) blocked() (why string) {
 	u.all(func(one *unit) {
 		for _, d := range one.own {
@@ -234,12 +234,12 @@ func (u *unit) blocked() (why string) {
 	return why
 }
 
-// together reports whether rules about other pods bind some of the unit's.
+// together reports whether rules about other pods bind some pods of the unit.
 func (u *unit) together() bool {
 	return slices.ContainsFunc(u.own, func(d *demand) bool { return d.together() }) || slices.ContainsFunc(u.subs, (*unit).together)
 }
 
-// all calls f for the unit and everything in it.
+// all calls f for the unit and all units in it.
 func (u *unit) all(f func(*unit)) {
 	f(u)
 	for _, s := range u.subs {
@@ -247,7 +247,7 @@ func (u *unit) all(f func(*unit)) {
 	}
 }
 
-// demands counts the searches for hosts that a unit takes; a unit with one is solved exactly by counting.
+// demands counts the demands in a unit. Counting alone solves a unit with one demand exactly.
 func (u *unit) demands() int {
 	n := len(u.own)
 	for _, s := range u.subs {

@@ -12,16 +12,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Unlabeled states that the labels of nodes, or the order of the levels, keep a gang from being placed: there may be enough hosts for it.
+// Unlabeled says that node labels, or the order of the levels, keep a gang from being placed, although there may be enough hosts.
 type Unlabeled struct {
-	// Level and Key are those of the broadest level whose label nodes lack. Lack of Hosts hosts lack it.
+	// Level and Key belong to the broadest level whose label some nodes lack: Lack of Hosts hosts.
 	Level, Key  string
 	Lack, Hosts int
-	// Above is the level of single hosts, which Level should be above; "" where the order is not the cause.
+	// Above is the level of single hosts, above which Level belongs; "" where the order is not the cause.
 	Above string
 }
 
-// unlabeled returns what keeps hosts out of the domains of a level; nil for nothing. With a view, only hosts that suit its pods count.
+// unlabeled explains which label or order of levels keeps hosts out of the domains of a level; nil for none. A view limits the hosts to
+// those that suit its pods.
 func (s *search) unlabeled(level int, view *topology.View) *Unlabeled {
 	count := s.tree.Size
 	if view != nil {
@@ -43,12 +44,12 @@ func (s *search) unlabeled(level int, view *topology.View) *Unlabeled {
 	return nil
 }
 
-// hostsAbove reports whether a level is below that of single hosts.
+// hostsAbove reports whether a level is below the level of single hosts.
 func (s *search) hostsAbove(level int) bool {
 	return slices.ContainsFunc(s.tree.Levels()[:max(level, 0)], func(l topology.Level) bool { return l.Key == corev1.LabelHostname })
 }
 
-// nowhere explains that no node is in a domain of a level; the labels of some broader level may be what lacks.
+// nowhere explains why no node is in a domain of a level; nodes may lack the labels of a broader level.
 func (s *search) nowhere(level int) *Never {
 	n := &Never{Level: s.tree.Levels().Name(level), Unlabeled: s.unlabeled(level, nil)}
 	if n.Unlabeled == nil { // there are no nodes
@@ -57,7 +58,7 @@ func (s *search) nowhere(level int) *Never {
 	return n
 }
 
-// labelsHelp reports whether a domain might hold so many pods with the hosts that are in no domain of the level, when all are empty.
+// labelsHelp reports whether a domain of the level might hold the pods if it also had all hosts outside such domains, with all hosts empty.
 func labelsHelp(view *topology.View, domains []topology.DomainID, pods int) bool {
 	outside, best := view.WhenEmpty(topology.Root), 0
 	for _, d := range domains {
@@ -67,8 +68,8 @@ func labelsHelp(view *topology.View, domains []topology.DomainID, pods int) bool
 	return outside > 0 && best+outside >= pods
 }
 
-// text is "no node has label example.com/rack of level 'rack': correct the key of the level, or label the nodes". where is "no rack has 4
-// hosts: the largest has 2 (a/r0)".
+// text returns for example "no node has label example.com/rack of level 'rack': correct the key of the level, or label the nodes". where
+// is, for example, "no rack has 4 hosts: the largest has 2 (a/r0)".
 func (l *Unlabeled) text(where string) string {
 	switch {
 	case l.Above != "":

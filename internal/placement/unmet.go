@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Unmet is what the refused gangs of a graph ask for. It says at the cost of a few counts whether a change of one node may let one of them
-// be placed, so that a graph is not planned again for changes that do not concern it:
+// Unmet has the requests of a graph's refused gangs. With a few counts it determines whether a change of one node may let one of the gangs
+// be placed, so that other changes do not cause another plan of the graph:
 //
 //	refused: 4 pods x 8 GPUs in one rack of zone-a
 //	a host of zone-b becomes free                    no
@@ -22,7 +22,7 @@ type Unmet struct {
 	gangs    []unmetGang
 }
 
-// unmetGang is one refused gang: one domain of a level inside a domain has to hold so many pods of each shape.
+// unmetGang is one refused gang: one domain of a level, inside another domain, must hold the given number of pods of each shape.
 type unmetGang struct {
 	level  int
 	within topology.Path
@@ -34,8 +34,8 @@ type shapeCount struct {
 	pods  int
 }
 
-// UnmetOf returns what the refused gangs of a plan ask for. It returns nil when a change of any node may matter: when a gang is refused
-// for something else than capacity, or when the search did not come to an end.
+// UnmetOf returns the requests of the refused gangs of a plan. It returns nil when a change of any node may matter: when a gang is refused
+// for another reason than capacity, or when the search was not completed.
 func UnmetOf(g Demand, r *Result) *Unmet {
 	if g.mixed() {
 		return nil
@@ -49,7 +49,7 @@ func UnmetOf(g Demand, r *Result) *Unmet {
 		}
 		switch {
 		case one.Refusal.Code == CodeBaseGangWaits && !one.Base:
-			continue // it is not placed before the base gang
+			continue // it follows the base gang
 		case !one.Refusal.short() || one.Refusal.Ruled:
 			return nil
 		}
@@ -90,7 +90,7 @@ func podsByReplica(g Demand) map[waitingReplica][]Pod {
 	return out
 }
 
-// alike reports whether two gangs fit into the same domains: of all replicas of a component that wait, one is asked for.
+// alike reports whether two gangs fit into the same domains. UnmetOf keeps one of several alike replicas.
 func (m *unmetGang) alike(o unmetGang) bool {
 	return m.level == o.level && m.within.Equal(o.within) && slices.EqualFunc(m.pods, o.pods, func(a, b shapeCount) bool {
 		return a.pods == b.pods && a.shape.Key() == b.shape.Key()
@@ -107,8 +107,8 @@ func (m *unmetGang) count(shape *topology.Shape) {
 	m.pods = append(m.pods, shapeCount{shape, 1})
 }
 
-// MayFit reports whether a refused gang may be placed in a domain around a node, whose free capacity has grown or whose labels have
-// changed. It counts shape by shape and is never false when a plan would place the gang there.
+// MayFit reports whether a refused gang may fit into a domain around a node whose free capacity has grown or whose labels have changed. It
+// counts shape by shape and is never false when a plan would place the gang there.
 func (u *Unmet) MayFit(c *topology.Cluster, node string) bool {
 	t := c.Tree(u.levels, u.selector)
 	n, known := c.Node(node)

@@ -1,8 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podlimit counts the pods that a deployment asks for, and keeps them within a bound. It knows numbers alone; package validation
-// has the messages.
+// Package podlimit counts the pods that a deployment requests, and keeps them within a limit. Package validation has the messages.
 package podlimit
 
 import (
@@ -17,8 +16,7 @@ import (
 // Default is how many pods one graph may have unless the operator is configured otherwise.
 const Default = 10_000
 
-// Pods counts the pods a deployment asks for: replicas x nodeCount, summed over its components. A sum beyond the largest int64 is that
-// number.
+// Pods returns the number of pods that a deployment requests: replicas x nodeCount, summed over its components, at most math.MaxInt64.
 func Pods(dgd *nvidiav1beta1.DynamoGraphDeployment) int64 {
 	var sum int64
 	for i := range dgd.Spec.Components {
@@ -31,23 +29,24 @@ func Pods(dgd *nvidiav1beta1.DynamoGraphDeployment) int64 {
 	return sum
 }
 
-// PodsOf counts the pods of one component: two int32 multiplied fit an int64.
+// PodsOf returns the number of pods of one component: the product of two int32 fits an int64.
 func PodsOf(c *nvidiav1beta1.ComponentSpec) int64 {
 	return int64(max(0, replicasOf(c))) * int64(nodesOf(c))
 }
 
-// Short is a component that is given fewer replicas than it asks for.
+// Short is a component that gets fewer replicas than it requests.
 type Short struct {
 	Component     string
 	Given, Wanted int32
 }
 
-// Bound is the deployment with no more replicas than limit allows its pods to be, and the API each component; it is the deployment itself
-// where that is no fewer. Admission refuses such a deployment; this one was stored without it, or before the bound. A limit of 0 is none.
+// Bound returns the deployment with its replicas reduced to the limit of pods, and each component to the API's maxima; it returns the
+// deployment itself if nothing is reduced. Admission refuses larger deployments, but an object may have been stored without admission, or
+// before the limit was set. A limit of 0 means no limit.
 //
-// Replicas that exist are kept, whatever the limit. What the limit leaves is given out in the order of the components' names: one replica
-// to each component that has none, then the rest. A replica that does not fit whole is not begun. A component that asks for larger
-// replicas than it has keeps those it has. groups are the deployment's scaling groups by component.
+// Existing replicas are kept regardless of the limit. The remaining pods are assigned in the order of the component names: first one
+// replica to each component without any, then the rest. Only entire replicas are added. A component that requests larger replicas than it
+// has keeps the existing ones. groups are the deployment's scaling groups by component.
 func Bound(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv1alpha1.ScalingGroup,
 	limit int64) (*nvidiav1beta1.DynamoGraphDeployment, []Short) {
 	if within(dgd, limit) {
@@ -83,7 +82,7 @@ func Bound(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv
 	return &out, short
 }
 
-// within reports whether the deployment keeps the limit, and each component the bounds of the API.
+// within reports whether the deployment is within the limit, and each component within the maxima of the API.
 func within(dgd *nvidiav1beta1.DynamoGraphDeployment, limit int64) bool {
 	if limit > 0 && Pods(dgd) > limit {
 		return false
@@ -93,11 +92,11 @@ func within(dgd *nvidiav1beta1.DynamoGraphDeployment, limit int64) bool {
 	})
 }
 
-// share is what one component is given.
+// share is the number of replicas that one component gets.
 type share struct {
 	name string
 	from *nvidiav1beta1.ComponentSpec
-	// wanted and given are numbers of replicas, nodes the number of pods of each.
+	// wanted and given are numbers of replicas; nodes is the number of pods of each replica.
 	wanted, given, nodes int32
 	// fixed: no replica is added.
 	fixed bool
@@ -108,7 +107,7 @@ func newShare(spec *nvidiav1beta1.ComponentSpec, sg *trellisv1alpha1.ScalingGrou
 	if sg != nil {
 		there := sg.Status.Replicas
 		if sg.Status.ObservedGeneration != sg.Generation {
-			there = sg.Spec.Replicas // not counted yet
+			there = sg.Spec.Replicas // the status does not count them yet
 		}
 		s.given = min(s.wanted, there)
 		if has := render.PodsPerReplica(sg); there > 0 && has < s.nodes {
@@ -118,13 +117,13 @@ func newShare(spec *nvidiav1beta1.ComponentSpec, sg *trellisv1alpha1.ScalingGrou
 	if s.nodes > nvidiav1beta1.MaxNodeCount {
 		s.fixed = true
 		if s.given == 0 {
-			s.nodes = nvidiav1beta1.MaxNodeCount // what a scaling group may hold
+			s.nodes = nvidiav1beta1.MaxNodeCount // the maximum for a scaling group
 		}
 	}
 	return s
 }
 
-// grow gives up to replicas in all, as far as the pods left go, and returns what is left.
+// grow raises the given replicas up to a total, as far as the remaining pods allow, and returns the pods that then remain.
 func (s *share) grow(left int64, replicas int32) int64 {
 	replicas = min(replicas, s.wanted, nvidiav1beta1.MaxReplicas)
 	if s.fixed || left <= 0 || replicas <= s.given {
@@ -146,7 +145,7 @@ func (s *share) spec() nvidiav1beta1.ComponentSpec {
 	return out
 }
 
-// replicasOf a component, in its spec.
+// replicasOf returns the number of replicas in a component's spec.
 func replicasOf(c *nvidiav1beta1.ComponentSpec) int32 {
 	if c.Replicas == nil {
 		return 1
@@ -154,7 +153,7 @@ func replicasOf(c *nvidiav1beta1.ComponentSpec) int32 {
 	return *c.Replicas
 }
 
-// nodesOf is the number of pods of one replica.
+// nodesOf returns the number of pods of one replica.
 func nodesOf(c *nvidiav1beta1.ComponentSpec) int32 {
 	n, _ := c.PodsPerReplica()
 	return n

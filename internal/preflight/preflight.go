@@ -1,10 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package preflight looks, before the operator starts, whether the custom resources in the cluster are the ones it works with.
-// Other operators define kinds of the same names (the Dynamo operator, Grove up to v0.1.0-alpha.8); two owners of one definition
-// overwrite each other's schema, and fields would be dropped in silence. Definitions of a later version of Trellis have fields that the
-// operator would ignore in silence.
+// Package preflight checks, before the operator starts, that the custom resource definitions in the cluster are Trellis' own. Other
+// operators define kinds with the same names (the Dynamo operator, Grove up to v0.1.0-alpha.8); two owners of one definition overwrite each
+// other's schema, and the API server would silently drop fields. Definitions of a later version of Trellis have fields that the operator
+// would silently ignore.
 package preflight
 
 import (
@@ -25,7 +25,8 @@ import (
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=dynamographdeployments.nvidia.com;dynamographdeploymentscalingadapters.nvidia.com;clustertopologies.grove.io;scalinggroups.trellis.dev;graphplacements.trellis.dev;dynamoworkermetadatas.nvidia.com,verbs=get
 
-// expected says by which field each definition is known as ours. Without a field, that of any owner is as good: its objects are read only.
+// expected has, for each definition, the field that identifies it as Trellis' own. A definition without such a field may be from any owner,
+// because its objects are only read.
 var expected = []struct {
 	name, field, owner string
 }{
@@ -37,19 +38,19 @@ var expected = []struct {
 	{"dynamoworkermetadatas.nvidia.com", "", "another release of Dynamo"},
 }
 
-// converted are the definitions of which v1beta1 is read.
+// converted are the definitions that must serve v1beta1.
 var converted = map[string]bool{"dynamographdeployments.nvidia.com": true, "dynamographdeploymentscalingadapters.nvidia.com": true}
 
-// specOnly are the definitions that have no status.
+// specOnly are the definitions without a status.
 var specOnly = map[string]bool{"graphplacements.trellis.dev": true}
 
-// added are fields that definitions of earlier releases do not have. The API server would drop them from every object.
+// added are fields that the definitions of earlier releases lack, so the API server would drop them from every object.
 var added = map[string]string{"scalinggroups.trellis.dev": "status.begun"}
 
-// versions that objects may be stored in.
+// versions are the versions in which objects may be stored.
 var versions = []string{"v1alpha1", "v1beta1"}
 
-// Check reads the definitions and explains what is in the way of each, all of them at once.
+// Check reads the definitions and returns the problems of all of them.
 func Check(ctx context.Context, reader client.Reader) error {
 	var problems []error
 	newer := map[string][]string{}
@@ -78,8 +79,8 @@ func Check(ctx context.Context, reader client.Reader) error {
 	return errors.Join(problems...)
 }
 
-// isNewer reports whether a definition is of a later version of Trellis than the operator's source. An upgrade of Trellis applies the
-// definitions first, so a definition that is older is judged by its fields. One without a version is of v0.2.0 or earlier, or of others.
+// isNewer reports whether a definition is from a later version of Trellis than the operator. An upgrade of Trellis applies the definitions
+// first, so an older definition is checked by its fields. A definition without a version is from v0.2.0 or earlier, or not from Trellis.
 func isNewer(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	definition, err := utilversion.ParseSemantic(crd.Annotations[version.Annotation])
 	return err == nil && utilversion.MustParseSemantic(version.Source).LessThan(definition)
@@ -118,7 +119,7 @@ func serves(crd *apiextensionsv1.CustomResourceDefinition, version string) bool 
 	})
 }
 
-// judgeVersion looks at the version that every definition of ours serves.
+// judgeVersion checks v1alpha1, which each of these definitions serves.
 func judgeVersion(crd *apiextensionsv1.CustomResourceDefinition, field, fix string) error {
 	for _, version := range crd.Spec.Versions {
 		if version.Name != "v1alpha1" || !version.Served {

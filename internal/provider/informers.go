@@ -17,14 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Opener makes a cache for some kinds; it is started and stopped with them.
+// Opener creates a cache for some kinds, which is started and stopped with them.
 type Opener func(watches []Watch) (cache.Cache, error)
 
 // syncTimeout bounds the first list of a provider's kinds.
 const syncTimeout = 30 * time.Second
 
-// informers run for one provider while its kinds are served. They have a cache of their own: one that watches a kind that is not there
-// fails, and must not take the manager's with it.
+// informers run for one provider while its kinds are served. They have a separate cache, because a cache that watches a missing kind
+// fails, and must not make the manager's fail.
 type informers struct {
 	reader client.Reader
 	// kinds that are watched.
@@ -33,8 +33,8 @@ type informers struct {
 	ended  sync.WaitGroup
 }
 
-// watch starts the informers of a provider that is ready and stops those of one that is not, or that has other kinds by now. Once they run
-// it is reported like a change of state: what looked before could not read them. Only Start calls it.
+// watch starts the informers of a ready provider, and stops those of a provider that is not ready or now has other kinds. It reports
+// started informers like a change of state, because earlier reconciles could not read the kinds. Only Start calls it.
 func (e *Registry) watch(ctx context.Context, name string, state State) {
 	e.mu.Lock()
 	running := e.informers[name]
@@ -101,7 +101,7 @@ func (e *Registry) open(ctx context.Context, one Provider) (*informers, error) {
 			log.FromContext(ctx).Error(err, "watching the provider's kinds", "provider", one.Name())
 		}
 	})
-	// A kind may go away while it is listed for the first time; the next look tries again.
+	// A kind may disappear during its first list; the next look retries.
 	first, enough := context.WithTimeout(ctx, syncTimeout)
 	defer enough()
 	if !own.WaitForCacheSync(first) {

@@ -1,10 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package provider is the seam between deciding where a gang goes and getting it there.
+// Package provider is the interface between planning the place of a gang and enforcing it.
 //
-// The planner decides under every provider whose pods are Trellis' own: it chooses the graph domain, looks ahead, anchors, and pins each
-// pod to its domain. A Placer makes it so. Pods wait with the gate trellis.dev/placement until their gang is placed; then
+// The planner decides under every provider whose pods Trellis makes: it chooses the graph domain, looks ahead, anchors, and pins each pod
+// to its domain. A Placer enforces the plan. Pods wait with the gate trellis.dev/placement until their gang is placed; then
 //
 //	Prepare   before a pod is created   what only a new pod can be given     (PodGroup: the name of its group)
 //	Form      before a gang is released   objects that hold the gang together  (PodGroup: the gang's groups)
@@ -12,18 +12,18 @@
 //	Objections while pods are not bound  what the provider's scheduler says     (folded into the condition Placed)
 //	Evict     a pod that cannot bind    deleted, to be planned again
 //
-// The default, Gates, needs Release alone: any kube-scheduler since Kubernetes 1.30 does the rest.
+// The default, Gates, needs only Release: every kube-scheduler since Kubernetes 1.30 does the rest.
 //
 //	plan: frontend-0 -> zone-a   worker-0-{0..3} -> zone-a/rack-1
 //	Gates: nodeSelector {zone: zone-a, rack: rack-1} added, gate trellis.dev/placement removed, one patch a pod
 //
-// A Workload makes the pods itself from the resolved graph (Grove): Trellis then plans nothing and reads back what has come of it.
+// A Workload makes the pods itself from the resolved graph (Grove). Then Trellis plans nothing, and only reads the result.
 //
-// A Maker makes the pods of multinode replicas from one object a replica (LeaderWorkerSet), and a Placer gets them placed all the same: its
-// objects hold pods as the placer prepares them, gate and all, and Trellis plans, pins and releases what comes of them.
+// A Maker makes the pods of multinode replicas from one object per replica (LeaderWorkerSet). A Placer still places them: it prepares the
+// pods in these objects, including the gate, and Trellis plans, pins and releases the created pods.
 //
-// A Registry holds those there are, looks again and again whether the cluster serves what each needs, and runs the informers of their own
-// kinds only while it does. While a provider is not ready nothing new is made for its graphs, and nothing that runs is touched.
+// A Registry holds all providers, checks periodically whether the cluster serves what each needs, and runs the informers of their kinds
+// only while it does. While a provider is not ready, nothing new is made for its graphs, and running pods are not touched.
 package provider
 
 import (
@@ -41,49 +41,50 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// ErrPodGone states that the pod a decision was about is no longer there: deleted, replaced by another of the same name, or terminating.
+// ErrPodGone means that the pod no longer exists: it is deleted, replaced by another of the same name, or terminating.
 var ErrPodGone = errors.New("the pod is gone")
 
-// ErrElsewhere states that the pod was released before, to another place.
+// ErrElsewhere means that the pod was already released to another place.
 var ErrElsewhere = errors.New("the pod was released to another place")
 
-// ErrPodChanged states that the pod has changed since it was read: it may be bound by now.
+// ErrPodChanged means that the pod has changed since it was read, and may be bound.
 var ErrPodChanged = errors.New("the pod has changed since it was read")
 
-// ErrStale states that objects of an earlier gang, which cannot be changed, block forming this one with these pods.
+// ErrStale means that immutable objects of an earlier gang keep this gang from being formed with these pods.
 var ErrStale = errors.New("objects of an earlier gang are in the way")
 
-// ErrDropped states that the API server did not keep all of an object that was written.
+// ErrDropped means that the API server dropped fields of a written object.
 var ErrDropped = errors.New("the API server dropped what was sent")
 
-// Provider is one way of getting gangs onto nodes.
+// Provider is a way to bind gangs.
 type Provider interface {
-	// Name as in ScalingGroup.spec.engine.
+	// Name is the value in ScalingGroup.spec.engine.
 	Name() string
-	// Probe finds out whether the cluster serves all that the provider needs and keeps every field it writes. An error means that it could
-	// not be found out, and leaves what was known.
+	// Probe checks whether the cluster serves everything that the provider needs, and keeps every field that it writes. After an
+	// error the former state stays.
 	Probe(ctx context.Context) (State, error)
-	// Unsuited explains why the provider cannot hold this graph together, and the fix; "" when it can. It looks at the graph alone.
+	// Unsuited says why the provider cannot place this graph, and the fix; "" if it can. It depends on the graph alone.
 	Unsuited(groups []*trellisv1alpha1.ScalingGroup) string
-	// Watches are the provider's own kinds whose changes concern a graph.
+	// Watches returns the provider's own kinds whose changes concern a graph.
 	Watches() []Watch
 }
 
-// Watch is a kind of a provider's own and how to tell whose an object of it is.
+// Watch is a kind of a provider, and how to find the graph of an object.
 type Watch struct {
 	Object client.Object
-	// Label leaves out objects of others; nil: all are watched.
+	// Label selects the objects to watch; nil: all.
 	Label labels.Selector
-	// Graph is the deployment an object belongs to; ok is false for objects of others. See TopologyOf for those of no deployment.
+	// Graph returns the deployment of an object; ok is false for objects of others. See TopologyOf for objects without a deployment.
 	Graph func(client.Object) (graph types.NamespacedName, ok bool)
 }
 
-// TopologyOf is the Graph of a watch of a provider's topology objects. They are of no deployment: it gives their name, without a namespace.
+// TopologyOf is the Graph of a watch of a provider's topology objects. These belong to no deployment: it returns their
+// name, without a namespace.
 func TopologyOf(o client.Object) (types.NamespacedName, bool) {
 	return types.NamespacedName{Name: o.GetName()}, true
 }
 
-// State is whether a provider works in this cluster.
+// State says whether a provider works in this cluster.
 type State struct {
 	Ready bool
 	// Reason of the condition ProviderReady. Message names the missing requirement of an unready provider or the limitation of a ready one,
@@ -91,108 +92,109 @@ type State struct {
 	Reason, Message string
 }
 
-// Ready is the state of a provider that lacks nothing.
+// Ready returns the state of a provider without missing requirements or limitations.
 func Ready() State { return State{Ready: true, Reason: nvidiav1beta1.ReasonProviderAvailable} }
 
-// Placer enforces the planner's decisions. All calls but Prepare are safe to repeat.
+// Placer enforces the planner's decisions. All calls except Prepare can be repeated.
 type Placer interface {
 	Provider
-	// Prepare completes the pods of one replica that are about to be created. made are those that exist already; when none does, this is a
+	// Prepare completes the pods of one replica that are about to be created. made are its existing pods; if there are none, this is a
 	// new generation of the replica.
 	Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*corev1.Pod)
-	// Kept reports whether pods of one replica still are what Prepare made of them, all of one generation: the API server may have dropped
-	// a field, or another provider may have made them.
+	// Kept reports whether pods of one replica are as Prepare left them, all of one generation: the API server may have dropped a field,
+	// or another provider may have made them.
 	Kept(pods []*corev1.Pod) bool
-	// Form makes what has to exist before the first pod of the gang is released. It returns ErrStale when that takes new pods.
+	// Form creates the objects that have to exist before the first pod of the gang is released. It returns
+	// ErrStale if that needs new pods.
 	Form(ctx context.Context, of gang.Members) error
-	// Release sends the pod to its place. It returns ErrPodGone when the pod is not there any more, ErrElsewhere when it
-	// had been released to another place before, and nil when it had been released to this one.
+	// Release lets the pod be bound in its place. It returns ErrPodGone if the pod no longer exists, ErrElsewhere if it was released to
+	// another place before, and nil if it was released to this place before.
 	Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error
-	// Evict undoes the release of a pod that could not be bound. A gate cannot be closed again, so the pod is deleted and recreated. It
-	// returns ErrPodChanged, and deletes nothing, when a pod that is not bound has changed since it was read.
+	// Evict undoes the release of a pod that could not be bound. A removed gate cannot be added again, so the pod is deleted and
+	// recreated. If an unbound pod has changed since it was read, Evict deletes nothing and returns ErrPodChanged.
 	Evict(ctx context.Context, pod *corev1.Pod) error
-	// Objections are what stands against released pods of a graph that are not bound, by UID; nothing of a pod: nothing is known. unbound is
+	// Objections returns the objections to released pods of a graph that are not bound, by UID; a missing pod: none is known. unbound is
 	// not empty. own reads the kinds of Watches from the cache, nil while they are not watched; all are the pods of the graph.
 	Objections(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]gang.Objection
 }
 
-// Pinner is a Placer whose gangs are created in their places, where its specs.Spec says InPlace.
+// Pinner is a Placer whose gangs can be created in their places: its specs.Spec has InPlace.
 type Pinner interface {
-	// Pin gives a pod that is about to be created its place, and takes Trellis' gate from it: what Release does to one that exists.
+	// Pin pins a pod that is about to be created and removes Trellis' gate, as Release does for an existing pod.
 	Pin(pod *corev1.Pod, pin gang.Pin)
 }
 
-// Router is a Placer whose scheduler places the pods without any constraint, too. They are no gangs and have no gate, and are made whether
-// or not the provider is ready.
+// Router is a Placer whose scheduler also places pods without a constraint. These pods belong to no gang and have no gate, and are
+// created even while the provider is not ready.
 type Router interface {
-	// Route sends pods of a group that is not gated, about to be created, to the provider's scheduler.
+	// Route directs pods of a group without a gate, which are about to be created, to the provider's scheduler.
 	Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod)
 }
 
 // Trimmer is a Placer whose objects list the replicas of a graph.
 type Trimmer interface {
-	// Trim takes replicas off that have no released pod any more. pods are all of the graph. It reads own first and writes only when there is
-	// something to take off.
+	// Trim removes replicas without released pods. pods are all pods of the graph. It reads own first, and writes only if
+	// there is something to remove.
 	Trim(ctx context.Context, own client.Reader, of gang.Members, pods []*corev1.Pod) error
 }
 
-// Forgetter is a Placer that remembers something of graphs.
+// Forgetter is a Placer with a memory of graphs.
 type Forgetter interface {
-	// Forget a graph that is gone.
+	// Forget drops a deleted graph.
 	Forget(graph types.NamespacedName)
 }
 
 // Adopter is a provider that makes objects for a graph in addition to its pods.
 type Adopter interface {
-	// Adopt has by adopt those that an earlier graph of its owner's name left without an owner.
+	// Adopt adopts the objects that an earlier graph with the owner's name left without an owner.
 	Adopt(ctx context.Context, by adoption.Adopter) error
 }
 
 // Workload is a provider that makes the pods itself.
 type Workload interface {
 	Provider
-	// Apply writes the workload of a graph from its scaling groups as they are wanted. What is right already is not written.
+	// Apply writes the workload of a graph from its wanted scaling groups. It does not write objects that are up to date.
 	Apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) error
-	// Observe reads what has come of it. own reads the kinds of Watches from the cache; nil while they are not watched.
+	// Observe reads the state of the workload. own reads the kinds of Watches from the cache; nil while they are not watched.
 	Observe(ctx context.Context, own client.Reader, groups []*trellisv1alpha1.ScalingGroup) (Observation, error)
 }
 
-// Maker makes the pods of multinode replicas, of groups that name it as their workload, from objects of its own, one for each replica.
+// Maker makes the pods of multinode replicas from objects of its own, one per replica, for groups that name it as their workload.
 type Maker interface {
 	Provider
-	// Sets are the objects of a group by ordinal. own reads them from the cache; nil while they are not watched.
+	// Sets returns the objects of a group by ordinal. own reads them from the cache; nil while they are not watched.
 	Sets(ctx context.Context, own client.Reader, sg *trellisv1alpha1.ScalingGroup) (map[int32]client.Object, error)
-	// Make makes the objects of replicas. prepare completes the pods in them as the placer wants them. An object that is there already is
-	// left as it is. It returns ErrDropped when the API server did not keep all of one; then that is deleted again.
+	// Make creates the objects of replicas. prepare completes the pods in them for the placer. It does not change existing objects. If
+	// the API server drops fields of an object, Make deletes the object and returns ErrDropped.
 	Make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinals []int32, prepare func(ordinal int32, pod *corev1.Pod)) error
-	// Unmake deletes the object of a replica, and with it its pods. It returns false when there is none.
+	// Unmake deletes the object of a replica, and so its pods. It returns false if there is none.
 	Unmake(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinal int32) (bool, error)
 }
 
-// Observation is what has become of a workload.
+// Observation is the observed state of a workload.
 type Observation struct {
 	// Counts by component.
 	Counts map[string]Counts
-	// Placed reports whether every gang is placed; Reason and Message go into the condition Placed.
+	// Placed reports whether every gang is placed, with Reason and Message for the condition Placed.
 	Placed          bool
 	Reason, Message string
-	// Levels is the provider's own word on the levels that the graph is packed by; nil while it has given none.
+	// Levels is the provider's report on the levels by which the graph is packed; nil if there is none.
 	Levels *Levels
-	// Blind: the provider's objects could not be read now. Nothing is known to have changed.
+	// Blind: the provider's objects cannot be read now, so the former state stays.
 	Blind bool
 }
 
-// Levels is whether a provider finds the levels of the topology, for the condition TopologyLevelsAvailable.
+// Levels says whether a provider finds the levels of the topology, for the condition TopologyLevelsAvailable.
 type Levels struct {
 	Available       bool
 	Reason, Message string
 }
 
-// Counts are replicas of one component.
+// Counts are the replicas of one component.
 type Counts struct {
 	Replicas, Updated, Scheduled, Ready int32
-	// Current: the provider has taken up the component as it is wanted. Before that, Updated is about an earlier template.
+	// Current: the provider has observed the wanted component. Before that, Updated is for an earlier template.
 	Current bool
-	// RolledOut: it has, nothing of an earlier template is left, and as many replicas as are wanted serve.
+	// RolledOut: additionally no pod of an earlier template is left, and all wanted replicas serve.
 	RolledOut bool
 }

@@ -22,50 +22,50 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// DefaultLookEvery is how often the cluster is asked whether it serves what providers in use need. An API that is switched on or off
-// sends no event of its own.
+// DefaultLookEvery is the interval at which the registry checks the APIs of providers in use. An API that is enabled
+// or disabled sends no event.
 const DefaultLookEvery = 10 * time.Second
 
 // Options of a Registry; the zero value is the default.
 type Options struct {
 	LookEvery time.Duration
 	Clock     clock.Clock
-	// Open starts informers of kinds; nil: providers' own kinds are not watched.
+	// Open starts informers of kinds; nil: providers' kinds are not watched.
 	Open Opener
 }
 
-// All are the providers there are, by what they do. Their names differ.
+// All lists all providers, by their role. Their names differ.
 type All struct {
-	// Placers get pods onto nodes, regardless of who made them.
+	// Placers place pods, of any maker.
 	Placers []Placer
 	// Makers make the pods of multinode replicas, for a Placer.
 	Makers []Maker
-	// Workloads make the pods of whole graphs and get them onto nodes.
+	// Workloads make and place the pods of whole graphs.
 	Workloads []Workload
 	// Others are systems that graphs use in addition to their provider.
 	Others []Provider
 }
 
-// Registry holds all there are, and whether each works in this cluster.
+// Registry holds all providers, and whether each works in this cluster.
 type Registry struct {
 	placers   map[string]Placer
 	makers    map[string]Maker
 	workloads map[string]Workload
-	// byName are all of them.
+	// byName holds the providers of all roles.
 	byName  map[string]Provider
 	options Options
-	// again asks for a look before it is time.
+	// again triggers a look before the interval has passed.
 	again chan struct{}
 
 	mu     sync.Mutex
 	states map[string]State
-	// subscribers hear of a provider whose state changed, watchers of a graph one of whose objects did.
+	// subscribers are called when the state of a provider changes, watchers when an object of a graph does.
 	subscribers []func(provider string)
 	watchers    []func(graph types.NamespacedName)
 	informers   map[string]*informers
 }
 
-// New returns the given providers.
+// New returns a registry of the given providers.
 func New(o Options, all All) *Registry {
 	o.LookEvery = cmp.Or(o.LookEvery, DefaultLookEvery)
 	if o.Clock == nil {
@@ -79,7 +79,7 @@ func New(o Options, all All) *Registry {
 	return e
 }
 
-// register returns providers of one kind by name.
+// register adds providers of one role, and returns them by name.
 func register[P Provider](e *Registry, some []P) map[string]P {
 	named := make(map[string]P, len(some))
 	for _, one := range some {
@@ -88,21 +88,21 @@ func register[P Provider](e *Registry, some []P) map[string]P {
 	return named
 }
 
-// Names are the names of all, in order.
+// Names returns the names of all providers, sorted.
 func (e *Registry) Names() []string { return slices.Sorted(maps.Keys(e.byName)) }
 
-// OnState has f called, outside any lock, with the name of a provider whose state changed or whose own kinds can be read by now. Call it
-// before Start.
+// OnState registers a function that is called, without a lock held, with the name of a provider whose state has changed or whose kinds
+// have become readable. Call it before Start.
 func (e *Registry) OnState(f func(provider string)) { e.subscribers = append(e.subscribers, f) }
 
-// OnChange has f called with the graph that an object of a provider's own kinds belongs to, when the object changed. Call it before Start.
+// OnChange registers a function that is called with the graph of each changed object of a provider's kinds. Call it before Start.
 func (e *Registry) OnChange(f func(graph types.NamespacedName)) { e.watchers = append(e.watchers, f) }
 
-// changesBuffered is how many changes wait for a controller that is busy.
+// changesBuffered is the number of changes that can wait for a busy controller.
 const changesBuffered = 4096
 
-// Changes delivers an event for every change that [Registry.OnState] and [Registry.OnChange] report, for a controller to watch; [GraphOf]
-// reads it. Call it before Start.
+// Changes returns a channel with an event for every change that [Registry.OnState] and [Registry.OnChange] report, for a controller to
+// watch; [GraphOf] reads the event. Call it before Start.
 func (e *Registry) Changes() <-chan event.GenericEvent {
 	changes := make(chan event.GenericEvent, changesBuffered)
 	deliver := func(graph types.NamespacedName) {
@@ -111,14 +111,14 @@ func (e *Registry) Changes() <-chan event.GenericEvent {
 	}
 	e.OnState(func(string) { deliver(types.NamespacedName{}) })
 	e.OnChange(func(graph types.NamespacedName) {
-		if graph.Namespace != "" { // else it is a topology object, which is of no graph
+		if graph.Namespace != "" { // otherwise it is a topology object, without a graph
 			deliver(graph)
 		}
 	})
 	return changes
 }
 
-// GraphOf is the deployment that a change concerns; false for one that concerns those of all namespaces: the state of a provider changed.
+// GraphOf returns the deployment that a change concerns; false if the state of a provider has changed, which concerns all deployments.
 func GraphOf(change client.Object) (graph types.NamespacedName, one bool) {
 	return client.ObjectKeyFromObject(change), change.GetName() != ""
 }
@@ -126,7 +126,7 @@ func GraphOf(change client.Object) (graph types.NamespacedName, one bool) {
 // Placer returns the placer of that name, or nil.
 func (e *Registry) Placer(name string) Placer { return e.placers[name] }
 
-// Forget has all placers forget a graph that is gone.
+// Forget makes all placers drop a deleted graph.
 func (e *Registry) Forget(graph types.NamespacedName) {
 	for _, one := range e.placers {
 		if f, ok := one.(Forgetter); ok {
@@ -144,7 +144,7 @@ func (e *Registry) Maker(name string) Maker { return e.makers[name] }
 // Get returns the provider of that name, or nil.
 func (e *Registry) Get(name string) Provider { return e.byName[name] }
 
-// State reports whether a provider works. The first to ask waits for the answer; from then on it is kept up to date.
+// State returns whether a provider works. The first call probes it; from then on the state is kept up to date.
 func (e *Registry) State(ctx context.Context, name string) State {
 	e.mu.Lock()
 	state, known := e.states[name]
@@ -155,7 +155,7 @@ func (e *Registry) State(ctx context.Context, name string) State {
 	return e.look(ctx, name)
 }
 
-// Suspect asks for a look at once: something that a provider wrote did not come out as it should.
+// Suspect triggers a look at once, because the API server did not keep what a provider wrote.
 func (e *Registry) Suspect() {
 	select {
 	case e.again <- struct{}{}:
@@ -163,7 +163,7 @@ func (e *Registry) Suspect() {
 	}
 }
 
-// Own reads the provider's own kinds from the cache; nil while they are not watched.
+// Own returns a reader of the provider's kinds from the cache; nil while they are not watched.
 func (e *Registry) Own(name string) client.Reader {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -173,10 +173,10 @@ func (e *Registry) Own(name string) client.Reader {
 	return nil
 }
 
-// NeedLeaderElection says yes: only the leader writes.
+// NeedLeaderElection returns true, because only the leader writes.
 func (e *Registry) NeedLeaderElection() bool { return true }
 
-// Start looks after the providers that were asked for until ctx ends.
+// Start keeps the states of all requested providers up to date until ctx ends.
 func (e *Registry) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("providers"))
 	defer e.closeAll()
@@ -206,7 +206,7 @@ func (e *Registry) asked() []string {
 	return names
 }
 
-// look probes one provider and reports a change.
+// look probes one provider and reports a change of its state.
 func (e *Registry) look(ctx context.Context, name string) State {
 	now, err := e.probe(ctx, name)
 	e.mu.Lock()
@@ -220,7 +220,7 @@ func (e *Registry) look(ctx context.Context, name string) State {
 		log.FromContext(ctx).Error(err, "asking the cluster what it serves", "provider", name)
 	}
 	if !known {
-		e.Suspect() // the loop shall watch its kinds
+		e.Suspect() // makes the loop watch its kinds
 	}
 	if known && before != now {
 		log.FromContext(ctx).Info("provider", "provider", name, "ready", now.Ready, "reason", now.Reason, "message", now.Message)

@@ -10,38 +10,38 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// Annotations of Workloads that gave their quota back because there was no place: why, and when quota is asked for again. Trellis keeps
-// them inactive until then. Kueue 0.19 does not give the quota of an AdmissionCheck back before the time that its state Retry names, and
-// with none it asks at once.
+// Annotations of Workloads that gave their quota back for lack of a place: the reason, and when Trellis requests quota again. Until then
+// Trellis keeps them inactive, because Kueue 0.19 does not release the quota of an AdmissionCheck in state Retry before its
+// requeueAfterSeconds, and without that field it requests quota again at once.
 const (
 	annotationNoPlace  = "trellis.dev/no-place"
 	annotationAskAfter = "trellis.dev/ask-for-quota-after"
 )
 
-// Waits are how long quota is kept for a Workload that finds no place, and how long it is not asked for afterwards: doubled with each
-// retry, up to Most.
+// Waits are the times for which a Workload without a place keeps its quota, if the scheduler has planned its pods or has not (Unplanned),
+// and the pause before it requests quota again, which doubles with each retry up to Most.
 type Waits struct{ Keep, Unplanned, Retry, Most time.Duration }
 
-// DefaultWaits are what Trellis waits.
+// DefaultWaits are the times that Trellis uses.
 var DefaultWaits = Waits{Keep: time.Minute, Unplanned: 6 * time.Minute, Retry: time.Minute, Most: 30 * time.Minute}
 
-// pauseAfter is how long quota is not asked for after so many earlier retries.
+// pauseAfter returns the pause after a number of earlier retries.
 func (w Waits) pauseAfter(retries int32) time.Duration {
 	return min(w.Retry<<min(retries, 10), w.Most)
 }
 
-// Pause is why a Workload asks for no quota, and until when.
+// Pause says why a Workload requests no quota, and until when.
 type Pause struct {
 	Why   string
 	Until time.Time
 }
 
-// Patch begins the pause.
+// Patch is the patch that starts the pause.
 func (p Pause) Patch() map[string]any {
 	return pausePatch(limit.Text(p.Why, maxKueueMessage), p.Until.UTC().Format(time.RFC3339), false)
 }
 
-// AskPatch ends the pause of a Workload.
+// AskPatch is the patch that ends the pause of a Workload.
 var AskPatch = pausePatch(nil, nil, true)
 
 func pausePatch(why, until any, active bool) map[string]any {
@@ -51,7 +51,7 @@ func pausePatch(why, until any, active bool) map[string]any {
 	}
 }
 
-// paused is the pause of a Workload. One whose end cannot be read has ended.
+// paused returns the pause of a Workload. A pause without a readable end has ended.
 func (w *Workload) paused() (Pause, bool) {
 	if w.Annotations[annotationAskAfter] == "" || w.active() {
 		return Pause{}, false

@@ -9,11 +9,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// asks is what the pods of a deployment ask for as they are made now.
+// asks are the quota requests of a deployment's pods, as they would be created now.
 type asks struct {
 	base  Base
 	roles map[*trellisv1alpha1.ScalingGroup][]role
-	// workloads are those of the deployment, by name.
+	// workloads are the deployment's existing Workloads, by name.
 	workloads map[string]*Workload
 }
 
@@ -30,8 +30,8 @@ func (o *Observation) asks() asks {
 	return a
 }
 
-// joining is for how many replicas of a group a new base has quota: for up to minAvailable of those that have no Workload of their own,
-// the lowest ordinals first. For the others it would have quota that nothing uses.
+// joining returns for how many replicas of a group a new base needs quota: up to minAvailable of the replicas without a Workload of their
+// own, the lowest ordinals first. Quota for other replicas would stay unused.
 func (o *Observation) joining(sg *trellisv1alpha1.ScalingGroup, a *asks) (n int32) {
 	pods, of := membersOf(sg, o.Pods), map[int32]string{}
 	for _, pod := range pods {

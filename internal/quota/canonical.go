@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// canonical is a stable text of a pod's spec: JSON with sorted keys and without empty values. Whether Go's types write an empty
-// value, or which order their fields have, changes from one version of client-go to another; names that hash it must not change with that.
+// canonical returns a stable text of a pod's spec: JSON with sorted keys and without empty values. The order of fields, and whether empty
+// values are marshalled, differ between versions of client-go; names that contain a hash of the spec must not.
 func canonical(spec corev1.PodSpec) string {
 	text, err := json.Marshal(spec)
 	var tree any
@@ -27,7 +27,7 @@ func canonical(spec corev1.PodSpec) string {
 	return string(text)
 }
 
-// withoutEmpty removes what is null or empty from objects, at any depth; nil when nothing is left. Numbers and booleans stay.
+// withoutEmpty removes null and empty values from objects, at any depth; nil when nothing is left. Numbers and booleans stay.
 func withoutEmpty(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -19,8 +19,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// CheckController is the controller name of AdmissionChecks that Trellis decides: a Workload is admitted when there is a place for its
-// pods.
+// CheckController is the controller name of the AdmissionChecks that Trellis decides: a Workload is admitted when
+// there is a place for its pods.
 const CheckController = "trellis.dev/placement"
 
 // States of an AdmissionCheck of a Workload.
@@ -40,23 +40,23 @@ type CheckState struct {
 	RetryCount          *int32      `json:"retryCount,omitempty"`
 }
 
-// Flavor is what a ResourceFlavor adds to pods.
+// Flavor holds the parts of a ResourceFlavor that Kueue adds to pods.
 type Flavor struct {
 	NodeLabels  map[string]string   `json:"nodeLabels,omitempty"`
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
-// Verdict is a decision about AdmissionChecks of a Workload: the states of all that Trellis decides, at least one of which is new. They
-// are written together, because an apply takes away what it leaves out.
+// Verdict is a decision about the AdmissionChecks of a Workload: the states of all checks that Trellis decides, at least one of them
+// changed. An apply removes states that it leaves out, so all are written together.
 type Verdict struct {
 	Workload *Workload
 	States   []CheckState
-	// Pause is for how long the Workload asks for no quota; nil where it keeps its quota.
+	// Pause in which the Workload requests no quota; nil if it keeps its quota.
 	Pause *Pause
 }
 
-// Checked are the Workloads of a deployment that have quota and AdmissionChecks, and of which a pod may not run yet. Kueue removes the
-// gates of pods one by one after it has admitted a Workload, so their places are needed until the last of them.
+// Checked returns the Workloads of a deployment that have quota and AdmissionChecks, and a pod that Kueue still holds. After it has
+// admitted a Workload, Kueue removes the gates of its pods one by one, so their places stay reserved until the last.
 func (o *Observation) Checked() []*Workload {
 	held := map[string]bool{}
 	for _, pod := range o.Pods {
@@ -68,7 +68,7 @@ func (o *Observation) Checked() []*Workload {
 	})
 }
 
-// FlavorNames are the flavors that a Workload's podsets are assigned to.
+// FlavorNames lists the flavors assigned to the podsets of a Workload.
 func (w *Workload) FlavorNames() []string {
 	var names []string
 	if w.Status.Admission != nil {
@@ -80,7 +80,7 @@ func (w *Workload) FlavorNames() []string {
 	return slices.Compact(names)
 }
 
-// PromiseOf is what Kueue will add to the pods of a Workload, by its assignment.
+// PromiseOf returns what Kueue will add to the pods of a Workload, from the flavors assigned to it.
 func PromiseOf(w *Workload, flavors map[string]Flavor) Promise {
 	promise := Promise{}
 	for _, set := range w.Status.Admission.PodSetAssignments {
@@ -94,16 +94,16 @@ func PromiseOf(w *Workload, flavors map[string]Flavor) Promise {
 	return promise
 }
 
-// Ours are the states of a Workload's checks that Trellis decides.
+// Ours returns the states of a Workload's checks that Trellis decides.
 func (w *Workload) Ours(checks map[string]bool) []CheckState {
 	return slices.DeleteFunc(slices.Clone(w.Status.AdmissionChecks), func(c CheckState) bool { return !checks[c.Name] })
 }
 
-// Search is what verdicts are made from.
+// Search is the input of verdicts.
 type Search struct {
 	// Checks that Trellis decides, by name.
 	Checks map[string]bool
-	// Fingerprints identify the pods of each Workload, by its name, and Since is when this process first had their places looked for.
+	// Fingerprints identify the pods of each Workload, by its name; Since is when this process first looked for their places.
 	Fingerprints map[string]string
 	Since        map[string]time.Time
 	Result       gang.Result
@@ -111,9 +111,9 @@ type Search struct {
 	Now          time.Time
 }
 
-// Verdicts decides the checks of a deployment's Workloads that are not admitted: Ready when a place is reserved, Pending again when that is
-// lost before Kueue has admitted them, Retry when none was found for so long and no autoscaler is asked for nodes, which has a bound of its
-// own. again is when the next decision is due; zero for none.
+// Verdicts decides the checks of a deployment's Workloads that are not admitted: Ready when a place is reserved, Pending again if the
+// place is lost before admission, Retry when none was found in time, unless an autoscaler is asked for nodes, which has its own time
+// limit. again is the delay until the next decision; zero for none.
 func (o *Observation) Verdicts(s Search) (verdicts []Verdict, again time.Duration) {
 	for _, w := range o.Checked() {
 		v, decided := Verdict{Workload: w, States: w.Ours(s.Checks)}, false
@@ -137,13 +137,14 @@ func (o *Observation) Verdicts(s Search) (verdicts []Verdict, again time.Duratio
 	return verdicts, again
 }
 
-// answer is what the scheduler found for a Workload. current: for the pods that the Workload has now.
+// answer returns the scheduler's result for a Workload. current: it is for the Workload's current pods.
 func (s *Search) answer(w *Workload) (checked gang.Checked, current bool) {
 	checked, is := s.Result.Checked[w.Name]
 	return checked, is && checked.Fingerprint == s.Fingerprints[w.Name]
 }
 
-// lost has a check that is Ready decided again when the Workload has lost its place before it was admitted: another check takes its time.
+// lost sets a Ready check back to Pending if the Workload has lost its place before admission, for example while
+// another check was pending.
 func (s *Search) lost(w *Workload, c *CheckState) bool {
 	checked, current := s.answer(w)
 	if c.State != CheckReady || !current || checked.Why == "" {
@@ -154,7 +155,7 @@ func (s *Search) lost(w *Workload, c *CheckState) bool {
 	return true
 }
 
-// settle decides one pending check, or returns how long it has time.
+// settle decides one pending check, or returns the time left for it.
 func (o *Observation) settle(v *Verdict, c *CheckState, s *Search) time.Duration {
 	w := v.Workload
 	checked, current := s.answer(w)
@@ -163,7 +164,7 @@ func (o *Observation) settle(v *Verdict, c *CheckState, s *Search) time.Duration
 		return 0
 	}
 	since := w.keptSince(c)
-	if asked := s.Since[w.Name]; asked.After(since) { // the operator did not run, or it had not seen the quota
+	if asked := s.Since[w.Name]; asked.After(since) { // the operator was not running, or had not seen the quota
 		since = asked
 	}
 	keep, what := s.Waits.Keep, "no place was found"
@@ -183,7 +184,7 @@ func (o *Observation) settle(v *Verdict, c *CheckState, s *Search) time.Duration
 	return 0
 }
 
-// keptSince is since when a Workload has had its quota while a check was pending. Kueue adds a check before there is quota, or after.
+// keptSince returns since when a Workload has had quota with a pending check. Kueue adds the check before or after it reserves quota.
 func (w *Workload) keptSince(c *CheckState) time.Time {
 	since := c.LastTransitionTime.Time
 	if r := meta.FindStatusCondition(w.Status.Conditions, workloadReserved); r != nil && r.LastTransitionTime.After(since) {

@@ -10,17 +10,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// Denied is why the operator cannot look at AdmissionChecks. The controller that looks for them sets it, and the conditions of deployments
-// whose Workloads wait for a check contain it.
+// Denied stores why the operator cannot read AdmissionChecks. The quota controller sets it, and the conditions of deployments whose
+// Workloads wait for a check contain it.
 type Denied struct{ why atomic.Value }
 
-// Set replaces the reason, "" for none, and reports whether it was another.
+// Set replaces the reason, "" for none, and reports whether it changed.
 func (d *Denied) Set(why string) bool {
 	before, _ := d.why.Swap(why).(string)
 	return before != why
 }
 
-// Why is the reason; "" while AdmissionChecks can be decided. A nil store has none.
+// Why returns the reason; "" while AdmissionChecks can be decided. A nil store has none.
 func (d *Denied) Why() string {
 	if d == nil {
 		return ""
@@ -29,10 +29,10 @@ func (d *Denied) Why() string {
 	return why
 }
 
-// maxCheckNames is how much of the names of AdmissionChecks a message has, in bytes.
+// maxCheckNames bounds the names of AdmissionChecks in a message, in bytes.
 const maxCheckNames = 256
 
-// saysDenied says that a Workload waits for AdmissionChecks, which may be of Trellis, and that these cannot be decided; "" while they can.
+// saysDenied says that a Workload waits for AdmissionChecks that Trellis may have to decide and cannot read; "" if it can read them.
 func (o *Observation) saysDenied(w *Workload) string {
 	names := ""
 	for i := range w.Status.AdmissionChecks {

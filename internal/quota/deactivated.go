@@ -17,12 +17,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// annotationMadeFrom on a Workload identifies the templates of the pods that it was created for, images and commands included. A successor
-// whose template differs in what needs no other quota joins the Workload, so the annotation may name an earlier template.
+// annotationMadeFrom on a Workload identifies the pod templates for which it was created, including images and commands. Pods of a
+// changed template that needs the same quota join the Workload, so the annotation may name an earlier template.
 const annotationMadeFrom = "trellis.dev/made-from"
 
-// deactivationByKueue is the cause for which Kueue itself has deactivated a Workload, as its reason and its message, for example
-// RequeuingLimitExceeded by waitForPodsReady; "" for a Workload that is active, that Trellis holds, or that another client has deactivated.
+// deactivationByKueue returns why Kueue itself has deactivated a Workload, for example RequeuingLimitExceeded by waitForPodsReady, as
+// reason and message; "" for a Workload that is active, that Trellis holds, or that another client has deactivated.
 func (w *Workload) deactivationByKueue() (cause, message string) {
 	if !w.deactivated() {
 		return "", ""
@@ -39,7 +39,7 @@ func (w *Workload) deactivationByKueue() (cause, message string) {
 	return "", ""
 }
 
-// whyInactive is what a report says of a Workload that is inactive and that Trellis does not hold.
+// whyInactive says why a Workload is inactive that Trellis does not hold.
 func (w *Workload) whyInactive() string {
 	cause, message := w.deactivationByKueue()
 	if cause == "" {
@@ -49,8 +49,8 @@ func (w *Workload) whyInactive() string {
 		"changes or its spec.active is set to true", cause, limit.Text(message, maxKueueMessage/2))
 }
 
-// abandoned reports whether a Workload that Kueue has deactivated, and whose quota is free again, was created for other templates than
-// those of today: they get a new Workload. The old one would stay inactive, whatever its pods became.
+// abandoned reports whether Kueue has deactivated a Workload and released its quota, and the pod templates have changed since its
+// creation. The pods then get a new Workload, because the old one would stay inactive.
 func (o *Observation) abandoned(w *Workload, a asks) bool {
 	before := w.Annotations[annotationMadeFrom]
 	if cause, _ := w.deactivationByKueue(); cause == "" || before == "" || w.holdsQuota() {
@@ -60,7 +60,7 @@ func (o *Observation) abandoned(w *Workload, a asks) bool {
 	return len(groups) > 0 && before != madeFrom(groups)
 }
 
-// madeFrom identifies the templates of the pods of scaling groups, and the restarts that they are made for.
+// madeFrom identifies the pod templates of scaling groups, and the restarts for which their pods are made.
 func madeFrom(groups []*trellisv1alpha1.ScalingGroup) string {
 	parts := make([]string, 0, len(groups))
 	for _, sg := range groups {
@@ -74,7 +74,8 @@ func madeFrom(groups []*trellisv1alpha1.ScalingGroup) string {
 	return shortHash(strings.Join(parts, " "))
 }
 
-// groupsIn are the scaling groups whose pods are in a Workload: all for the base, else that of the replica, whose pods may not exist yet.
+// groupsIn returns the scaling groups of a Workload's pods: all groups for the base, else the group of the replica,
+// whose pods need not exist.
 func (o *Observation) groupsIn(name string, a asks) []*trellisv1alpha1.ScalingGroup {
 	if name == a.base.Name {
 		return o.Groups

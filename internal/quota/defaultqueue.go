@@ -15,10 +15,10 @@ import (
 // InQueue reports whether a pod has a queue, set by any client.
 func InQueue(pod *corev1.Pod) bool { return pod.Labels[labelQueue] != "" }
 
-// DefaultQueue is the queue that Kueue has put pods of a deployment into although neither the deployment nor its components name one: the
-// default queue of their namespace. "" where there is none. Kueue would give each of these pods quota by itself, and a part of a gang would
-// keep it. What Kueue has put is the only sign that Trellis goes by: it does not know which namespaces and kinds Kueue is configured for.
-// Pods that have begun are no sign: a deployment could never leave the queue while they run.
+// DefaultQueue returns the namespace's default queue, into which Kueue has put pods of a deployment that names no queue, in its own
+// labels or those of its components; "" for none. Kueue would give each of these pods its own quota, and part of a gang would keep it.
+// Trellis recognizes the default queue only by such pods, because it does not know for which namespaces and kinds Kueue is configured. It
+// ignores running pods: otherwise a deployment could not leave the queue while they run.
 func DefaultQueue(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) string {
 	for _, sg := range groups {
 		if madeBy(sg) != "" {
@@ -37,7 +37,7 @@ func DefaultQueue(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) st
 	return ""
 }
 
-// namesQueue reports whether the pod template of a component has a queue: each of its pods has quota of its own then, as its user wants.
+// namesQueue reports whether the pod template of a component names a queue. The user then wants a separate quota for each of its pods.
 func namesQueue(sg *trellisv1alpha1.ScalingGroup) bool {
 	return slices.ContainsFunc(sg.Spec.Roles, func(r trellisv1alpha1.Role) bool { return r.Template.Labels[labelQueue] != "" })
 }

@@ -1,13 +1,13 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quota decides what Kueue is asked for a deployment in one of its queues: Workloads that exist before Kueue sees their pods
-// ("prebuilt"), one for each gang. It decides and does nothing else: no clients, no clock.
+// Package quota decides which quota Kueue is asked for a deployment in one of its queues: one Workload per gang, created before Kueue
+// sees the pods ("prebuilt"). The package only decides: it has no clients and no clock.
 //
-// The first minAvailable replicas of all components are the base, which has one Workload, so that no part of it holds quota while the rest
-// waits for some. Every other replica has a Workload of its own. Pods name their Workload, and the gate kueue.x-k8s.io/admission holds
-// them until Kueue has admitted it. A pod keeps its Workload for life; a successor joins the same one, and so needs no second quota, as
-// long as it asks for the same.
+// The first minAvailable replicas of all components, the base, have one Workload, so that no part of them holds quota while the rest
+// waits for it. Every other replica has its own Workload. Pods name their Workload, and the gate kueue.x-k8s.io/admission holds them
+// until Kueue has admitted it. A pod keeps its Workload for life. Its successor joins the same Workload, and so needs no second quota, as
+// long as it requests the same.
 //
 //	chat: Frontend 1 replica, Worker 3 replicas of 2 pods, minAvailable 1
 //	chat-base-5d41402a     podsets frontend-main-0c1d2e3f x 1, worker-leader-7a8b9c0d x 1, worker-worker-1f2e3d4c x 1

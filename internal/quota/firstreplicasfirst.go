@@ -15,11 +15,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// annotationFollows is on Workloads that Trellis keeps inactive until those of the first replicas have quota. One that Kueue, or an
-// administrator, has deactivated does not have it.
+// annotationFollows marks Workloads that Trellis keeps inactive until the Workloads of the first replicas have quota. Workloads that
+// Kueue or an administrator has deactivated do not have it.
 const annotationFollows = "trellis.dev/follows-first-replicas"
 
-// HoldPatch and ResumePatch change a Workload to one that follows the first replicas, and back.
+// HoldPatch deactivates a Workload until the first replicas have quota, and ResumePatch activates it again.
 var (
 	HoldPatch   = followPatch("true", false)
 	ResumePatch = followPatch(nil, true)
@@ -31,7 +31,7 @@ func followPatch(annotation any, active bool) map[string]any {
 	}
 }
 
-// PatchOf is a merge patch with a change of a Workload, of the version that it names, or of any.
+// PatchOf returns a merge patch of a Workload with a change, for its resourceVersion or, without one, for any.
 func PatchOf(w *Workload, change map[string]any) ([]byte, error) {
 	metadata := map[string]any{"uid": w.UID}
 	if w.ResourceVersion != "" {
@@ -47,11 +47,11 @@ func PatchOf(w *Workload, change map[string]any) ([]byte, error) {
 	return json.Marshal(patch)
 }
 
-// Follows reports whether a Workload gets no quota before those of the first replicas have it.
+// Follows reports whether Trellis holds a Workload until those of the first replicas have quota.
 func (w *Workload) Follows() bool { return w.Annotations[annotationFollows] != "" && !w.active() }
 
-// marked reports whether Trellis once had a Workload ask for no quota, and has not activated it since. Where the Workload is active,
-// another client has done that: without the marks it stays inactive when another client deactivates it.
+// marked reports whether a Workload has marks of Trellis. On an active Workload they are stale, because another client has activated it:
+// they are removed, so that the Workload stays inactive when another client deactivates it.
 func (w *Workload) marked() bool {
 	return w.Annotations[annotationFollows] != "" || w.Annotations[annotationNoPlace] != "" || w.Annotations[annotationAskAfter] != ""
 }
@@ -61,17 +61,17 @@ var UnmarkPatch = map[string]any{"metadata": map[string]any{
 	"annotations": map[string]any{annotationFollows: nil, annotationNoPlace: nil, annotationAskAfter: nil},
 }}
 
-// hold has a new Workload follow the first replicas.
+// hold makes a new Workload wait for the first replicas.
 func (w *Workload) hold() {
 	metav1.SetMetaDataAnnotation(&w.ObjectMeta, annotationFollows, "true")
 	w.Spec.Active = ptr.To(false)
 }
 
-// awaited are the Workloads that get quota before all others of their deployment: those of the first replicas, while one of them has none.
-// Kueue admits Workloads in no order that Trellis could rely on. In a graph that is placed in one domain, a replica that has quota while
-// the first ones have none is not placed, and keeps from them what they need. The base comes first, where a first replica is in it, then
-// first replicas that have a Workload of their own. Those that have quota already keep it: Kueue may have preempted the base for them.
-// While pods of the deployment run, each replica waits alone, and the result is empty.
+// awaited returns the Workloads that get quota before all others of their deployment: those of the first replicas, while one of them has
+// none. Kueue admits Workloads in no reliable order. In a graph packed into one domain, a later replica with quota is not placed before
+// the first ones, and takes the quota that they need. The base comes first, if it contains a first replica, then first replicas with
+// their own Workloads. Workloads that have quota keep it: Kueue may have preempted the base for them. While pods of the deployment run,
+// each replica waits by itself, and the result is empty.
 func (o *Observation) awaited(a asks) map[string]bool {
 	if o.Queue() == "" || slices.ContainsFunc(o.Pods, begun) {
 		return nil
@@ -94,8 +94,8 @@ func (a *asks) hasQuota(name string) bool {
 	return w != nil && w.holdsQuota()
 }
 
-// first are the Workloads of the first minAvailable replicas of all components: those that their pods name, or that the
-// successors of pods that terminate will name. It omits replicas whose pods are older than the queue of their deployment.
+// first returns the Workloads of the first minAvailable replicas of all components: those that their pods name, or that the successors of
+// terminating pods will name. It omits replicas whose pods are older than the deployment's queue.
 func (o *Observation) first(a asks) map[string]bool {
 	names := map[string]bool{}
 	for _, sg := range o.Groups {
@@ -115,7 +115,7 @@ func (o *Observation) first(a asks) map[string]bool {
 	return names
 }
 
-// begun reports whether a pod was released, or never held.
+// begun reports whether a pod has no scheduling gates: it was released, or never held.
 func begun(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Keys of Kueue on pods. The Workload of a pod is its group.
+// Keys of Kueue on pods. The Workload of a pod is its pod group.
 const (
 	labelQueue    = render.LabelKueueQueue
 	labelManaged  = "kueue.x-k8s.io/managed"
@@ -27,26 +27,27 @@ const (
 	annotationRole    = "kueue.x-k8s.io/role-hash"
 )
 
-// parent starts and ends pods, like Kueue: with it Kueue puts no finalizer on them.
+// parent is the value of Kueue's annotation for the controller that starts and ends pods. With another controller than its own, Kueue
+// sets no finalizer on pods.
 const parent = "trellis"
 
-// expected is how many pods of a Workload Kueue expects at least before it counts them as ready, where it waits for that. More pods than
-// this one may never exist: a replica that was scaled in, or that has moved to another Workload, leaves its share of the first replicas'
-// Workload unused. All pods that do exist have to be Ready in any case.
+// expected is the number of pods of a Workload that Kueue expects before it counts them as ready, if it waits for readiness. More than
+// one may never exist: a replica that was scaled in, or has moved to another Workload, leaves its share of the first replicas' Workload
+// unused. All existing pods have to be Ready in any case.
 const expected = "1"
 
-// Gate is the scheduling gate that Kueue removes from pods that it has admitted.
+// Gate is the scheduling gate that Kueue removes from admitted pods.
 const Gate = "kueue.x-k8s.io/admission"
 
-// PodEvicted is the type of the condition that Kueue sets on a pod whose quota it takes back, before it deletes the pod.
+// PodEvicted is the type of the condition that Kueue sets on a pod when it preempts its quota, before it deletes the pod.
 const PodEvicted corev1.PodConditionType = "TerminationTarget"
 
-// QueueOf is the queue that the pods of a group wait in; "" without one.
+// QueueOf returns the queue of a group's pods; "" for none.
 func QueueOf(sg *trellisv1alpha1.ScalingGroup) string {
 	return sg.Annotations[render.AnnotationKueueQueue]
 }
 
-// WorkloadOf is the Workload that a pod was made for; "" for none.
+// WorkloadOf returns the Workload for which a pod was made; "" for none.
 func WorkloadOf(pod *corev1.Pod) string {
 	if pod.Annotations[annotationParent] != parent {
 		return ""
@@ -54,8 +55,8 @@ func WorkloadOf(pod *corev1.Pod) string {
 	return pod.Labels[labelGroup]
 }
 
-// Suits reports whether a pod that has not begun is as one of its group is made now: in the group's queue, or in none where the group has
-// none.
+// Suits reports whether a pod that has not begun matches the pods that its group creates now: it is in the group's queue, or in
+// none if the group has none.
 func Suits(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 	queue := QueueOf(sg)
 	if queue == "" {
@@ -64,10 +65,10 @@ func Suits(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 	return WorkloadOf(pod) != "" && pod.Labels[labelQueue] == queue
 }
 
-// topologyGate is what Kueue adds to pods in addition, for the case that a flavor has a topology. It removes both together where none has.
+// topologyGate is a second gate that Kueue adds to pods, for flavors with a topology. Without a topology, it removes both together.
 const topologyGate = "kueue.x-k8s.io/topology"
 
-// HeldAlone reports whether of all gates of others only Kueue's hold a pod.
+// HeldAlone reports whether Kueue's gates hold a pod, and no gates of other controllers do, apart from Trellis'.
 func HeldAlone(pod *corev1.Pod) bool {
 	other := func(gate string) bool { return gate != Gate && gate != topologyGate }
 	return Held(pod) && !slices.ContainsFunc(render.ForeignGates(pod), other)
@@ -76,21 +77,21 @@ func HeldAlone(pod *corev1.Pod) bool {
 // Held reports whether Kueue's gate holds a pod.
 func Held(pod *corev1.Pod) bool { return slices.Contains(render.ForeignGates(pod), Gate) }
 
-// Joining is one look at the pods of a group, for new pods to join Workloads.
+// Joining assigns new pods of a group to Workloads, for one observation of the group's pods.
 type Joining struct {
 	sg    *trellisv1alpha1.ScalingGroup
 	roles []role
 	base  Base
-	// free is how many more replicas of the group the base has space for.
+	// free is the number of further replicas of the group for which the base has space.
 	free int32
-	// of are the Workloads of replicas of which some pods exist.
+	// of maps the ordinals of replicas with pods to their Workloads.
 	of map[int32]string
-	// usable are the Workloads that pods can join: those that exist and Kueue has not finished with.
+	// usable are the Workloads that pods can join: they exist, and Kueue has not finished them.
 	usable map[string]*Workload
 }
 
-// Join prepares new pods of a group to join Workloads. groups are all of the deployment; existing are the group's pods, those that end
-// included; workloads are those of the deployment.
+// Join prepares new pods of a group to join Workloads. groups are all groups of the deployment, existing the group's pods, including
+// terminating ones, and workloads those of the deployment.
 func Join(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup, existing []*corev1.Pod,
 	workloads []*Workload) *Joining {
 	return joinAs(sg, rolesOf(sg), BaseOf(groups), existing, workloads)
@@ -125,7 +126,7 @@ func joinAs(sg *trellisv1alpha1.ScalingGroup, roles []role, base Base, existing 
 	return j
 }
 
-// spaceFor is how many replicas of such roles a base has podsets for.
+// spaceFor returns for how many replicas with these roles a base has podsets.
 func (b *Base) spaceFor(roles []role) int32 {
 	space := int32(math.MaxInt32)
 	for _, r := range roles {
@@ -138,8 +139,8 @@ func (b *Base) spaceFor(roles []role) int32 {
 	return space
 }
 
-// workloadFor is the Workload that a new pod of a replica joins: that of the replica's other pods, or the replica's own where it has one,
-// or the base while there is space.
+// workloadFor returns the Workload that a new pod of a replica joins: that of the replica's other pods, or the replica's own if it
+// exists, or the base while it has space.
 func (j *Joining) workloadFor(ordinal int32) string {
 	if name, known := j.of[ordinal]; known {
 		return name
@@ -153,13 +154,13 @@ func (j *Joining) workloadFor(ordinal int32) string {
 	return name
 }
 
-// Denied reports whether Kueue has looked at the Workload of a pod and has no quota for it.
+// Denied reports whether Kueue has evaluated the Workload of a pod and has no quota for it.
 func (j *Joining) Denied(pod *corev1.Pod) bool {
 	w := j.usable[WorkloadOf(pod)]
 	return w != nil && w.denied()
 }
 
-// Keeps reports whether a successor of a pod, as pods of its group are made now, joins the pod's Workload, which has quota.
+// Keeps reports whether a successor of a pod, created from today's template, joins the pod's admitted Workload.
 func (j *Joining) Keeps(pod *corev1.Pod) bool {
 	ordinal, _, ok := render.ReplicaOf(pod)
 	w := j.usable[WorkloadOf(pod)]
@@ -169,7 +170,7 @@ func (j *Joining) Keeps(pod *corev1.Pod) bool {
 	return w.Name == ownName(j.sg, ordinal, j.roles) || w.Name == j.base.Name && j.base.spaceFor(j.roles) > 0
 }
 
-// Add has a new pod wait in the queue, in the Workload of its replica.
+// Add puts a new pod into the queue, in the Workload of its replica.
 func (j *Joining) Add(pod *corev1.Pod) {
 	ordinal, index, _ := render.ReplicaOf(pod)
 	name := j.workloadFor(ordinal)
@@ -186,7 +187,7 @@ func (j *Joining) Add(pod *corev1.Pod) {
 	}
 }
 
-// roleOf is the podset of a pod of a replica, by its index.
+// roleOf returns the podset of a pod of a replica, by its index.
 func (j *Joining) roleOf(index int32) string {
 	for _, r := range j.roles {
 		if index < r.count {

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// workload is a new Workload. Its priority is that of the most important pod that names it, as admission has set it.
+// workload makes a new Workload. Its priority is the highest among the pods that name it, as admission has set them.
 func (o *Observation) workload(name string, sets []PodSet, pods []*corev1.Pod) *Workload {
 	top := slices.MaxFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(topology.PriorityOf(a), topology.PriorityOf(b)), cmp.Compare(b.Name, a.Name))
@@ -26,7 +26,7 @@ func (o *Observation) workload(name string, sets []PodSet, pods []*corev1.Pod) *
 			Name: name, Namespace: o.DGD.Namespace,
 			Labels:      map[string]string{LabelGraphUID: string(o.DGD.UID), render.LabelGraph: render.LabelValue(o.DGD.Name)},
 			Annotations: map[string]string{annotationGroup: "true"},
-			OwnerReferences: []metav1.OwnerReference{{ // no controller: Kueue looks at no Workload that another object than its pods controls
+			OwnerReferences: []metav1.OwnerReference{{ // no controller: Kueue ignores Workloads that an object other than their pods controls
 				APIVersion: nvidiav1beta1.GroupVersion.String(), Kind: "DynamoGraphDeployment", Name: o.DGD.Name, UID: o.DGD.UID,
 			}},
 		},

@@ -16,49 +16,48 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// LabelGraphUID is on Workloads: the UID of their deployment.
+// LabelGraphUID on Workloads holds the UID of their deployment.
 const LabelGraphUID = "trellis.dev/graph-uid"
 
 // annotationGroup marks a Workload as one of a group of pods.
 const annotationGroup = "kueue.x-k8s.io/is-group-workload"
 
-// Observation is what the Workloads of one deployment are decided from.
+// Observation is the input for deciding the Workloads of one deployment.
 type Observation struct {
 	DGD *nvidiav1beta1.DynamoGraphDeployment
 	// Groups are the deployment's scaling groups, and Pods their pods.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Pods   []*corev1.Pod
-	// Workloads of the deployment that exist.
+	// Workloads are the existing Workloads of the deployment.
 	Workloads []*Workload
-	// ChecksDenied is why AdmissionChecks cannot be decided; "" while they can.
+	// ChecksDenied says why AdmissionChecks cannot be decided; "" while they can.
 	ChecksDenied string
 	Now          time.Time
 }
 
-// Queue is the queue that the deployment names; "" for none.
+// Queue returns the queue that the deployment names; "" for none.
 func (o *Observation) Queue() string { return o.DGD.Labels[render.LabelKueueQueue] }
 
-// Steps are what is to be written.
+// Steps are the writes to make.
 type Steps struct {
 	Create []*Workload
-	// Delete are Workloads that nothing is made for any more, or that Kueue ignores: its quota goes back, and what pods it has
-	// left are recreated with the next one.
+	// Delete are Workloads that no pod needs any more, or that Kueue ignores. Their quota is released, and their remaining pods are
+	// recreated with the next Workload.
 	Delete []*Workload
-	// Requeue are Workloads without quota that wait in another queue than Queue, which the deployment names.
+	// Requeue are Workloads without quota in another queue than Queue, the deployment's.
 	Requeue []*Workload
 	Queue   string
-	// Hold are Workloads that follow those of the first replicas from now on, which have no quota. Resume are those that do not have to
-	// any more.
+	// Hold are Workloads that now wait until those of the first replicas have quota. Resume are those that no longer have to.
 	Hold, Resume []*Workload
-	// Unmark are Workloads that Trellis had ask for no quota, and that another client has activated.
+	// Unmark are Workloads that Trellis had paused or held, and that another client has activated.
 	Unmark []*Workload
-	// Ask are Workloads that gave their quota back and ask for it again.
+	// Ask are Workloads that gave their quota back and request it again.
 	Ask []*Workload
-	// Next is when the next one asks, or is created, if nothing else changes; the zero time for none.
+	// Next is when the next Workload requests quota or is created, if nothing else changes; zero for never.
 	Next time.Time
 }
 
-// Plan compares the Workloads that the pods of a deployment name with those that exist.
+// Plan compares the Workloads that the pods of a deployment name with the existing ones.
 func Plan(o Observation) Steps {
 	s := Steps{Queue: o.Queue()}
 	members := map[string][]*corev1.Pod{}
@@ -82,10 +81,10 @@ func Plan(o Observation) Steps {
 	return s
 }
 
-// outdated reports whether a Workload is a base for which Kueue has no quota, and which asks for something else than its pods need now: for
-// example because requests were lowered since. Kueue does not allow its podsets to be changed. While pods are being recreated, what they
-// need is not known. One that another client has deactivated stays as it is: a new one would be active. One that Kueue has deactivated is
-// outdated when the templates of its pods change, whether it is a base or not.
+// outdated reports whether to replace a Workload. A base without quota is outdated if it requests something else than its pods need now,
+// for example because requests were lowered: Kueue does not allow changes of its podsets. While pods are being recreated, their needs are
+// unknown. A Workload that another client has deactivated is kept, because a new one would be active. A Workload that Kueue has
+// deactivated, base or not, is outdated when its pod templates change.
 func (o *Observation) outdated(w *Workload, a asks) bool {
 	if o.abandoned(w, a) {
 		return true
@@ -100,12 +99,12 @@ func (o *Observation) outdated(w *Workload, a asks) bool {
 // follows reports whether a Workload gets no quota before the awaited ones have it.
 func follows(name string, awaited map[string]bool) bool { return len(awaited) > 0 && !awaited[name] }
 
-// firstWord is how long Kueue has to decide about the first replicas before the Workloads that follow theirs are created, inactive. Mostly
-// it gives quota at once, and they are created active. Kueue looks less and less often at pods whose Workload does not exist, so this time
-// is short. The API server's timestamps are of whole seconds: it ends up to one second earlier.
+// firstWord is the time that Kueue has to decide about the first replicas before the Workloads that follow them are created, inactive.
+// Mostly Kueue reserves quota at once, and they are created active. The time is short, because Kueue retries pods without an existing
+// Workload less and less often. It may end up to one second early, because the API server's timestamps are whole seconds.
 const firstWord = 2 * time.Second
 
-// create decides which Workloads that pods name and that do not exist are created now: the awaited ones, then those that follow them.
+// create decides which missing Workloads to create now: first the awaited ones, then those that follow them.
 func (s *Steps) create(o Observation, a asks, awaited map[string]bool, members map[string][]*corev1.Pod) {
 	names := slices.Sorted(maps.Keys(members))
 	for _, follow := range []bool{false, true} {
@@ -131,8 +130,8 @@ func (s *Steps) create(o Observation, a asks, awaited map[string]bool, members m
 	}
 }
 
-// undecided is until when pods wait for Kueue's decision about the awaited Workloads before their own is created; the zero time once it has
-// decided. For awaited Workloads that do not exist, and are not created now, the time begins when the pods were created.
+// undecided returns until when pods wait for Kueue's decision about the awaited Workloads before their own is created; zero once Kueue
+// has decided. For awaited Workloads that do not exist and are not created now, the time starts with the creation of the pods.
 func (s *Steps) undecided(o Observation, a asks, awaited map[string]bool, pods []*corev1.Pod) (until time.Time) {
 	for name := range awaited {
 		w, since := a.workloads[name], o.Now
@@ -158,7 +157,7 @@ func (s *Steps) undecided(o Observation, a asks, awaited map[string]bool, pods [
 	return until
 }
 
-// change decides about a Workload that exists: used by pods or successors, and to follow those of the first replicas.
+// change decides about an existing Workload. used: pods or their successors need it; follow: it waits for the first replicas.
 func (s *Steps) change(w *Workload, used, follow bool, now time.Time) {
 	switch {
 	case w.Finished(), !used:
@@ -176,7 +175,7 @@ func (s *Steps) change(w *Workload, used, follow bool, now time.Time) {
 	}
 }
 
-// endPause has a Workload ask for quota again when it is time.
+// endPause makes a Workload request quota again when its pause has ended.
 func (s *Steps) endPause(w *Workload, now time.Time) {
 	switch pause, is := w.paused(); {
 	case !is:
@@ -187,14 +186,14 @@ func (s *Steps) endPause(w *Workload, now time.Time) {
 	}
 }
 
-// LookAt has the deployment evaluated again at a time.
+// LookAt schedules another evaluation of the deployment.
 func (s *Steps) LookAt(at time.Time) {
 	if s.Next.IsZero() || at.Before(s.Next) {
 		s.Next = at
 	}
 }
 
-// kept are the Workloads that keep their quota while their pods are replaced: those that successors join.
+// kept returns the Workloads that keep their quota while their pods are replaced, because the successors join them.
 func (o *Observation) kept(a asks) map[string]bool {
 	out := map[string]bool{}
 	if o.Queue() == "" {
@@ -219,7 +218,7 @@ func (o *Observation) kept(a asks) map[string]bool {
 	return out
 }
 
-// suits reports whether the base's Workload is as it would be made now.
+// suits reports whether the base's Workload equals the one that would be created now.
 func (o *Observation) suits(base Base) bool {
 	at := slices.IndexFunc(o.Workloads, func(w *Workload) bool { return w.Name == base.Name })
 	return at >= 0 && len(base.PodSets) > 0 && slices.EqualFunc(o.Workloads[at].Spec.PodSets, base.PodSets, func(a, b PodSet) bool {

@@ -15,15 +15,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// role is one role of a scaling group as Kueue sees it.
+// role is a role of a scaling group, as a podset for Kueue.
 type role struct {
-	// name of the podset: the role, and a hash of what it asks for. Pods that ask for something else are of another role.
+	// name of the podset: the role and a hash of its request. Pods with another request have another role.
 	name     string
 	count    int32
 	template corev1.PodTemplateSpec
 }
 
-// rolesOf are the roles of one replica of a group, as its pods are made now.
+// rolesOf returns the roles of one replica of a group, as its pods are created now.
 func rolesOf(sg *trellisv1alpha1.ScalingGroup) []role {
 	roles := make([]role, 0, len(sg.Spec.Roles))
 	first := int32(0)
@@ -40,8 +40,8 @@ func rolesOf(sg *trellisv1alpha1.ScalingGroup) []role {
 	return roles
 }
 
-// asked is what of a pod decides about its quota: what it requests, and which flavors it may have. Trellis' own gate and pins are no part
-// of it.
+// asked returns the parts of a pod's spec that determine its quota: its requests, and the flavors that it may use. They do not
+// include Trellis' gate and pins.
 func asked(spec *corev1.PodSpec) corev1.PodTemplateSpec {
 	containers := func(all []corev1.Container) []corev1.Container {
 		var out []corev1.Container
@@ -59,16 +59,16 @@ func asked(spec *corev1.PodSpec) corev1.PodTemplateSpec {
 	}}
 }
 
-// Base is what the Workload of the first minAvailable replicas of all components of a deployment would be now.
+// Base is the Workload of the first minAvailable replicas of all components of a deployment, as it would be created now.
 type Base struct {
 	Name    string
 	PodSets []PodSet
 }
 
-// BaseOf puts the base together from all scaling groups of a deployment.
+// BaseOf returns the base of a deployment with these scaling groups.
 func BaseOf(groups []*trellisv1alpha1.ScalingGroup) Base { return baseOf(groups, rolesOf, inBase) }
 
-// baseOf is a base with the share of each group in replicas.
+// baseOf returns the base with a share of each group, in replicas.
 func baseOf(groups []*trellisv1alpha1.ScalingGroup, roles func(*trellisv1alpha1.ScalingGroup) []role,
 	share func(*trellisv1alpha1.ScalingGroup) int32) Base {
 	b := Base{Name: baseName(groups)}
@@ -85,7 +85,7 @@ func baseOf(groups []*trellisv1alpha1.ScalingGroup, roles func(*trellisv1alpha1.
 	return b
 }
 
-// rolesInBase is how many podsets the base has at most.
+// rolesInBase returns the maximum number of podsets of the base.
 func rolesInBase(groups []*trellisv1alpha1.ScalingGroup) (n int) {
 	for _, sg := range groups {
 		for i := range sg.Spec.Roles {
@@ -104,7 +104,7 @@ func podsOf(sets []PodSet) (n int32) {
 	return n
 }
 
-// inBase is how many replicas of a group belong to the base.
+// inBase returns the number of replicas of a group in the base.
 func inBase(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return min(render.MinAvailable(sg), sg.Spec.Replicas)
 }
@@ -118,18 +118,18 @@ func ownPodSets(roles []role) []PodSet {
 	return sets
 }
 
-// sortPodSets: Kueue compares them with the roles of pods by name.
+// sortPodSets sorts podsets by name, since Kueue compares them in this order with the roles of pods.
 func sortPodSets(sets []PodSet) {
 	slices.SortFunc(sets, func(a, b PodSet) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// podSetsFor are the podsets of a Workload that pods name; none while the pods are not as their groups make them now: then others take
-// their place.
+// podSetsFor returns the podsets of a Workload that pods name; none if a pod differs from those that its group creates now,
+// and so is to be replaced.
 func (o *Observation) podSetsFor(a asks, name string, pods []*corev1.Pod) []PodSet {
 	var sets []PodSet
 	if name == a.base.Name {
 		if gang.MissingGroups(o.DGD, o.Groups) {
-			return nil // the base cannot be changed later, and would have no space for them
+			return nil // the podsets of the base are immutable, and would lack those of the missing groups
 		}
 		sets = a.base.PodSets
 	} else {

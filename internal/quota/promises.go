@@ -17,44 +17,44 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Promise is what Kueue will add to the pods of a Workload that has quota and is not admitted yet, by podset: what their flavors say.
+// Promise is what Kueue will add, from the flavors, to the pods of a Workload that has quota but is not admitted yet; by podset.
 type Promise map[string]Addition
 
-// Addition is what is added to a pod.
+// Addition is added to a pod.
 type Addition struct {
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
 }
 
-// Promises are the Workloads whose place is looked for before Kueue admits them: those that wait for the AdmissionCheck of Trellis. The
-// controller that reads Workloads sets them, and the scheduler plans by them. They live in memory, and are set anew after a start.
+// Promises are the Workloads that wait for the AdmissionCheck of Trellis, so the scheduler looks for their places before Kueue admits
+// them. The quota controller sets them, and the scheduler plans by them. They are kept in memory, and set again after a restart.
 type Promises struct {
 	mu      sync.Mutex
 	byGraph map[types.NamespacedName]Look
 	changed func(types.NamespacedName)
 }
 
-// Look is what is known of a deployment whose Workloads wait for their places, by Workload.
+// Look is one observation of a deployment whose Workloads wait for places; maps are by Workload.
 type Look struct {
 	Promises map[string]Promise
-	// Fingerprints of the pods that a place is looked for.
+	// Fingerprints of the pods to place.
 	Fingerprints map[string]string
 	// Asked: an autoscaler is asked for nodes.
 	Asked bool
-	// since is when the place of each was first looked for, for these pods and without an autoscaler that is asked for nodes.
+	// since is when the search for a place started, for these pods and without a request to an autoscaler.
 	since map[string]time.Time
 }
 
-// NewPromises returns none.
+// NewPromises returns an empty store.
 func NewPromises() *Promises {
 	return &Promises{byGraph: map[types.NamespacedName]Look{}, changed: func(types.NamespacedName) {}}
 }
 
-// OnChange has a function called, outside any lock, with a deployment whose promises have changed. It is to be called before the first Set.
+// OnChange sets a function that is called, without a lock held, with each deployment whose promises change. Call it before the first Set.
 func (p *Promises) OnChange(changed func(types.NamespacedName)) { p.changed = changed }
 
-// Set replaces what is known of a deployment, and returns since when a place is looked for, by Workload. That begins again with other pods,
-// and when the last request to an autoscaler ends. A nil store keeps nothing.
+// Set replaces the observation of a deployment, and returns when the search for a place of each Workload started. The search starts again
+// with other pods, and when the last request to an autoscaler ends. A nil store keeps nothing.
 func (p *Promises) Set(graph types.NamespacedName, l Look, now time.Time) (since map[string]time.Time) {
 	if p == nil {
 		return nil
@@ -77,7 +77,7 @@ func (p *Promises) Set(graph types.NamespacedName, l Look, now time.Time) (since
 	return l.since
 }
 
-// Forget a deployment that is gone.
+// Forget removes a deployment that no longer exists.
 func (p *Promises) Forget(graph types.NamespacedName) {
 	if p == nil {
 		return
@@ -88,7 +88,8 @@ func (p *Promises) Forget(graph types.NamespacedName) {
 	delete(p.byGraph, graph)
 }
 
-// Known reports whether the Workloads of a deployment were looked at since the operator started. A nil store knows that there are none.
+// Known reports whether the Workloads of a deployment were read since the operator started. A nil store has no
+// Workloads, so it knows all.
 func (p *Promises) Known(graph types.NamespacedName) bool {
 	if p == nil {
 		return true
@@ -99,7 +100,7 @@ func (p *Promises) Known(graph types.NamespacedName) bool {
 	return known
 }
 
-// Of are the promises to a deployment. A nil store has none.
+// Of returns the promises to a deployment. A nil store has none.
 func (p *Promises) Of(graph types.NamespacedName) map[string]Promise {
 	if p == nil {
 		return nil
@@ -109,8 +110,8 @@ func (p *Promises) Of(graph types.NamespacedName) map[string]Promise {
 	return maps.Clone(p.byGraph[graph].Promises)
 }
 
-// Fingerprint identifies the pods of a Workload that wait for their admission alone, and what Kueue will add to them: an answer about
-// others is out of date.
+// Fingerprint identifies the pods of a Workload that only Kueue holds, and what Kueue will add to them. A scheduling result with another
+// fingerprint is out of date.
 func (p Promise) Fingerprint(workload string, pods []*corev1.Pod) string {
 	var uids []string
 	for _, pod := range pods {
@@ -119,12 +120,12 @@ func (p Promise) Fingerprint(workload string, pods []*corev1.Pod) string {
 		}
 	}
 	slices.Sort(uids)
-	raw, _ := json.Marshal(p) // of selectors and tolerations, which always have a form
+	raw, _ := json.Marshal(p) // selectors and tolerations always marshal
 	return fmt.Sprintf("%s %s", strings.Join(uids, ","), raw)
 }
 
-// Admit returns a pod as it will be once Kueue has admitted its Workload; false where its podset has no promise, or another gate holds it,
-// too.
+// Admit returns a pod as it will be once Kueue has admitted its Workload; false if its podset has no promise, or
+// another gate holds it as well.
 func (p Promise) Admit(pod *corev1.Pod) (*corev1.Pod, bool) {
 	add, promised := p[pod.Annotations[annotationRole]]
 	if !promised || !HeldAlone(pod) || pod.DeletionTimestamp != nil {

@@ -16,18 +16,19 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
-// maxKueueMessage is how much of a message of Kueue is taken over, in bytes.
+// maxKueueMessage bounds the part of a message of Kueue that is copied, in bytes.
 const maxKueueMessage = 512
 
-// Report is what the condition QuotaReserved says.
+// Report is the content of the condition QuotaReserved.
 type Report struct {
 	Reserved        bool
 	Reason, Message string
-	// Undecided: not all is admitted, but only because Kueue has not answered yet, or Workloads do not exist yet. Usually that passes soon.
+	// Undecided: some Workloads are not admitted only because Kueue has not decided yet, or because they do not exist
+	// yet. This is usually brief.
 	Undecided bool
 }
 
-// Refused explains why no quota is asked for a deployment; nil when it is.
+// Refused says why no quota is requested for a deployment; nil if it is.
 func (o *Observation) Refused() *Report {
 	for _, sg := range o.Groups {
 		if by := madeBy(sg); by != "" {
@@ -45,7 +46,7 @@ func (o *Observation) Refused() *Report {
 	return nil
 }
 
-// madeBy is what makes the pods of a group in Trellis' stead; "" for none.
+// madeBy returns the provider or workload that makes the pods of a group; "" for Trellis.
 func madeBy(sg *trellisv1alpha1.ScalingGroup) string {
 	if spec := specs.Named(sg.Spec.Provider); !spec.Planned {
 		return spec.Name
@@ -53,7 +54,7 @@ func madeBy(sg *trellisv1alpha1.ScalingGroup) string {
 	return sg.Spec.Workload
 }
 
-// Report sums the Workloads of a deployment up; nil where it is in no queue and has none.
+// Report summarizes the Workloads of a deployment; nil if it is in no queue and has none.
 func (o *Observation) Report() *Report {
 	if o.Queue() == "" {
 		return o.leaving()
@@ -65,8 +66,8 @@ func (o *Observation) Report() *Report {
 	return &r
 }
 
-// WhileUnread is what the condition says while Workloads cannot be read, for the reason of why; nil for a deployment that has left its
-// queue where no Kueue is installed, and of which no pod is in a Workload: Kueue may be served again.
+// WhileUnread returns the condition for the time in which Workloads cannot be read, with the reason in why; nil for a deployment without
+// a queue and without pods in Workloads, where no Kueue is installed. Pods in Workloads count, because Kueue may be served again.
 func (o *Observation) WhileUnread(why Report) *Report {
 	switch {
 	case o.Queue() != "":
@@ -78,7 +79,7 @@ func (o *Observation) WhileUnread(why Report) *Report {
 	return &why
 }
 
-// leaving is said of a deployment that is no longer in a queue.
+// leaving is the condition of a deployment that has left its queue; nil if it has no Workloads.
 func (o *Observation) leaving() *Report {
 	if len(o.Workloads) == 0 {
 		return nil
@@ -125,8 +126,8 @@ func (o *Observation) sum() Report {
 		"all %d Workloads have quota in queue %s%s%s", all, o.Queue(), saysElsewhere(list, o.Queue()), o.saysUnused())}
 }
 
-// saysElsewhere reports which Workloads have quota in another queue, which the deployment named when they got it; "" where none has. Kueue
-// does not move a Workload that has quota.
+// saysElsewhere names the Workloads with quota in another queue, which the deployment named before; "" for none. Kueue does not move
+// a Workload that has quota.
 func saysElsewhere(list []*Workload, queue string) string {
 	elsewhere := slices.DeleteFunc(slices.Clone(list), func(w *Workload) bool { return w.Spec.QueueName == queue || !w.Admitted() })
 	if len(elsewhere) == 0 {
@@ -136,7 +137,7 @@ func saysElsewhere(list []*Workload, queue string) string {
 		elsewhere[0].Spec.QueueName)
 }
 
-// saysUnused reports which quota nothing uses, and how it is given back; "" where all is used.
+// saysUnused describes unused quota, and how it is released; "" for none.
 func (o *Observation) saysUnused() string {
 	base, pods := o.unused()
 	if base == nil {

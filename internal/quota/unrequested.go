@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// unrequested are the names of Workloads that a deployment needs, for pods that exist or are due, and that do not exist yet. Replicas that
-// run without a Workload, since they are older than the queue of their deployment, need none.
+// unrequested lists the missing Workloads that a deployment needs, for existing or due pods. Replicas that run without a Workload,
+// because they are older than the deployment's queue, need none.
 func (o *Observation) unrequested() []string {
 	needed := map[string]bool{}
 	for _, sg := range o.Groups {
@@ -33,12 +33,12 @@ func (o *Observation) unrequested() []string {
 	return slices.Sorted(maps.Keys(needed))
 }
 
-// remaining are the pods that do not terminate.
+// remaining returns the pods that do not terminate.
 func remaining(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 }
 
-// unqueued are the ordinals of replicas that have pods, and none of them a Workload.
+// unqueued returns the ordinals of replicas with pods but without a Workload.
 func unqueued(pods []*corev1.Pod) map[int32]bool {
 	out := map[int32]bool{}
 	for _, pod := range remaining(pods) {
@@ -50,8 +50,8 @@ func unqueued(pods []*corev1.Pod) map[int32]bool {
 	return out
 }
 
-// unused is the Workload of the first replicas where it has quota for more pods than it has, and for how many: no replica that is due
-// joins it. Kueue allows no smaller one. It returns nil while pods of the deployment are replaced.
+// unused returns the Workload of the first replicas and the number of pods for which its quota is unused, because no due replica joins
+// it. Kueue does not allow a Workload to shrink. It returns nil while pods of the deployment are being replaced.
 func (o *Observation) unused() (base *Workload, pods int32) {
 	base = BaseAmong(o.Workloads, o.Groups)
 	if base == nil || slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return !o.complete(sg) }) {

@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// WorkloadKind is what Kueue gives quota to.
+// WorkloadKind is the kind of the objects for which Kueue reserves quota.
 var WorkloadKind = schema.GroupVersionKind{Group: "kueue.x-k8s.io", Version: "v1beta2", Kind: "Workload"}
 
-// MaxPodSets is how many podsets the definition of a Workload allows.
+// MaxPodSets is the maximum number of podsets of a Workload, by its definition.
 const MaxPodSets = 18
 
-// Workload has what Trellis sets and reads.
+// Workload has the fields that Trellis sets and reads.
 type Workload struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -23,46 +23,46 @@ type Workload struct {
 	Status            WorkloadStatus `json:"status,omitzero"`
 }
 
-// WorkloadSpec is what quota is asked for. Kueue allows no change of the podsets, and of the queue only before there is quota.
+// WorkloadSpec describes the requested quota. Kueue allows no change of the podsets, and changes of the queue only before there is quota.
 type WorkloadSpec struct {
 	QueueName string   `json:"queueName"`
 	PodSets   []PodSet `json:"podSets"`
-	// Priority is always set: Kueue ends with a panic where it is not.
+	// Priority is always set: without it Kueue panics.
 	Priority         int32             `json:"priority"`
 	PriorityClassRef *PriorityClassRef `json:"priorityClassRef,omitempty"`
-	// Active is false on a Workload that gets no quota; nil is true.
+	// Active is false for a Workload that requests no quota; nil is true.
 	Active *bool `json:"active,omitempty"`
 }
 
-// PodSet is pods that are alike. Its name is the role that pods name in an annotation.
+// PodSet is a set of equal pods. Its name is the role that pods name in an annotation.
 type PodSet struct {
 	Name     string                 `json:"name"`
 	Count    int32                  `json:"count"`
 	Template corev1.PodTemplateSpec `json:"template"`
 }
 
-// PriorityClassRef is where the priority comes from.
+// PriorityClassRef names the source of the priority.
 type PriorityClassRef struct {
 	Group string `json:"group"`
 	Kind  string `json:"kind"`
 	Name  string `json:"name"`
 }
 
-// WorkloadStatus is Kueue's.
+// WorkloadStatus is written by Kueue.
 type WorkloadStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	Admission  *Admission         `json:"admission,omitempty"`
-	// AdmissionChecks are what has to be Ready, in addition to quota, before a Workload is admitted.
+	// AdmissionChecks have to be Ready, in addition to reserved quota, before a Workload is admitted.
 	AdmissionChecks []CheckState `json:"admissionChecks,omitempty"`
 }
 
-// Admission is where the quota is from.
+// Admission says which queue and flavors the quota is from.
 type Admission struct {
 	ClusterQueue      string             `json:"clusterQueue"`
 	PodSetAssignments []PodSetAssignment `json:"podSetAssignments,omitempty"`
 }
 
-// PodSetAssignment has what Trellis looks at: the flavors by resource, and whether Kueue chose the nodes, too.
+// PodSetAssignment has the fields that Trellis reads: the flavors by resource, and whether Kueue has chosen the nodes as well.
 type PodSetAssignment struct {
 	Name    string            `json:"name"`
 	Flavors map[string]string `json:"flavors,omitempty"`
@@ -80,8 +80,8 @@ const (
 	workloadDeactivationTarget = "DeactivationTarget"
 )
 
-// reasonDeactivated is how the reasons begin for which Kueue evicts a Workload that is not active. After reasonDeactivatedBy they have the
-// cause for which Kueue itself has deactivated it: RequeuingLimitExceeded, AdmissionCheck, MaximumExecutionTimeExceeded.
+// reasonDeactivated is the prefix of the reasons with which Kueue evicts an inactive Workload. After reasonDeactivatedBy follows the
+// cause if Kueue itself has deactivated it: RequeuingLimitExceeded, AdmissionCheck, MaximumExecutionTimeExceeded.
 const (
 	reasonDeactivated   = "Deactivated"
 	reasonDeactivatedBy = reasonDeactivated + "DueTo"

@@ -15,11 +15,11 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// maxName is the length of a label's value, which the name of a Workload is.
+// maxName is the maximum length of a label value: labels hold the names of Workloads.
 const maxName = 63
 
-// hashed is a name with a hash of what it is about, as long as a label's value may be. Images do not count: an update of them needs no
-// other quota.
+// hashed appends a hash of a pod template to a name, within the length of a label value. It ignores images: another
+// image needs no other quota.
 func hashed(name string, about corev1.PodTemplateSpec) string {
 	about = *about.DeepCopy()
 	for _, list := range [][]corev1.Container{about.Spec.Containers, about.Spec.InitContainers} {
@@ -36,13 +36,13 @@ func withHash(name, identity string) string {
 	return strings.TrimRight(name[:keep], "-.") + "-" + hash
 }
 
-// shortHash is the 8 hex digits that tell identities apart.
+// shortHash returns the first 8 hex digits of an identity's hash.
 func shortHash(identity string) string {
 	sum := sha256.Sum256([]byte(identity))
 	return hex.EncodeToString(sum[:4])
 }
 
-// baseName is the name of the Workload of the first replicas; "" where there is no group.
+// baseName returns the name of the first replicas' Workload; "" without groups.
 func baseName(groups []*trellisv1alpha1.ScalingGroup) string {
 	if len(groups) == 0 {
 		return ""
@@ -50,7 +50,7 @@ func baseName(groups []*trellisv1alpha1.ScalingGroup) string {
 	return withHash(groups[0].Spec.Graph+"-base", ownerOf(groups[0]))
 }
 
-// ownerOf is the UID of the deployment of a group.
+// ownerOf returns the UID of a group's deployment.
 func ownerOf(sg *trellisv1alpha1.ScalingGroup) string {
 	if owner := metav1.GetControllerOfNoCopy(sg); owner != nil {
 		return string(owner.UID)
@@ -58,7 +58,7 @@ func ownerOf(sg *trellisv1alpha1.ScalingGroup) string {
 	return sg.Namespace + "/" + sg.Spec.Graph
 }
 
-// ownName is the name of the Workload of one replica that asks for what the group's replicas ask for now.
+// ownName returns the name of the Workload of one replica with the group's current request.
 func ownName(sg *trellisv1alpha1.ScalingGroup, ordinal int32, roles []role) string {
 	identity := ownerOf(sg)
 	for i := range roles {

@@ -19,7 +19,7 @@ func (w *Workload) Admitted() bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadAdmitted) && !w.isEvicted()
 }
 
-// Finished reports whether Kueue ignores a Workload from now on: for example because its pods were others than it says.
+// Finished reports whether Kueue ignores a Workload from now on, for example because its pods did not match its podsets.
 func (w *Workload) Finished() bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadFinished)
 }
@@ -27,19 +27,19 @@ func (w *Workload) Finished() bool {
 // usable reports whether pods can join a Workload.
 func (w *Workload) usable() bool { return w.DeletionTimestamp == nil && !w.Finished() }
 
-// BaseEnds reports whether the Workload of the first replicas of a deployment is on its way out: until it is gone no pod can join it, or
-// the next one.
+// BaseEnds reports whether the Workload of a deployment's first replicas is being deleted or finished: until it is gone, no pod can
+// join it or its successor.
 func BaseEnds(workloads []*Workload, groups []*trellisv1alpha1.ScalingGroup) bool {
 	base := BaseAmong(workloads, groups)
 	return base != nil && !base.usable()
 }
 
-// BaseAmong is the Workload of the first replicas of a deployment; nil where there is none.
+// BaseAmong returns the Workload of a deployment's first replicas; nil if it does not exist.
 func BaseAmong(workloads []*Workload, groups []*trellisv1alpha1.ScalingGroup) *Workload {
 	return named(workloads, baseName(groups))
 }
 
-// named is the Workload of a name; nil where there is none.
+// named returns the Workload with a name; nil if there is none.
 func named(workloads []*Workload, name string) *Workload {
 	if at := slices.IndexFunc(workloads, func(w *Workload) bool { return w.Name == name }); at >= 0 {
 		return workloads[at]
@@ -47,18 +47,18 @@ func named(workloads []*Workload, name string) *Workload {
 	return nil
 }
 
-// holdsQuota reports whether quota is set aside for a Workload.
+// holdsQuota reports whether quota is reserved for a Workload.
 func (w *Workload) holdsQuota() bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadReserved)
 }
 
-// undecided reports whether Kueue has yet to answer whether a Workload has quota.
+// undecided reports whether Kueue has not decided yet whether a Workload gets quota.
 func (w *Workload) undecided() bool {
 	return w.active() && w.usable() && meta.FindStatusCondition(w.Status.Conditions, workloadReserved) == nil && !w.isEvicted()
 }
 
-// denied reports whether Kueue has looked for quota for a Workload and has none. One that asks for none now is not denied, nor is one that
-// was evicted and not looked at since: Kueue repeats the eviction's message until then.
+// denied reports whether Kueue has no quota for a Workload. It is false for a Workload that requests none now, and for an evicted one
+// that Kueue has not evaluated again: until then Kueue repeats the eviction's message.
 func (w *Workload) denied() bool {
 	reserved := meta.FindStatusCondition(w.Status.Conditions, workloadReserved)
 	if !w.active() || reserved == nil || reserved.Status != metav1.ConditionFalse {
@@ -67,12 +67,12 @@ func (w *Workload) denied() bool {
 	return !w.isEvicted() || meta.FindStatusCondition(w.Status.Conditions, workloadEvicted).Message != reserved.Message
 }
 
-// isEvicted reports whether Kueue took the quota of a Workload back, and has given it none since.
+// isEvicted reports whether Kueue has evicted a Workload and not admitted it again.
 func (w *Workload) isEvicted() bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadEvicted)
 }
 
-// placesPods reports whether Kueue has chosen nodes for the pods of a Workload, since a flavor names a topology.
+// placesPods reports whether Kueue has chosen nodes for the pods of a Workload, because a flavor names a topology.
 func (w *Workload) placesPods() bool {
 	if w.Status.Admission == nil {
 		return false
@@ -85,7 +85,7 @@ func (w *Workload) placesPods() bool {
 	return false
 }
 
-// why is what Kueue says of a Workload that is not admitted: why it was evicted, or else why it has no quota.
+// why returns Kueue's reason for not admitting a Workload: of its eviction, or else of its missing quota.
 func (w *Workload) why() string {
 	if w.Follows() {
 		return "it waits until the first replicas have quota"
@@ -99,7 +99,7 @@ func (w *Workload) why() string {
 	for _, kind := range []string{workloadFinished, workloadEvicted, workloadReserved, workloadAdmitted} {
 		c := meta.FindStatusCondition(w.Status.Conditions, kind)
 		if c == nil || c.Message == "" || kind == workloadEvicted && strings.HasPrefix(c.Reason, reasonDeactivated) {
-			continue // it is active again, and Kueue keeps what was until it has quota
+			continue // it is active again, and Kueue keeps the former condition until it has quota
 		}
 		if (kind == workloadReserved || kind == workloadAdmitted) == (c.Status == metav1.ConditionFalse) {
 			return c.Message
@@ -110,7 +110,7 @@ func (w *Workload) why() string {
 
 func (w *Workload) active() bool { return ptr.Deref(w.Spec.Active, true) }
 
-// deactivated reports whether another client, Kueue included, has a Workload ask for no quota.
+// deactivated reports whether another client, or Kueue, has deactivated a Workload.
 func (w *Workload) deactivated() bool {
 	_, paused := w.paused()
 	return !w.active() && !w.Follows() && !paused

@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ServiceAccounts of planners and endpoint pickers. One each serves a whole namespace.
+// ServiceAccounts of planners and of endpoint pickers: one of each serves all graphs of a namespace.
 const (
 	plannerAccount        = "planner-serviceaccount"
 	endpointPickerAccount = "epp-serviceaccount"
 )
 
-// Suffixes of the names of what lets a graph's pods find each other through the API server.
+// Suffixes of the names of a graph's ServiceAccount, Role and RoleBinding for discovery through the API server.
 const (
 	discoverySuffix        = "-k8s-service-discovery"
 	discoveryRoleSuffix    = discoverySuffix + "-role"
@@ -31,10 +31,11 @@ var (
 	scaling = []string{"get", "patch", "update"}
 )
 
-// discoveryRules: pods look their peers up in Services' endpoints and tell each other what they serve in DynamoWorkerMetadatas.
+// discoveryRules are the rights of pods to discover each other: to read the endpoints of Services, and to
+// publish themselves as DynamoWorkerMetadatas.
 //
-// An API server lets no one grant rights that they lack, so the operator holds the rules of all roles here itself: see the markers in
-// internal/controller/dynamographdeployment.
+// The API server lets nobody grant rights that they lack, so the operator holds the rules of all roles in this file itself: see the
+// markers in internal/controller/dynamographdeployment.
 func discoveryRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"endpoints", "pods"}, Verbs: reading},
@@ -44,7 +45,8 @@ func discoveryRules() []rbacv1.PolicyRule {
 	}
 }
 
-// plannerRules: a planner reads graphs and scales their components, through adapters or, where there are none, in the graph itself.
+// plannerRules are the rights of a planner: to read graphs, and to scale their components through scaling adapters
+// or, without adapters, in the graph itself.
 func plannerRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"nvidia.com"}, Resources: []string{"dynamographdeployments"}, Verbs: []string{"get", "list", "patch", "watch"}},
@@ -54,7 +56,7 @@ func plannerRules() []rbacv1.PolicyRule {
 	}
 }
 
-// endpointPickerRules: an endpoint picker watches its pool and the pods in it.
+// endpointPickerRules are the rights of an endpoint picker: to watch its InferencePool and the pods in the pool.
 func endpointPickerRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{inferenceGroup}, Resources: []string{"inferencepools"}, Verbs: reading},
@@ -64,8 +66,8 @@ func endpointPickerRules() []rbacv1.PolicyRule {
 	}
 }
 
-// AccountOf is the ServiceAccount of a graph's pods. One that the user names stays; otherwise it follows from what the template says
-// anyway, so it is no part of the revision.
+// AccountOf returns the ServiceAccount of a graph's pods: the user's, or else the default of the component type. The default follows from
+// the template, so it is not part of the revision.
 func AccountOf(template *corev1.PodTemplateSpec, graph string) string {
 	switch {
 	case template.Spec.ServiceAccountName != "":
@@ -88,7 +90,7 @@ func discoveryName(graph, suffix string) string {
 	return fit(graph, graph, maxObjectName-len(suffix)) + suffix
 }
 
-// discoveryAccess makes the graph's own account and lets it, and the shared accounts that its pods use, discover.
+// discoveryAccess makes the graph's own ServiceAccount and grants discovery to it and to the shared accounts that the graph's pods use.
 func discoveryAccess(g *Graph) []Object {
 	account, role := discoveryAccount(g.Name), discoveryName(g.Name, discoveryRoleSuffix)
 	var subjects []rbacv1.Subject
@@ -109,7 +111,7 @@ func discoveryAccess(g *Graph) []Object {
 	}
 }
 
-// componentAccess makes the accounts that planners and endpoint pickers of a namespace share.
+// componentAccess makes the ServiceAccounts that the planners and the endpoint pickers of a namespace share, with their rights.
 func componentAccess(g *Graph) []Object {
 	var out []Object
 	for _, shared := range []struct {

@@ -13,14 +13,14 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// AdapterName is the name autoscalers know the scaling adapter of a component by: <deployment>-<lower-cased component>. It is an object's
-// name, not a DNS label: dots stay, and there is space for both names but in extreme cases.
+// AdapterName returns the name of a component's scaling adapter: <deployment>-<lower-cased component>. It is a DNS subdomain, not a DNS
+// label: dots stay, and both names nearly always fit.
 func AdapterName(dgd, component string) string {
 	return fit(dgd+"-"+strings.ToLower(component), dgd+"/"+component, validation.DNS1123SubdomainMaxLength)
 }
 
-// OnePodPerReplica selects one pod of each replica of a group. An autoscaler divides by the number of pods it finds, so of a multinode
-// replica it finds the leader alone.
+// OnePodPerReplica returns the selector of one pod per replica: the leader of a multinode replica. An autoscaler divides
+// a metric by the number of selected pods.
 func OnePodPerReplica(sg *trellisv1alpha1.ScalingGroup) string {
 	selector := labels.Set(maps.Clone(groupSelector(sg.Spec.Graph, sg.Name)))
 	switch {

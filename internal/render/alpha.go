@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// checkAlpha lists what is wrong in those fields of a v1alpha1 service whose value v1beta1 does not hold as it stands: amounts that are no
+// checkAlpha lists the errors in fields of a v1alpha1 service that the conversion to v1beta1 does not keep verbatim: amounts that are no
 // quantities, mounts without a path, a second main container.
 func checkAlpha(dgd *nvidiav1alpha1.DynamoGraphDeployment, path *field.Path, name string) []error {
 	if dgd == nil || dgd.Spec.Services[name] == nil {
@@ -47,7 +47,7 @@ func (a *alphaChecks) invalid(path *field.Path, format string, args ...any) {
 	a.errs = append(a.errs, invalid(path, format, args...))
 }
 
-// mainPath is where v1beta1 has a field of the main container.
+// mainPath is the path of a field of the main container in v1beta1.
 func (a *alphaChecks) mainPath(name string, more ...string) *field.Path {
 	return a.path.Child("podTemplate", "spec", "containers").Key(mainContainerName).Child(name, more...)
 }

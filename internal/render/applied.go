@@ -11,11 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AnnotationApplied on what a deployment brings is a hash of the keys of its labels and annotations that are Trellis's. Without it a key
-// that is wanted no longer looks like one that another client has added.
+// AnnotationApplied holds a hash of the keys of the labels and annotations that Trellis has set on an object. It tells keys that Trellis
+// no longer sets from keys that another client has added.
 const AnnotationApplied = "trellis.dev/applied-metadata"
 
-// MarkApplied sets AnnotationApplied. It leaves the map of annotations as it is, because several objects may share one.
+// MarkApplied sets AnnotationApplied. It copies the map of annotations, because several objects may share it.
 func MarkApplied(object metav1.Object) {
 	annotations := maps.Clone(object.GetAnnotations())
 	if annotations == nil {

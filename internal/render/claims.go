@@ -16,13 +16,13 @@ import (
 
 // Claims are the volume claims of a graph.
 type Claims struct {
-	// Created belong to the graph: made once, deleted with it, never changed.
+	// Created are the claims that the graph owns: created once, never changed, deleted with the graph.
 	Created []*corev1.PersistentVolumeClaim
-	// Needed are claims that must be there already, by name, with the components whose pods wait for them.
+	// Needed maps the names of claims that must exist already to the components whose pods wait for them.
 	Needed map[string][]string
 }
 
-// claimsOf reads which claims the pods mount, and which of them the deployment asks to be created.
+// claimsOf lists the claims that the pods mount, and those that the deployment asks Trellis to create.
 func (g *Graph) claimsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, pvcs []nvidiav1alpha1.PVC) Claims {
 	out := Claims{}
 	created := map[string]bool{}

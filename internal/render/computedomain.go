@@ -22,29 +22,31 @@ import (
 )
 
 const (
-	// AnnotationComputeDomain has Trellis make a ComputeDomain, which pods join. Its value names the domain inside the deployment: components
-	// of equal values share one. On a deployment it is about all components whose main container is limited to GPUs, on the pods of a
-	// component about this one, whatever the deployment says; [NoComputeDomain] is none.
+	// AnnotationComputeDomain requests a ComputeDomain that pods join. Its value names the domain inside the deployment: components with
+	// equal values share a domain. On a deployment it applies to all components whose main container has a limit of GPUs; on the pods of
+	// a component it overrides the deployment's, and [NoComputeDomain] requests none.
 	AnnotationComputeDomain = "trellis.dev/compute-domain"
-	// AnnotationMNNVLGroup is Grove's annotation of the same meaning, on the pods of a component. Under the provider Grove it is left to
-	// Grove.
+	// AnnotationMNNVLGroup is Grove's annotation with the same meaning, on the pods of a component. Under the
+	// provider Grove, Grove itself acts on it.
 	AnnotationMNNVLGroup = "grove.io/mnnvl-group"
-	// NoComputeDomain has a component join no domain.
+	// NoComputeDomain is the value with which a component joins no domain.
 	NoComputeDomain = "none"
-	// AnnotationComputeDomainPer reports who shares a ComputeDomain, at the same places: [PerName], which is the default, or [PerReplica].
+	// AnnotationComputeDomainPer sets which pods share a ComputeDomain: [PerName], the default, or
+	// [PerReplica]. It is read from the same objects.
 	AnnotationComputeDomainPer = "trellis.dev/compute-domain-per"
-	// PerName has one ComputeDomain made for all pods that name it.
+	// PerName creates one ComputeDomain for all pods that name it.
 	PerName = "name"
-	// PerReplica has one made for each replica of a component. Under Grove, which makes the pods of all replicas alike, it is as [PerName].
+	// PerReplica creates one ComputeDomain for each replica of a component. Under Grove it acts as [PerName], because Grove makes the
+	// pods of all replicas from one template.
 	PerReplica = "replica"
 
-	// computeDomainClaim is the name of the claim in pods, and replicaDomainClaim that of a claim of the replica's own domain.
+	// Names of the claims in pods: of a domain that several replicas share, and of a replica's own domain.
 	computeDomainClaim = "trellis-compute-domain"
 	replicaDomainClaim = "trellis-replica-compute-domain"
 	channelSuffix      = "-channel"
 )
 
-// addComputeDomain has pods join the ComputeDomain that the component asks for.
+// addComputeDomain adds the claim of the ComputeDomain that the component requests to its pods.
 func (t *templater) addComputeDomain(spec *corev1.PodSpec, main *corev1.Container) {
 	domain := t.computeDomain(main)
 	if domain == "" || slices.ContainsFunc(spec.ResourceClaims, func(c corev1.PodResourceClaim) bool { return joins(&c) }) {
@@ -60,12 +62,12 @@ func (t *templater) addComputeDomain(spec *corev1.PodSpec, main *corev1.Containe
 	main.Resources.Claims = append(main.Resources.Claims, corev1.ResourceClaim{Name: claim})
 }
 
-// joins reports whether a claim of a pod is one by which it joins a domain that Trellis makes.
+// joins reports whether a claim of a pod joins a ComputeDomain that Trellis creates.
 func joins(c *corev1.PodResourceClaim) bool {
 	return c.Name == computeDomainClaim || c.Name == replicaDomainClaim
 }
 
-// ChannelsOf are the claim templates by which a pod joins domains that Trellis makes: the driver makes them.
+// ChannelsOf lists the claim templates by which a pod joins ComputeDomains that Trellis creates. The DRA driver creates these templates.
 func ChannelsOf(spec *corev1.PodSpec) (templates []string) {
 	for i := range spec.ResourceClaims {
 		if c := &spec.ResourceClaims[i]; joins(c) && c.ResourceClaimTemplateName != nil {
@@ -75,8 +77,8 @@ func ChannelsOf(spec *corev1.PodSpec) (templates []string) {
 	return templates
 }
 
-// WithoutChannels is a pod spec without the claims by which pods join domains that Trellis makes: these are of no device that does
-// anything by itself.
+// WithoutChannels returns a pod spec without the claims that join ComputeDomains of Trellis. These claims take no device of a node, so
+// placement does not count them.
 func WithoutChannels(spec *corev1.PodSpec) *corev1.PodSpec {
 	if len(ChannelsOf(spec)) == 0 {
 		return spec
@@ -94,12 +96,12 @@ func WithoutChannels(spec *corev1.PodSpec) *corev1.PodSpec {
 	return out
 }
 
-// domainPerReplica reports whether each replica of the component has a domain of its own.
+// domainPerReplica reports whether each replica of the component has its own ComputeDomain.
 func (t *templater) domainPerReplica() bool {
 	return t.provider != specs.Grove.Name && t.settings()[AnnotationComputeDomainPer] == PerReplica
 }
 
-// computeDomain is the name, inside the deployment, of the domain that the component joins; "" for none.
+// computeDomain returns the name, inside the deployment, of the domain that the component joins; "" for none.
 func (t *templater) computeDomain(main *corev1.Container) string {
 	domain := ""
 	if t.gpus(main) > 0 {
@@ -110,7 +112,7 @@ func (t *templater) computeDomain(main *corev1.Container) string {
 		if t.provider == specs.Grove.Name {
 			keys = keys[1:]
 		}
-		for _, key := range keys { // the last one counts
+		for _, key := range keys { // the last key wins
 			if value := template.Annotations[key]; value != "" {
 				domain = value
 			}
@@ -122,8 +124,8 @@ func (t *templater) computeDomain(main *corev1.Container) string {
 	return domain
 }
 
-// ComputeDomainsOf lists the ComputeDomains that Trellis makes for a deployment, by what its annotations call them, with the components
-// whose pods join.
+// ComputeDomainsOf lists the ComputeDomains that Trellis creates for a deployment, by the names in its
+// annotations, with the components whose pods join.
 func ComputeDomainsOf(dgd *nvidiav1beta1.DynamoGraphDeployment) []nvlink.Shared {
 	var out []nvlink.Shared
 	for i := range dgd.Spec.Components {
@@ -142,7 +144,7 @@ func ComputeDomainsOf(dgd *nvidiav1beta1.DynamoGraphDeployment) []nvlink.Shared 
 	return out
 }
 
-// mainContainer is that of the podTemplate, empty when it has none.
+// mainContainer returns the main container of the podTemplate, or an empty container.
 func (t *templater) mainContainer() *corev1.Container {
 	if template := t.spec.PodTemplate; template != nil {
 		if i := indexContainer(template.Spec.Containers, mainContainerName); i >= 0 {
@@ -152,20 +154,20 @@ func (t *templater) mainContainer() *corev1.Container {
 	return &corev1.Container{}
 }
 
-// domainName is the name of a ComputeDomain. It is that of one incarnation of the deployment, since the spec of a ComputeDomain is
-// immutable, and that of an earlier incarnation may still be there.
+// domainName returns the name of a ComputeDomain. It contains a hash of the deployment's UID: the spec of a ComputeDomain is immutable,
+// and the ComputeDomain of an earlier deployment of the same name may still exist.
 func domainName(dgd *nvidiav1beta1.DynamoGraphDeployment, domain string) string {
 	name := dnsLabel(dgd.Name + "-" + domain)
 	return hashed(name, string(dgd.UID)+"/"+dgd.Name+"/"+domain, maxName-len(channelSuffix))
 }
 
-// replicaDomainName is the name of the ComputeDomains of a component's replicas, without the replica's ordinal.
+// replicaDomainName returns the name of the ComputeDomains of a component's replicas, without the replica's ordinal.
 func replicaDomainName(dgd *nvidiav1beta1.DynamoGraphDeployment, domain, component string) string {
 	name := dnsLabel(dgd.Name + "-" + domain + "-" + component)
 	return hashed(name, string(dgd.UID)+"/"+dgd.Name+"/"+domain+"/"+component, maxName-ordinalLength-len(channelSuffix))
 }
 
-// joinOwnDomain has a pod join the domain of its replica.
+// joinOwnDomain makes a pod join the ComputeDomain of its replica.
 func joinOwnDomain(spec *corev1.PodSpec, ordinal int32) {
 	for i := range spec.ResourceClaims {
 		if c := &spec.ResourceClaims[i]; c.Name == replicaDomainClaim && c.ResourceClaimTemplateName != nil {
@@ -174,12 +176,12 @@ func joinOwnDomain(spec *corev1.PodSpec, ordinal int32) {
 	}
 }
 
-// ofReplica is the name of the domain of a replica, by the claim template that the component's pod template names.
+// ofReplica returns the name of a replica's ComputeDomain, from the claim template that the component's pod template names.
 func ofReplica(template string, ordinal int32) string {
 	return fmt.Sprintf("%s-%d", strings.TrimSuffix(template, channelSuffix), ordinal)
 }
 
-// ReplicaDomain is the ComputeDomain of a replica of a scaling group; nil when its replicas have none of their own.
+// ReplicaDomain returns the ComputeDomain of a replica of a scaling group; nil when its replicas share a domain or have none.
 func ReplicaDomain(sg *trellisv1alpha1.ScalingGroup, ordinal int32) *unstructured.Unstructured {
 	template := replicaDomainIn(sg.Spec.Roles)
 	if template == "" {
@@ -190,12 +192,13 @@ func ReplicaDomain(sg *trellisv1alpha1.ScalingGroup, ordinal int32) *unstructure
 	return computeDomain(metav1.ObjectMeta{Name: ofReplica(template, ordinal), Namespace: sg.Namespace, Labels: labels})
 }
 
-// ReplicaDomainLabels are what all ComputeDomains of the replicas of a scaling group have.
+// ReplicaDomainLabels are the labels of all ComputeDomains of the replicas of a scaling group.
 func ReplicaDomainLabels(sg *trellisv1alpha1.ScalingGroup) map[string]string {
 	return groupSelector(sg.Spec.Graph, sg.Name)
 }
 
-// replicaDomainIn is the claim template by which pods of some roles join a domain of their replica, without the ordinal; "" for none.
+// replicaDomainIn returns the claim template by which pods of these roles join the domain of their
+// replica, without the ordinal; "" for none.
 func replicaDomainIn(roles []trellisv1alpha1.Role) string {
 	for i := range roles {
 		for _, claim := range roles[i].Template.Spec.ResourceClaims {
@@ -207,8 +210,8 @@ func replicaDomainIn(roles []trellisv1alpha1.Role) string {
 	return ""
 }
 
-// ReplicaDomains are the ComputeDomains of the first replica of each component whose replicas have their own. The scaling groups'
-// controller makes them.
+// ReplicaDomains returns the ComputeDomain of the first replica of each component with a domain per replica.
+// The scalinggroup controller creates them.
 func (g *Graph) ReplicaDomains() (domains []Object) {
 	for i := range g.Components {
 		if template := replicaDomainIn(g.Components[i].Roles); template != "" {
@@ -218,8 +221,8 @@ func (g *Graph) ReplicaDomains() (domains []Object) {
 	return domains
 }
 
-// computeDomains returns the ComputeDomains that the pods of the graph join, by name. They are read from the pods: those of a scaling
-// group that an earlier incarnation left, and that is adopted, keep joining the one that they name.
+// computeDomains returns the ComputeDomains that the pods of the graph join, each once. They are read from the pod templates: the
+// templates of an adopted scaling group, from an earlier deployment of the same name, keep the domain that they name.
 func (g *Graph) computeDomains() (domains []Object) {
 	names := map[string]bool{}
 	for i := range g.Components {
@@ -236,7 +239,7 @@ func (g *Graph) computeDomains() (domains []Object) {
 	return domains
 }
 
-// computeDomain makes one, of as many nodes as pods join.
+// computeDomain makes a ComputeDomain. Zero nodes means as many as pods join.
 func computeDomain(meta metav1.ObjectMeta) *unstructured.Unstructured {
 	name := meta.Name
 	domain := &unstructured.Unstructured{Object: map[string]any{

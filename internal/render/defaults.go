@@ -14,7 +14,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Component types as Dynamo's programs and labels have them.
+// Component types as Dynamo's programs and labels spell them.
 const (
 	typeFrontend = string(nvidiav1beta1.ComponentTypeFrontend)
 	typeWorker   = string(nvidiav1beta1.ComponentTypeWorker)
@@ -47,7 +47,7 @@ const (
 	endpointPickerSeconds int64 = 130
 )
 
-// defaults are what a component type brings along; what the user writes wins field by field.
+// defaults are the defaults of a component type; the user's values override them field by field.
 type defaults struct {
 	command, args                []string
 	ports                        []corev1.ContainerPort
@@ -65,7 +65,7 @@ func isWorker(componentType string) bool {
 	return false
 }
 
-// defaultsOf a component of a type, whose runtime is of a version: nil for unknown.
+// defaultsOf returns the defaults of a component type for a version of the Dynamo runtime; nil: the version is unknown.
 func defaultsOf(componentType, dynamoNamespace string, runtime *version.Version) defaults {
 	switch {
 	case componentType == typeFrontend:

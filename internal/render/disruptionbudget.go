@@ -16,16 +16,16 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// budgetSuffix ends the name of the disruption budget of a component, so that it is not the name that a user would choose for one.
+// budgetSuffix ends the name of a component's disruption budget, so that the name does not clash with a budget of the user.
 const budgetSuffix = "-replicas"
 
 // BudgetName is the name of the disruption budget of a scaling group.
 func BudgetName(group string) string { return group + budgetSuffix }
 
-// DisruptionBudget returns the budget that has so many pods of a scaling group stay. Owner references are the caller's.
+// DisruptionBudget returns the budget that keeps podsThatStay pods of a scaling group. The caller sets owner references.
 //
-// It is a number of pods that stay, not one of pods that may be missing: for that, Kubernetes asks the owners of the pods how many there
-// should be, and the StatefulSets of LeaderWorkerSet do not count a replica that is gone.
+// It sets minAvailable, not maxUnavailable: for the latter, Kubernetes asks the owners of the pods for their expected number, and the
+// StatefulSets of LeaderWorkerSet do not count a replica that is gone.
 func DisruptionBudget(sg *trellisv1alpha1.ScalingGroup, podsThatStay int32) *policyv1.PodDisruptionBudget {
 	of := groupSelector(sg.Spec.Graph, sg.Name)
 	meta := metav1.ObjectMeta{Name: BudgetName(sg.Name), Namespace: sg.Namespace, Labels: groupSelector(sg.Spec.Graph, sg.Name)}
@@ -40,8 +40,8 @@ func DisruptionBudget(sg *trellisv1alpha1.ScalingGroup, podsThatStay int32) *pol
 	}
 }
 
-// OwnBudget reports whether a budget is one that Trellis has made: a scaling group controls it, or it lacks a controller and has the labels
-// and the name of one.
+// OwnBudget reports whether Trellis has created a budget: a scaling group controls it, or it has no controller, and the labels and the
+// name of a budget of Trellis.
 func OwnBudget(budget *policyv1.PodDisruptionBudget) bool {
 	if owner := metav1.GetControllerOfNoCopy(budget); owner != nil {
 		return owner.Kind == "ScalingGroup" && owner.APIVersion == trellisv1alpha1.GroupVersion.String()
@@ -49,7 +49,7 @@ func OwnBudget(budget *policyv1.PodDisruptionBudget) bool {
 	return budget.Labels[LabelManagedBy] == ManagedBy && budget.Name == BudgetName(budget.Labels[LabelScalingGroup])
 }
 
-// Selects reports whether a budget counts one of the pods. A selector that cannot be read selects none; nor does a missing one.
+// Selects reports whether a budget selects any of the pods. An unreadable or missing selector selects none.
 func Selects(budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod) bool {
 	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 	return err == nil && slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return selector.Matches(labels.Set(pod.Labels)) })

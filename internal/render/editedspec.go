@@ -13,7 +13,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Edit is a change of a scaling group's spec by another client than Trellis.
+// Edit is a change of a scaling group's spec by a client other than Trellis.
 type Edit struct {
 	// Fields are the changed fields of the spec, sorted.
 	Fields []string
@@ -21,10 +21,10 @@ type Edit struct {
 	Managers []string
 }
 
-// EditOf returns how another client has changed the spec of a scaling group since Trellis wrote it last; nil for a spec as Trellis wrote
-// it. It goes by the managed fields: whoever changes the value of a field takes it from its former owner, so the result does not depend on
-// the version of the operator that wrote the spec. A group of which Trellis owns no field was created by another client, for example
-// restored from a backup, and is adopted as it is: what another client wrote before Trellis did is no edit.
+// EditOf returns how another client has changed the spec of a scaling group since Trellis wrote it last; nil for an unchanged spec. It
+// reads the managed fields: a client that changes a field's value takes over its ownership, so the result does not depend on the version
+// of the operator that wrote the spec. A group of which Trellis owns no field was created by another client, for example restored from a
+// backup; it is adopted, and its fields are not an edit.
 func EditOf(sg *trellisv1alpha1.ScalingGroup) *Edit {
 	ours, theirs, last := fieldpath.NewSet(), map[string]*fieldpath.Set{}, lastWrite(sg)
 	for i := range sg.ManagedFields {
@@ -63,7 +63,7 @@ func EditOf(sg *trellisv1alpha1.ScalingGroup) *Edit {
 	return edit
 }
 
-// lastWrite is when Trellis wrote the spec last; nil when the managed fields do not tell.
+// lastWrite returns when Trellis last wrote the spec; nil when the managed fields have no time.
 func lastWrite(sg *trellisv1alpha1.ScalingGroup) (last *metav1.Time) {
 	for i := range sg.ManagedFields {
 		entry := &sg.ManagedFields[i]
@@ -74,12 +74,12 @@ func lastWrite(sg *trellisv1alpha1.ScalingGroup) (last *metav1.Time) {
 	return last
 }
 
-// Any reports whether one of some fields was changed; nothing was by a nil Edit.
+// Any reports whether any of the fields was changed. A nil Edit changes none.
 func (e *Edit) Any(fields ...string) bool {
 	return e != nil && slices.ContainsFunc(fields, func(field string) bool { return slices.Contains(e.Fields, field) })
 }
 
-// ownedSpec is what of the spec an entry owns, with paths that begin below the spec. An entry that cannot be read owns nothing.
+// ownedSpec returns the fields of the spec that an entry owns, as paths below the spec. An unreadable entry owns none.
 func ownedSpec(entry *metav1.ManagedFieldsEntry) *fieldpath.Set {
 	all := fieldpath.NewSet()
 	if entry.FieldsV1 == nil || all.FromJSON(entry.FieldsV1.GetRawReader()) != nil {
@@ -95,8 +95,8 @@ func orEmpty(s *fieldpath.Set) *fieldpath.Set {
 	return s
 }
 
-// StripGroup is a cache's transformation of a scaling group: it drops the managed fields, except those of a group that another client has
-// changed, which [EditOf] reads.
+// StripGroup is the cache's transformation of a scaling group: it drops the managed fields, unless another client has changed the group,
+// since [EditOf] reads them.
 func StripGroup(object any) (any, error) {
 	if sg, ok := object.(*trellisv1alpha1.ScalingGroup); ok && EditOf(sg) == nil {
 		sg.ManagedFields = nil

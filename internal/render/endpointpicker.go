@@ -16,7 +16,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// What an endpoint picker reads and what it picks for.
+// The API groups, ports and files of an endpoint picker and its pool.
 const (
 	inferenceGroup   = "inference.networking.k8s.io"
 	inferenceVersion = "v1"
@@ -32,8 +32,8 @@ const (
 	pickerCache        = "/.cache"
 )
 
-// AnnotationPickerConfig on an endpoint picker's pods identifies its inline configuration: the program reads it once, so a change of it
-// replaces the pod.
+// AnnotationPickerConfig on an endpoint picker's pods is a hash of its inline configuration. The picker reads its configuration once, so
+// a change has to replace the pod.
 const AnnotationPickerConfig = "trellis.dev/epp-config"
 
 func poolName(graph string) string {
@@ -44,7 +44,7 @@ func pickerConfigName(graph string) string {
 	return fit(graph, graph, maxObjectName-len(pickerConfigSuffix)) + pickerConfigSuffix
 }
 
-// pickerArgs tell an endpoint picker its pool, ports and configuration.
+// pickerArgs pass an endpoint picker its pool, ports and configuration.
 func pickerArgs(graph, namespace string) []string {
 	return []string{
 		"-pool-name", poolName(graph), "-pool-namespace", namespace, "-pool-group", inferenceGroup,
@@ -61,8 +61,8 @@ func hasPicker(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	})
 }
 
-// launchPicker sets how an endpoint picker starts. That of runtime 1.5.0 and later, which has no eppConfig, takes no arguments and keeps
-// what it downloads below its home.
+// launchPicker sets how an endpoint picker starts. The native picker of runtime 1.5.0 and later takes no arguments and stores downloads
+// below its home directory.
 func (d *defaults) launchPicker(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) {
 	if !picksByItself(c) {
 		d.args = pickerArgs(dgd.Name, dgd.Namespace)
@@ -76,7 +76,7 @@ func picksByItself(c *nvidiav1beta1.ComponentSpec) bool {
 	return native && c.EPPConfig == nil
 }
 
-// addPickerFiles mounts an endpoint picker's configuration and a place for what it downloads of a model.
+// addPickerFiles mounts an endpoint picker's configuration and a volume for the files of a model that it downloads.
 func (t *templater) addPickerFiles(spec *corev1.PodSpec, c *corev1.Container) {
 	if t.componentType != typeEPP {
 		return
@@ -106,7 +106,7 @@ func (t *templater) addPickerConfig(spec *corev1.PodSpec, c *corev1.Container) {
 		corev1.VolumeMount{Name: pickerConfigVolume, MountPath: pickerConfigPath, ReadOnly: true})
 }
 
-// endpointPicker returns the pool that an endpoint picker serves and, where it is written in the deployment, its configuration.
+// endpointPicker returns the InferencePool of an endpoint picker and, if the deployment contains it, the ConfigMap of its configuration.
 func (g *Graph) endpointPicker(dgd *nvidiav1beta1.DynamoGraphDeployment, s *Component, spec *nvidiav1beta1.ComponentSpec) ([]Object,
 	error) {
 	if s.ComponentType != typeEPP {
@@ -128,7 +128,7 @@ func (g *Graph) endpointPicker(dgd *nvidiav1beta1.DynamoGraphDeployment, s *Comp
 	return []Object{config, pool}, nil
 }
 
-// pickerConfig completes the configuration with its kind, which users leave out.
+// pickerConfig adds apiVersion and kind, which users omit, to the configuration.
 func pickerConfig(config *nvidiav1beta1.FreeObject) (string, error) {
 	content := map[string]any{}
 	if err := json.Unmarshal(config.Raw, &content); err != nil {
@@ -139,7 +139,8 @@ func pickerConfig(config *nvidiav1beta1.FreeObject) (string, error) {
 	return string(raw), err
 }
 
-// inferencePool is the gateway's view of the graph: its workers, reached at the frontend in each, picked by the endpoint picker.
+// inferencePool is the gateway's view of the graph: it selects the workers, targets the frontend in
+// each, and refers to the endpoint picker.
 func (g *Graph) inferencePool(s *Component, dynamoNamespace string) Object {
 	pool := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{
@@ -160,9 +161,9 @@ func (g *Graph) inferencePool(s *Component, dynamoNamespace string) Object {
 	return pool
 }
 
-// workersOf are the labels by which a pool selects the workers of a Dynamo namespace. They are of the type worker, and prefill and decode
-// are sub-types of it: that label is on every pod, also on those that were created before there was an endpoint picker, or by an operator
-// that did not know the class. Where v1alpha1 has made prefill or decode a type, which that label does not cover, the class selects them.
+// workersOf returns the labels by which a pool selects the workers of a Dynamo namespace. Prefill and decode are sub-types of the type
+// worker, and every pod has the label of the type, also pods from before the endpoint picker or from an older operator that set no class.
+// In v1alpha1 prefill and decode may be types of their own; then the label of the class selects the workers.
 func (g *Graph) workersOf(dynamoNamespace string) map[string]any {
 	labels := map[string]any{LabelNamespace: LabelValue(dynamoNamespace)}
 	if slices.ContainsFunc(g.Components, func(s Component) bool { return isWorker(s.ComponentType) && s.ComponentType != typeWorker }) {

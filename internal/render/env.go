@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Annotations that change a service's variables and labels; on the deployment for all components, on a component for itself.
+// Annotations that change a component's variables and labels: on the deployment for all components, or on one component.
 const (
 	annotationEnableMetrics    = "nvidia.com/enable-metrics"
 	annotationDiscoveryBackend = "nvidia.com/dynamo-discovery-backend"
@@ -18,14 +18,14 @@ const (
 	annotationVLLMExecutor     = "nvidia.com/vllm-distributed-executor-backend"
 	annotationOriginVersion    = "nvidia.com/dynamo-operator-origin-version"
 
-	// envComponent is in every container that runs a program of Dynamo's.
+	// envComponent is set in every container that runs a Dynamo program.
 	envComponent = "DYN_COMPONENT"
 
 	discoveryKubernetes    = "kubernetes"
 	discoveryModeContainer = "container"
 )
 
-// infraEnv are the variables every Dynamo program reads to find out who and where it is.
+// infraEnv returns the variables by which every Dynamo program learns its identity and the addresses of the platform.
 func (t *templater) infraEnv(container, componentType string) []corev1.EnvVar {
 	env := []corev1.EnvVar{
 		{Name: "DYN_NAMESPACE", Value: t.dynamoNamespace()},
@@ -48,13 +48,13 @@ func (t *templater) infraEnv(container, componentType string) []corev1.EnvVar {
 	return env
 }
 
-// fieldEnv spells out what the API server would default, so that a template read back equals the one written.
+// fieldEnv sets the defaults of the API server explicitly, so that a template read back equals the template written.
 func fieldEnv(name, path string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
 }
 
-// mergeEnv joins lists of variables, weakest first. A name keeps the place where the weakest of the users' lists has it; our own
-// defaults, the first list, give way entirely. A variable that refers to others, $(OTHER), comes after them.
+// mergeEnv merges lists of variables; later lists override earlier ones. A variable keeps its position in the first of the users' lists
+// that has it; a default is dropped if any of the users' lists has its name. A variable that refers to others, $(OTHER), follows them.
 func mergeEnv(ours []corev1.EnvVar, users ...[]corev1.EnvVar) []corev1.EnvVar {
 	var merged []corev1.EnvVar
 	for _, env := range slices.Concat(users...) {
@@ -77,7 +77,7 @@ func indexEnv(list []corev1.EnvVar, name string) int {
 	return slices.IndexFunc(list, func(e corev1.EnvVar) bool { return e.Name == name })
 }
 
-// referencesFirst moves variables only as far as needed for every $(NAME) to find NAME defined before it, as the kubelet demands.
+// referencesFirst reorders variables as little as possible so that every $(NAME) follows the definition of NAME, as the kubelet requires.
 func referencesFirst(list []corev1.EnvVar) []corev1.EnvVar {
 	out := make([]corev1.EnvVar, 0, len(list))
 	visited := make([]bool, len(list))
@@ -98,7 +98,7 @@ func referencesFirst(list []corev1.EnvVar) []corev1.EnvVar {
 	return out
 }
 
-// references lists the names in "$(NAME)"; "$$(NAME)" is an escape and refers to nothing.
+// references lists the names in "$(NAME)"; "$$(NAME)" is an escape, not a reference.
 func references(value string) []string {
 	var names []string
 	for {

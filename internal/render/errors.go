@@ -9,17 +9,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// ErrInvalid is the kind of error about an object that says something which cannot be turned into pods. Those about its topology constraint
-// have the kinds of package constraint.
+// ErrInvalid is the kind of errors about fields that cannot be rendered as pods. Errors about the topology
+// constraint have the kinds of package constraint.
 var ErrInvalid = errors.New("invalid")
 
-// Error reports which field is wrong, why, and what to do about it.
+// Error says which field is wrong, why, and how to fix it.
 type Error struct {
-	// Path of the field.
 	Path *field.Path
-	// Message describes what is wrong and the fix.
+	// Message describes the problem and its fix.
 	Message field.Text
-	// Kind is what errors.Is finds.
+	// Kind is the target of errors.Is.
 	Kind error
 }
 
@@ -29,7 +28,7 @@ func (e *Error) Error() string { return e.In("") }
 // In implements [field.Worded].
 func (e *Error) In(version string) string { return e.Path.In(version) + ": " + e.Message.In(version) }
 
-// Unwrap makes errors.Is find the kind.
+// Unwrap returns the kind, for errors.Is.
 func (e *Error) Unwrap() error { return e.Kind }
 
 func invalid(path *field.Path, format string, args ...any) *Error {

@@ -13,27 +13,27 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Names by which Dynamo's programs know a generation of workers.
+// Names by which Dynamo's programs identify a generation of workers.
 const (
-	// LabelWorkerHash on the pods of workers is their generation.
+	// LabelWorkerHash on the pods of workers holds their generation.
 	LabelWorkerHash = "nvidia.com/dynamo-worker-hash"
-	// AnnotationWorkerHash on a deployment is the generation that serves: the last one that was rolled out.
+	// AnnotationWorkerHash on a deployment holds the serving generation: the last that was rolled out.
 	AnnotationWorkerHash = "nvidia.com/current-worker-hash-v2"
 
-	// envWorkerSuffix is what a worker appends to its Dynamo namespace, after a hyphen.
+	// envWorkerSuffix is the suffix that a worker appends to its Dynamo namespace, after a hyphen.
 	envWorkerSuffix = "DYN_NAMESPACE_WORKER_SUFFIX"
 )
 
-// AnnotationGenerations on a deployment is "false" where its workers are to be in one Dynamo namespace whatever their generation. It takes
+// AnnotationGenerations with the value "false" on a deployment keeps its workers in one Dynamo namespace across generations. It takes
 // effect with the next change of a worker.
 const AnnotationGenerations = "trellis.dev/worker-generations"
 
-// GenerationOf is the generation of a group's pods, or "" where they have none: they are no workers, or were made without.
+// GenerationOf returns the generation of a group's pods; "" for pods that are not workers, or were made without generations.
 func GenerationOf(sg *trellisv1alpha1.ScalingGroup) string {
 	return generationOf(sg.Spec.Roles)
 }
 
-// DiscoversThroughKubernetes reports whether pods of the template find each other by the API server, where they publish what they are.
+// DiscoversThroughKubernetes reports whether pods of the template discover each other through the API server.
 func DiscoversThroughKubernetes(template *corev1.PodTemplateSpec) bool {
 	return template.Labels[LabelDiscoveryBackend] == discoveryKubernetes
 }
@@ -52,12 +52,12 @@ func generationOf(roles []trellisv1alpha1.Role) string {
 	return generation
 }
 
-// InGenerations reports whether a change of one worker makes a new generation of all.
+// InGenerations reports whether a change of one worker starts a new generation of all workers.
 func InGenerations(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return dgd.Annotations[AnnotationGenerations] != "false"
 }
 
-// rendering is a component on its way to its pods: what they are made from, and what of them is stored.
+// rendering is a component before its pods are decided: the input of its pods, and its stored group.
 type rendering struct {
 	*templater
 	nodes  int32
@@ -65,24 +65,24 @@ type rendering struct {
 	stored *trellisv1alpha1.ScalingGroup
 }
 
-// replicaPods are the pods of one replica.
+// replicaPods are the pods of one replica, and their origin.
 type replicaPods struct {
 	roles    []trellisv1alpha1.Role
 	revision string
-	// input that they were made from; nil: that of the component.
+	// input from which the pods were made; nil: the component's.
 	input *trellisv1alpha1.TemplateInput
-	// adopted: the roles are stored ones that cannot be compared with what the deployment says now.
+	// adopted: the roles are stored ones whose input cannot be compared with the deployment's.
 	adopted bool
 	errs    []error
 }
 
-// keeps: the stored roles are those of the component.
+// keeps reports whether the component keeps its stored roles.
 func (r *rendering) keeps() bool { return keepsRoles(r.stored, r.input) }
 
-// worker reports whether the component belongs to the generation.
+// worker reports whether the component is a worker, and so part of the generation.
 func (r *rendering) worker() bool { return isWorker(r.componentType) }
 
-// at renders the component as of a generation.
+// at renders the component's pods as members of a generation.
 func (r *rendering) at(generation string) replicaPods {
 	t := *r.templater
 	t.errs, t.generation = nil, generation
@@ -90,21 +90,21 @@ func (r *rendering) at(generation string) replicaPods {
 	return replicaPods{roles: roles, revision: revision(roles), errs: t.errs}
 }
 
-// kept are the stored roles.
+// kept returns the stored roles.
 func (r *rendering) kept() replicaPods {
 	return replicaPods{roles: r.stored.Spec.Roles, revision: r.stored.Spec.Revision, adopted: adopts(r.stored)}
 }
 
-// changed: the component's pods become others, whatever its generation.
+// changed reports whether the component's pods change for a reason other than the generation.
 func (r *rendering) changed() bool {
 	return r.stored != nil && !r.keeps() && r.at(GenerationOf(r.stored)).revision != r.stored.Spec.Revision
 }
 
-// render decides what the pods of all components are. Workers change together: while none of them changes, all keep the generation that
-// they have, and with it their roles, also none at all. Otherwise the generation is a hash of all of them, the same in every version of
-// the API and with every number of replicas. Groups that were written one after the other, and not all of them yet, so get the same one.
+// render decides the pods of all components. Workers change together: while none of them changes, all keep their generation, which may be
+// "", and their stored roles. A change of any worker starts a new generation, a hash of the pods of all workers. The hash is the same in
+// both versions of the API and for any number of replicas, so groups that are written one after the other get the same generation.
 //
-// The generation is the one that the deployment asks for, also where the workers return to an earlier one.
+// The returned generation is the one that the deployment asks for, also while the workers roll back to an earlier one.
 func render(components []*rendering, generations bool, back *Rollback, input string) (pods map[string]replicaPods, generation string,
 	rolledBack bool) {
 	out := map[string]replicaPods{}
@@ -146,7 +146,7 @@ func workerGeneration(components []*rendering, generations bool) string {
 	return hashOfWorkers(components)
 }
 
-// hashOfWorkers identifies the pods of all workers.
+// hashOfWorkers returns a hash of the pods of all workers.
 func hashOfWorkers(components []*rendering) string {
 	var all strings.Builder
 	for _, r := range components {
@@ -157,7 +157,7 @@ func hashOfWorkers(components []*rendering) string {
 	return shortHash(all.String())
 }
 
-// generationEnv keeps a worker apart from those of other generations.
+// generationEnv separates a worker in Dynamo from the workers of other generations.
 func (t *templater) generationEnv() []corev1.EnvVar {
 	if t.generation == "" {
 		return nil

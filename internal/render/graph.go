@@ -19,59 +19,59 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
-// Inputs is what Resolve needs to know in addition to the deployment itself.
+// Inputs are the inputs of Resolve other than the deployment.
 type Inputs struct {
-	// Alpha is what only v1alpha1 can say of the deployment; nil: Resolve reads it.
+	// Alpha holds the fields of the deployment that only v1alpha1 has; nil: Resolve reads them.
 	Alpha *nvidiav1alpha1.AlphaOnly
-	// Constraint of every component; nil: Resolve takes it from Topology, Defaults, Nodes and Frozen, which are not asked otherwise.
+	// Constraint of every component; nil: Resolve derives it from Topology, Defaults, Nodes and Frozen, which it does not read otherwise.
 	Constraint *constraint.Resolved
-	// Topology is the ClusterTopology that the deployment names, as it is now; nil when it is not there.
+	// Topology is the current ClusterTopology that the deployment names; nil if it does not exist.
 	Topology *grovev1alpha1.ClusterTopology
-	// Defaults are the cluster's default topologies, for deployments that state no constraint, and Nodes its nodes; see [constraint.Sources].
+	// Defaults are the cluster's default topologies, for deployments without a constraint, and Nodes its nodes; see [constraint.Sources].
 	Defaults []*grovev1alpha1.ClusterTopology
 	Nodes    []*corev1.Node
-	// Frozen holds, by component name, the constraint in the spec of each existing ScalingGroup. It wins over Topology.
-	// A key with a nil value means frozen as unconstrained.
+	// Frozen maps component names to the constraint in the spec of each existing ScalingGroup. It overrides Topology. A
+	// nil value means frozen as unconstrained.
 	Frozen map[string]*trellisv1alpha1.ResolvedTopology
-	// Groups holds, by component name, the existing ScalingGroups. A component whose input did not change keeps their roles and revision.
+	// Groups maps component names to the existing ScalingGroups. A component whose input did not change keeps their roles and revision.
 	Groups map[string]*trellisv1alpha1.ScalingGroup
-	// Provider that gets the gangs onto nodes.
+	// Provider that binds the gangs.
 	Provider string
 	// Workload that makes the pods of multinode components: see ChooseWorkload.
 	Workload string
-	// Restarts holds, by component name, the restart its replicas are made for; none for components that were never restarted.
+	// Restarts maps component names to the restart for which its replicas are made; components that were never restarted have none.
 	Restarts map[string]*trellisv1alpha1.Restart
 	// Rollback of the workers; nil for none.
 	Rollback *Rollback
-	// Platform is where pods reach what all graphs share.
+	// Platform holds the addresses of the services that all graphs share.
 	Platform Platform
 }
 
-// Graph is a deployment with everything decided that can be decided without looking at nodes.
+// Graph is a resolved deployment: all decisions that need no view of the nodes.
 type Graph struct {
 	Name, Namespace string
 	Provider        string
 	// Workload makes the pods of multinode components; "": Trellis itself.
 	Workload string
-	// Services sorted by name.
+	// Components are sorted by name.
 	Components []Component
-	// SharedRollout describes how the workers of InStep are replaced, where they do not say it themselves: see rollout.Shared.
+	// SharedRollout is the strategy by which the workers of InStep are replaced, unless a worker has its own: see rollout.Shared.
 	SharedRollout trellisv1alpha1.RolloutStrategy
-	// Moves is how replicas leave nodes that are drained or removed.
+	// Moves is the policy by which replicas leave nodes that are drained or removed.
 	Moves trellisv1alpha1.MovePolicy
-	// Generation of workers that the deployment asks for, "" for none; RolledBack means that the workers are of an earlier one, because it was
-	// aborted.
+	// Generation of workers that the deployment asks for; "" for none. RolledBack: that generation was
+	// aborted, and the workers are of an earlier one.
 	Generation string
 	RolledBack bool
-	// WorkersInput identifies what the user wrote of the workers.
+	// WorkersInput is a hash of the user's input for the workers.
 	WorkersInput string
 
 	extras extras
-	// queue that the deployment names, where pods outside of gangs have to know it.
+	// queue of KAI Scheduler that the deployment names, for the pods outside gangs.
 	queue string
-	// kueueQueue is the queue of Kueue that the deployment names.
+	// kueueQueue is the Kueue queue that the deployment names.
 	kueueQueue string
-	// Undecided are the components that several default topologies suit alike.
+	// Undecided are the components for which several default topologies fit equally well.
 	Undecided []constraint.Undecided
 }
 
@@ -80,32 +80,32 @@ type Component struct {
 	// Name as the user wrote it.
 	Name string
 	// GroupName is <deployment>-<lower-cased component>, shortened with a hash where pods' names would be too long. It names the
-	// ScalingGroup and begins the pods' names. ServiceName is the same for the Kubernetes Service, which may be longer.
+	// ScalingGroup and starts the pods' names. ServiceName is the corresponding name of the Kubernetes Service, which may be longer.
 	GroupName, ServiceName string
 	ComponentType          string
 	Replicas               int32
-	// MinAvailable replicas belong to the base gang; nil: one.
+	// MinAvailable is the number of replicas in the base gang; nil: one.
 	MinAvailable *int32
 	Multinode    bool
 	// NodeCount is the number of pods of one replica.
 	NodeCount int32
-	// Topology is nil when the deployment has no constraint at all.
+	// Topology is the resolved constraint; nil when the deployment has none.
 	Topology *trellisv1alpha1.ResolvedTopology
 	// Roles of a replica's pods in pod index order.
 	Roles []trellisv1alpha1.Role
-	// Revision identifies Roles, and Input what they were made from.
+	// Revision is a hash of Roles, and Input identifies the input from which they were made.
 	Revision string
 	Input    *trellisv1alpha1.TemplateInput
-	// Adopted: the roles are stored ones that cannot be compared with what the deployment says now.
+	// Adopted: the roles are stored ones whose input cannot be compared with the deployment's.
 	Adopted bool
-	// Rollout describes how replicas are replaced when Revision or Restart changes.
+	// Rollout is the strategy by which replicas are replaced when Revision or Restart changes.
 	Rollout trellisv1alpha1.RolloutStrategy
 	Restart *trellisv1alpha1.Restart
-	// StatesBounds: Rollout has bounds that the user wrote.
+	// StatesBounds: the user has set the bounds in Rollout.
 	StatesBounds bool
-	// Step of the generation of workers that the graph is changing to; the caller's.
+	// Step of the rollout to the generation of workers; the caller sets it.
 	Step *trellisv1alpha1.RolloutStep
-	// Labels and Annotations of every object made for the component.
+	// Labels and Annotations of all objects of the component.
 	Labels, Annotations map[string]string
 }
 
@@ -151,7 +151,7 @@ func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error
 	return g, nil
 }
 
-// complete reads what the caller does not know yet.
+// complete reads the inputs that the caller has left out.
 func (in *Inputs) complete(dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 	if in.Alpha == nil {
 		alpha, err := nvidiav1alpha1.AlphaOnlyOf(dgd)
@@ -169,7 +169,7 @@ func (in *Inputs) complete(dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 	return nil
 }
 
-// renderingsOf are the components of a deployment by name, before it is decided what their pods are.
+// renderingsOf returns the components of a deployment, by name, before their pods are decided.
 func renderingsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha *nvidiav1alpha1.AlphaOnly, in Inputs) []*rendering {
 	out := make([]*rendering, 0, len(dgd.Spec.Components))
 	for _, c := range Components(dgd) {
@@ -200,7 +200,7 @@ func resolveComponent(r *rendering, pods replicaPods) (Component, []error) {
 	return s, append(append(errs, r.errs...), pods.errs...)
 }
 
-// Components of a deployment by name.
+// Components returns the components of a deployment, sorted by name.
 func Components(dgd *nvidiav1beta1.DynamoGraphDeployment) []*nvidiav1beta1.ComponentSpec {
 	out := make([]*nvidiav1beta1.ComponentSpec, 0, len(dgd.Spec.Components))
 	for i := range dgd.Spec.Components {

@@ -20,32 +20,31 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// MaxStoredGeneration is the size of the pods of a generation, as JSON in bytes, up to which they are stored. An API server takes objects
-// of 1.5 MiB.
+// MaxStoredGeneration limits the size of a stored generation, in bytes of JSON. The API server accepts objects of up to 1.5 MiB.
 const MaxStoredGeneration = 1 << 20
 
-// AnnotationWorkersInput on a ControllerRevision describes what the workers of its generation are made from, as Graph.WorkersInput.
+// AnnotationWorkersInput on a ControllerRevision is the Graph.WorkersInput of its generation.
 const AnnotationWorkersInput = "trellis.dev/workers-input"
 
-// AnnotationRolledOut on a ControllerRevision is "true" where its generation was rolled out and served.
+// AnnotationRolledOut on a ControllerRevision is "true" if its generation was rolled out and served.
 const AnnotationRolledOut = "trellis.dev/rolled-out"
 
-// StoredGeneration is what the pods of all workers of a deployment are in one generation.
+// StoredGeneration is one generation of a deployment's workers, as a ControllerRevision stores it.
 type StoredGeneration struct {
-	// Generation, or "" for workers without one.
+	// Generation, "" for workers without generations.
 	Generation string `json:"generation"`
 	// Workers by component.
 	Workers map[string]StoredWorker `json:"workers"`
 }
 
-// StoredWorker is what a ScalingGroup says of the pods of one component.
+// StoredWorker is the part of a ScalingGroup that determines the pods of one worker.
 type StoredWorker struct {
 	Roles    []trellisv1alpha1.Role         `json:"roles"`
 	Revision string                         `json:"revision"`
 	Input    *trellisv1alpha1.TemplateInput `json:"input,omitempty"`
 }
 
-// GenerationIn is the generation that all these workers are of. There is none while one of them is missing, or they are of different ones.
+// GenerationIn returns the generation of the workers' groups; false while a group is missing, or the groups are of different generations.
 func GenerationIn(groups map[string]*trellisv1alpha1.ScalingGroup, workers []string) (*StoredGeneration, bool) {
 	out := &StoredGeneration{Workers: map[string]StoredWorker{}}
 	for i, name := range workers {
@@ -59,7 +58,7 @@ func GenerationIn(groups map[string]*trellisv1alpha1.ScalingGroup, workers []str
 	return out, len(workers) > 0
 }
 
-// Workers are the names of the components that generations are made of.
+// Workers lists the names of the components that are workers.
 func (g *Graph) Workers() []string {
 	var names []string
 	for i := range g.Components {
@@ -70,7 +69,7 @@ func (g *Graph) Workers() []string {
 	return names
 }
 
-// Stored is the generation that the graph wants.
+// Stored returns the generation that the graph wants.
 func (g *Graph) Stored() (*StoredGeneration, bool) {
 	groups := map[string]*trellisv1alpha1.ScalingGroup{}
 	for i := range g.Components {
@@ -81,12 +80,12 @@ func (g *Graph) Stored() (*StoredGeneration, bool) {
 	return GenerationIn(groups, g.Workers())
 }
 
-// holds reports whether the generation has these workers, and no others.
+// holds reports whether the generation consists of exactly these workers.
 func (s *StoredGeneration) holds(workers []string) bool {
 	return slices.Equal(slices.Sorted(maps.Keys(s.Workers)), slices.Sorted(slices.Values(workers)))
 }
 
-// identity tells generations of a deployment apart, also those without a name.
+// identity distinguishes generations of a deployment, also those without a name.
 func (s *StoredGeneration) identity() string {
 	if s.Generation != "" {
 		return s.Generation
@@ -98,8 +97,8 @@ func (s *StoredGeneration) identity() string {
 	return "none-" + shortHash(all.String())
 }
 
-// ControllerRevision stores the generation as the given revision number of a deployment, which the caller makes its owner. The name
-// differs for another deployment of the same name. The error reports that the pods are too large.
+// ControllerRevision stores the generation under the given revision number of a deployment. The caller sets owner references. The name
+// depends on the deployment's UID. It is an error if the pods are too large to store.
 func (s *StoredGeneration) ControllerRevision(dgd *nvidiav1beta1.DynamoGraphDeployment, number int64) (*appsv1.ControllerRevision, error) {
 	raw, err := s.sorted()
 	if err != nil {
@@ -118,8 +117,8 @@ func (s *StoredGeneration) ControllerRevision(dgd *nvidiav1beta1.DynamoGraphDepl
 	}, nil
 }
 
-// sorted writes a generation with the keys of objects in order. The API server takes a patch of anything else in a ControllerRevision for
-// a change of its data, which is immutable, when the keys are in another order than its own.
+// sorted marshals a generation with sorted keys. When the API server patches anything else in a ControllerRevision, it takes another
+// order of keys for a change of the data, which is immutable.
 func (s *StoredGeneration) sorted() ([]byte, error) {
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -148,20 +147,20 @@ func StoredIn(revision *appsv1.ControllerRevision) (*StoredGeneration, error) {
 	return out, nil
 }
 
-// Rollback has workers return to an earlier generation.
+// Rollback makes workers return to an earlier generation.
 type Rollback struct {
-	// Aborted generation: the workers return while it is what the deployment asks for.
+	// Aborted generation: the workers roll back while the deployment asks for it.
 	Aborted string
-	// Input of the workers that the aborted generation is made from, as in Graph.WorkersInput; "" if it is not known.
+	// Input of the workers of the aborted generation, as in Graph.WorkersInput; "" if unknown.
 	Input string
-	// InForce: the workers had returned, or were returning, when the deployment was last looked at.
+	// InForce: at the last reconcile the workers had rolled back, or were rolling back.
 	InForce bool
-	// To are the stored generations, the preferred one first. The workers return to the first that has the same workers.
+	// To are the stored generations to return to, the preferred one first. The first that has the same workers is used.
 	To []*StoredGeneration
 }
 
-// asked reports whether the deployment asks for the aborted generation, though the operator may render it differently now: the user has
-// changed no worker since. Inputs of two forms cannot be compared. Then what is in force stays.
+// asked reports whether the deployment still asks for the aborted generation: the user has changed no worker since, though the operator
+// may render it differently now. If the inputs have different forms, they cannot be compared, and a rollback in force stays.
 func (b *Rollback) asked(input string) bool {
 	if b == nil || b.Aborted == "" || b.Input == "" {
 		return false
@@ -169,7 +168,7 @@ func (b *Rollback) asked(input string) bool {
 	return b.Input == input || b.InForce && !sameForm(b.Input, input)
 }
 
-// target is where the workers return to: nil while the generation is not aborted, or none is stored that has the same workers.
+// target returns the generation to roll back to; nil if the generation is not aborted, or no stored one has the same workers.
 func (b *Rollback) target(generation string, components []*rendering) *StoredGeneration {
 	if b == nil || b.Aborted == "" || b.Aborted != generation {
 		return nil
@@ -188,9 +187,9 @@ func (b *Rollback) target(generation string, components []*rendering) *StoredGen
 	return nil
 }
 
-// pods of a component in that generation. Where it is not known what they were made from, since the generation was stored by an operator
-// that hashed inputs in another form, their input equals that of no component. Today's would have the next reconcile take the stored pods
-// for what the deployment asks for.
+// pods returns the pods of a component in the generation. A stored input of another form cannot be compared with today's; it
+// is replaced by an input that equals that of no component. With today's input, the next reconcile would take the stored
+// pods for those that the deployment asks for.
 func (s *StoredGeneration) pods(component string) replicaPods {
 	worker := s.Workers[component]
 	input := worker.Input
@@ -200,7 +199,7 @@ func (s *StoredGeneration) pods(component string) replicaPods {
 	return replicaPods{roles: worker.Roles, revision: worker.Revision, input: input}
 }
 
-// Images of the workers' main containers, by component.
+// Images returns the images of the workers' main containers, by component.
 func (s *StoredGeneration) Images() map[string]string {
 	out := map[string]string{}
 	for component, worker := range s.Workers {

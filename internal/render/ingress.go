@@ -15,8 +15,8 @@ import (
 
 const defaultHostSuffix = "local"
 
-// ingress leads requests for a host name to a frontend. Without a class it is the cluster's default ingress controller's, unless the
-// deployment asks for Istio alone.
+// ingress routes requests for a host name to a frontend. Without a class, the cluster's default ingress controller serves it, unless the
+// deployment asks only for Istio.
 func (g *Graph) ingress(s *Component, in *nvidiav1alpha1.IngressSpec) []Object {
 	if !wantsIngress(s.ComponentType, in) {
 		return nil
@@ -56,7 +56,7 @@ func wantsIngress(componentType string, in *nvidiav1alpha1.IngressSpec) bool {
 	return !in.UseVirtualService || ptr.Deref(in.IngressControllerClassName, "") != ""
 }
 
-// ingressHost is prefix, host, a dot and the suffix.
+// ingressHost returns the prefix, the host, a dot and the suffix.
 func ingressHost(in *nvidiav1alpha1.IngressSpec) string {
 	suffix := ptr.Deref(in.HostSuffix, "")
 	if suffix == "" {

@@ -12,8 +12,8 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// A graph with a transfer policy for KV caches tells its workers the policy by variables, and each its domain by a file. The file is made
-// of a label of the pod, and the label is the node's, copied when the pod is bound, unless the pins gave it before.
+// A graph with a KV transfer policy passes the policy to its workers in variables, and to each worker its domain in a file. The downward
+// API makes the file from a label of the pod. The pins set the label, or it is copied from the node when the pod is bound.
 //
 //	clusterTopologyName: gb200, domain: rack    nvidia.com/dynamo-topology.rack: rack-1    /etc/dynamo/topology/rack
 //	labelKey: example.com/rack, domain: rack    example.com/rack: rack-1                   /etc/dynamo/topology/rack
@@ -29,7 +29,7 @@ const (
 	envTransferPreferred = "DYN_KV_TRANSFER_PREFERRED_WEIGHT"
 )
 
-// transferPolicy of the component's pods; nil for those that are no workers.
+// transferPolicy returns the KV transfer policy of the component's pods; nil for components that are not workers.
 func (t *templater) transferPolicy() *nvidiav1beta1.KVTransferPolicy {
 	if e := t.dgd.Spec.Experimental; e != nil && isWorker(t.componentType) {
 		return e.KVTransferPolicy
@@ -37,7 +37,7 @@ func (t *templater) transferPolicy() *nvidiav1beta1.KVTransferPolicy {
 	return nil
 }
 
-// transferAnnotations say which labels of its node a pod needs.
+// transferAnnotations sets the annotations that name the node labels to copy to the pod.
 func (t *templater) transferAnnotations(annotations map[string]string) {
 	p := t.transferPolicy()
 	switch {
@@ -49,7 +49,7 @@ func (t *templater) transferAnnotations(annotations map[string]string) {
 	}
 }
 
-// transferEnv are the variables of the policy.
+// transferEnv returns the variables of the KV transfer policy.
 func (t *templater) transferEnv() []corev1.EnvVar {
 	p := t.transferPolicy()
 	if p == nil {
@@ -71,7 +71,7 @@ func (t *templater) transferEnv() []corev1.EnvVar {
 	return env
 }
 
-// addTransferFile mounts the file that holds the worker's domain.
+// addTransferFile mounts the file with the worker's domain.
 func (t *templater) addTransferFile(spec *corev1.PodSpec, c *corev1.Container) {
 	p := t.transferPolicy()
 	if p == nil {
@@ -90,8 +90,8 @@ func (t *templater) addTransferFile(spec *corev1.PodSpec, c *corev1.Container) {
 	addVolume(spec, c, volume, corev1.VolumeMount{Name: topologyVolume, MountPath: topologyPath, ReadOnly: true})
 }
 
-// NodeLabels returns the labels of its node that a bound pod asks for and does not have yet. topology is the one that its annotation
-// names; nil for none.
+// NodeLabels returns the labels of its node that a bound pod requests and does not have yet. topology is the ClusterTopology that the
+// pod's annotation names; nil for none.
 func NodeLabels(pod *corev1.Pod, node *corev1.Node, topology *grovev1alpha1.ClusterTopology) map[string]string {
 	labels := map[string]string{}
 	add := func(label, key string) {

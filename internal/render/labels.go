@@ -3,7 +3,7 @@
 
 package render
 
-// Label keys that other programs read on pods. Names and meaning are those DynamoGraphDeployment users know.
+// Label keys that other programs read on pods. Names and meanings are those of Dynamo.
 const (
 	LabelSelector         = "nvidia.com/selector"
 	LabelGraph            = "nvidia.com/dynamo-graph-deployment-name"
@@ -11,7 +11,7 @@ const (
 	LabelNamespace        = "nvidia.com/dynamo-namespace"
 	LabelComponentType    = "nvidia.com/dynamo-component-type"
 	LabelSubComponentType = "nvidia.com/dynamo-sub-component-type"
-	// LabelComponentClass is on the pods of workers of every type, where the deployment has an endpoint picker: it finds the workers by it.
+	// LabelComponentClass is set on workers of every type in a deployment with an endpoint picker, which selects the workers by it.
 	LabelComponentClass   = "nvidia.com/dynamo-component-class"
 	LabelMetricsEnabled   = "nvidia.com/metrics-enabled"
 	LabelBaseModelHash    = "nvidia.com/dynamo-base-model-hash"
@@ -19,7 +19,7 @@ const (
 	LabelDiscoveryEnabled = "nvidia.com/dynamo-discovery-enabled"
 )
 
-// Label keys of our own. They say which pod of which replica a pod is.
+// Label keys of Trellis. They identify a pod within its group and replica.
 const (
 	LabelScalingGroup = "trellis.dev/scaling-group"
 	LabelReplica      = "trellis.dev/replica"
@@ -27,31 +27,31 @@ const (
 	LabelRevision     = "trellis.dev/revision"
 	LabelRole         = "trellis.dev/role"
 	LabelReplicaSize  = "trellis.dev/replica-size"
-	// LabelGroupUID is the UID of the scaling group of a pod that another object than the group owns: see GroupOf.
+	// LabelGroupUID is the UID of the scaling group, on pods that the group does not own itself: see GroupOf.
 	LabelGroupUID = "trellis.dev/scaling-group-uid"
 )
 
-// LabelKueueQueue on a deployment names the queue of Kueue that its pods wait in.
+// LabelKueueQueue on a deployment names the Kueue queue of its pods.
 const LabelKueueQueue = "kueue.x-k8s.io/queue-name"
 
-// AnnotationKueueQueue on a scaling group is that queue. It is no key of Kueue's: groups inherit annotations of their component, which
-// name no queue.
+// AnnotationKueueQueue on a scaling group names the Kueue queue of its deployment. The key is not Kueue's, because groups inherit the
+// annotations of their component.
 const AnnotationKueueQueue = "trellis.dev/kueue-queue"
 
-// PlacementGate is the scheduling gate that holds a gang's pods until the whole gang is placed.
+// PlacementGate is the scheduling gate that holds a gang's pods until the gang is placed.
 const PlacementGate = "trellis.dev/placement"
 
-// AnnotationGang names the gang with which a pod was released or created, as the GraphPlacement of its deployment has it.
+// AnnotationGang names the gang with which a pod was released or created, as in the GraphPlacement of its deployment.
 const AnnotationGang = "trellis.dev/gang"
 
-// AnnotationAttempt is the number of placements of the replica, up to the one with which a pod was released or created. Pods of earlier
-// versions have none.
+// AnnotationAttempt is the attempt of the replica with which a pod was released or created: how often the replica was placed. Pods of
+// earlier versions have none.
 const AnnotationAttempt = "trellis.dev/attempt"
 
-// AnnotationGangReplicas marks pods of the base gang that an earlier version released.
+// AnnotationGangReplicas marks pods of a base gang that an earlier version of the operator released.
 const AnnotationGangReplicas = "trellis.dev/gang-replicas"
 
-// AnnotationRestart on a pod is the id of the restart it was made for, under the name users know.
+// AnnotationRestart on a pod is the id of the restart for which it was made. The key is Dynamo's.
 const AnnotationRestart = "nvidia.com/restartAt"
 
 // Names of roles.

@@ -11,8 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// LaunchWarnings describes what the user has to know about how multinode services start. alpha is what only v1alpha1 can say of the
-// deployment.
+// LaunchWarnings warns about how multinode components start. alpha holds the fields of the deployment that only v1alpha1 has.
 func LaunchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []field.Text {
 	var asWritten []string
 	for _, c := range Components(dgd) {
@@ -22,7 +21,7 @@ func LaunchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alph
 		}
 		t := newTemplater(dgd, c, alpha.Services[c.Name])
 		t.roles(nodes)
-		if len(t.errs) == 0 && !t.launched { // with errors it is refused anyway
+		if len(t.errs) == 0 && !t.launched { // admission refuses a deployment with errors anyway
 			asWritten = append(asWritten, c.Name)
 		}
 	}
@@ -35,5 +34,5 @@ func LaunchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alph
 		field.Component(-1, "*").Child("multinode"), framework.EnvLeaderAddress, framework.EnvHosts, framework.EnvPodIndex, few(asWritten))}
 }
 
-// few lists at most three names: the API server cuts long warnings.
+// few lists at most three names, because the API server truncates long warnings.
 func few(names []string) string { return limit.Join(names, len(names), 3, ", ") }

@@ -16,24 +16,25 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
-// A deployment may have the pods of its multinode components made by LeaderWorkerSets, one for each replica, which belong to the scaling
-// group. Pods then hang from it by a chain of owners,
+// A deployment may have LeaderWorkerSets make the pods of its multinode components: one LeaderWorkerSet per replica, owned by the scaling
+// group. The owners of a pod then form a chain,
 //
 //	ScalingGroup -> LeaderWorkerSet -> StatefulSet -> leader -> StatefulSet -> workers
 //
-// To read these owners for every pod of a cluster costs too much: the pods' labels have the group's UID, the replica and the pod's index.
+// Reading these owners for every pod of a cluster would cost too much, so labels of the pods hold
+// the group's UID, the replica and the index.
 const (
-	// AnnotationWorkload on a deployment names what makes the pods of its multinode components: one of [specs.Makers].
+	// AnnotationWorkload on a deployment names the maker of the pods of its multinode components: one of [specs.Makers].
 	AnnotationWorkload = "trellis.dev/workload"
 
-	// LabelSetIndex is what LeaderWorkerSet puts on its pods: the index in the replica, 0 for the leader.
+	// LabelSetIndex is LeaderWorkerSet's label for a pod's index in its replica, 0 for the leader.
 	LabelSetIndex = "leaderworkerset.sigs.k8s.io/worker-index"
-	// AnnotationGraph on a LeaderWorkerSet is the whole name of its deployment, of which a label may hold a part only.
+	// AnnotationGraph on a LeaderWorkerSet is the full name of its deployment; a label may hold a shortened one.
 	AnnotationGraph = "trellis.dev/graph"
 
-	// envSetLeader is the variable that LeaderWorkerSet puts before all others of a container.
+	// envSetLeader is a variable that LeaderWorkerSet puts before all others of a container.
 	envSetLeader = "LWS_LEADER_ADDRESS"
-	// maxSet leaves space for what is appended: the replica to the name of a StatefulSet, and a hash to that for a label of its pods.
+	// maxSet leaves space for suffixes: the replica in the name of a StatefulSet, and a hash in a label of its pods.
 	maxSet = 50
 )
 
@@ -42,20 +43,21 @@ func InSets(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Spec.Workload == specs.LeaderWorkerSet
 }
 
-// OrdinalOf reads from labels which replica of its group an object is of.
+// OrdinalOf returns the ordinal of an object's replica, from its labels.
 func OrdinalOf(object metav1.Object) (int32, bool) { return labelNumber(object, LabelReplica) }
 
-// SetName names the LeaderWorkerSet of a replica. The "r" keeps what LeaderWorkerSet names after it apart from pods of our own and from the
-// sets of a component "x-0" alongside a component "x".
+// SetName returns the name of a replica's LeaderWorkerSet. The "r" keeps the names that LeaderWorkerSet derives apart from pods of
+// Trellis, and from the sets of a component "x-0" next to a component "x".
 func SetName(sg *trellisv1alpha1.ScalingGroup, ordinal int32) string {
 	name, suffix := sg.Name, "-r"+strconv.Itoa(int(ordinal))
-	if name[0] >= '0' && name[0] <= '9' { // it becomes the name of a Service, which has to begin with a letter
+	if name[0] >= '0' && name[0] <= '9' { // a Service gets this name, which has to begin with a letter
 		name = "lws-" + name
 	}
 	return fit(name, sg.Name, maxSet-len(suffix)) + suffix
 }
 
-// nameOfPod is the name of a pod of a group, regardless of who makes it. A set has one replica, so its pods' names are known beforehand.
+// nameOfPod returns the name of a pod of a group, for every maker of pods. A set has one replica,
+// so the names of its pods are predictable.
 func nameOfPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) string {
 	if !InSets(sg) {
 		return podName(sg.Name, sg.Spec.Multinode, ordinal, index)
@@ -67,8 +69,8 @@ func nameOfPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) string {
 	return name
 }
 
-// setVars are the variables of the pods of a set. The leader's address comes from LeaderWorkerSet, the others follow from the set's name;
-// and workers share one template, so the index is read from the label.
+// setVars returns the variables of the pods of a set. LeaderWorkerSet provides the leader's address; the other addresses follow from the
+// set's name. Workers share one template, so the index comes from a label.
 func setVars(sg *trellisv1alpha1.ScalingGroup, ordinal int32) []corev1.EnvVar {
 	set := SetName(sg, ordinal)
 	before, after := set+"-0-", "."+set+"."+sg.Namespace
@@ -86,14 +88,15 @@ func setVars(sg *trellisv1alpha1.ScalingGroup, ordinal int32) []corev1.EnvVar {
 	return vars
 }
 
-// BuildSet makes the leader of a replica's set and the worker that its other pods are alike to. They share what is the same in both.
+// BuildSet makes the leader of a replica's set, and the worker that serves as the template of its other pods. The
+// two pods share equal parts.
 func BuildSet(sg *trellisv1alpha1.ScalingGroup, ordinal int32) (leader, worker *corev1.Pod) {
 	b := NewBuilder(sg)
 	return b.Pod(ordinal, 0), b.Pod(ordinal, 1)
 }
 
-// InReplica is the leader and the worker of a set as they are in another replica. They share what is the same in both, so of the result
-// only metadata and the plain fields of the spec may be changed.
+// InReplica returns the leader and the worker of a set as they are in another replica. The copies are shallow: callers may change only
+// their metadata and the plain fields of their specs.
 func InReplica(sg *trellisv1alpha1.ScalingGroup, ordinal int32, leader, worker *corev1.Pod) (otherLeader, otherWorker *corev1.Pod) {
 	var vars []corev1.EnvVar
 	if leader.Labels[LabelReplica] != strconv.Itoa(int(ordinal)) {
@@ -125,7 +128,7 @@ func inReplica(pod *corev1.Pod, ordinal int32, vars []corev1.EnvVar) *corev1.Pod
 	return &out
 }
 
-// markForSet has the pod say whose it is, and take its index from LeaderWorkerSet.
+// markForSet sets the label of the group's UID, and has the pod take its index from LeaderWorkerSet's label.
 func markForSet(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	pod.Labels[LabelSetIndex] = pod.Labels[LabelPodIndex]
 	delete(pod.Labels, LabelPodIndex)

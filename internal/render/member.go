@@ -11,8 +11,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// GroupOf is the scaling group that a pod belongs to: the one that owns it, or the one its labels name when a LeaderWorkerSet's StatefulSet
-// does.
+// GroupOf returns the scaling group of a pod: its owner, or the group that its labels name if a LeaderWorkerSet's StatefulSet owns it.
 func GroupOf(pod *corev1.Pod) (name string, uid types.UID, ok bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	switch {
@@ -27,7 +26,7 @@ func GroupOf(pod *corev1.Pod) (name string, uid types.UID, ok bool) {
 	return name, uid, name != "" && uid != ""
 }
 
-// Member reports whether a pod belongs to this very scaling group.
+// Member reports whether a pod belongs to a scaling group, by the group's UID.
 func Member(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) bool {
 	_, uid, ok := GroupOf(pod)
 	return ok && uid == sg.UID

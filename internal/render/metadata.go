@@ -9,14 +9,14 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// inheritedAnnotations on a deployment hold for all its components.
+// inheritedAnnotations are the annotations of a deployment that apply to all its components.
 var inheritedAnnotations = []string{
 	annotationEnableMetrics, annotationDiscoveryBackend, annotationDiscoveryMode, annotationVLLMExecutor, annotationOriginVersion,
 	AnnotationDistinctHosts,
 	AnnotationComputeDomain, AnnotationComputeDomainPer,
 }
 
-// dynamoNamespace keeps graphs apart inside Dynamo: <Kubernetes namespace>-<deployment>.
+// dynamoNamespace returns the Dynamo namespace, which separates graphs in Dynamo: <Kubernetes namespace>-<deployment>.
 func (t *templater) dynamoNamespace() string { return dynamoNamespace(t.dgd, t.spec) }
 
 func dynamoNamespace(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1beta1.ComponentSpec) string {
@@ -26,7 +26,8 @@ func dynamoNamespace(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1bet
 	return dgd.Namespace + "-" + dgd.Name
 }
 
-// labels of everything made for the component. The user's win except where selectors and Dynamo itself rely on them.
+// labels returns the labels of all objects of the component. The user's labels override these, except
+// those that selectors and Dynamo rely on.
 func (t *templater) labels() map[string]string {
 	labels := map[string]string{
 		LabelSelector:  LabelValue(dnsLabel(t.dgd.Name) + "-" + dnsLabel(t.name)),
@@ -61,7 +62,7 @@ func setIf(labels map[string]string, key, text string) {
 	}
 }
 
-// inherited are the annotations of a deployment that hold for all its components.
+// inherited returns the annotations of a deployment that apply to all its components.
 func inherited(dgd *nvidiav1beta1.DynamoGraphDeployment) map[string]string {
 	annotations := map[string]string{}
 	for _, key := range inheritedAnnotations {
@@ -72,7 +73,7 @@ func inherited(dgd *nvidiav1beta1.DynamoGraphDeployment) map[string]string {
 	return annotations
 }
 
-// annotations of everything made for the component but its pods.
+// annotations returns the annotations of all objects of the component except its pods.
 func (t *templater) annotations() map[string]string {
 	annotations := inherited(t.dgd)
 	maps.Copy(annotations, t.dgd.Spec.Annotations)
@@ -80,7 +81,7 @@ func (t *templater) annotations() map[string]string {
 	return annotations
 }
 
-// settings are the annotations that hold for the component's pods: the deployment's, and over them those of its podTemplate.
+// settings returns the annotations that apply to the component's pods: the deployment's, overridden by those of the podTemplate.
 func (t *templater) settings() map[string]string {
 	annotations := inherited(t.dgd)
 	maps.Copy(annotations, t.dgd.Spec.Annotations)
@@ -96,7 +97,7 @@ func (t *templater) podLabels() map[string]string {
 		maps.Copy(labels, template.Labels)
 	}
 	t.systemLabels(labels)
-	delete(labels, LabelWorkerHash) // the user's own is no generation
+	delete(labels, LabelWorkerHash) // a label of the user is not a generation
 	setIf(labels, LabelWorkerHash, t.generation)
 	if isWorker(t.componentType) && hasPicker(t.dgd) {
 		labels[LabelComponentClass] = typeWorker
@@ -105,7 +106,7 @@ func (t *templater) podLabels() map[string]string {
 }
 
 func (t *templater) podAnnotations() map[string]string {
-	annotations := withoutRollout(t.settings()) // a change of how pods are replaced restarts none
+	annotations := withoutRollout(t.settings()) // a change of the update strategy must not restart pods
 	if config := t.spec.EPPConfig; config != nil && config.Config != nil && t.componentType == typeEPP {
 		annotations[AnnotationPickerConfig] = shortHash(string(config.Config.Raw))
 	}
@@ -117,11 +118,11 @@ func (t *templater) podAnnotations() map[string]string {
 	return annotations
 }
 
-// annotationIstioInject tells Istio whether to add its proxy to a pod.
+// annotationIstioInject sets whether Istio adds its proxy to a pod.
 const annotationIstioInject = "sidecar.istio.io/inject"
 
-// meshAnnotation keeps Istio's proxy away from endpoint pickers: they serve TLS themselves, and a proxy that encrypts once more makes
-// every request of the gateway fail. What the component itself says holds; what the deployment says of all components does not.
+// meshAnnotation keeps Istio's proxy out of endpoint pickers. They serve TLS themselves, so a second encryption by a proxy makes every
+// request of the gateway fail. An annotation of the component overrides this; an annotation of the deployment does not.
 func (t *templater) meshAnnotation(annotations map[string]string) {
 	if t.componentType != typeEPP {
 		return
@@ -134,7 +135,7 @@ func (t *templater) meshAnnotation(annotations map[string]string) {
 	annotations[annotationIstioInject] = "false"
 }
 
-// discoversThroughKubernetes reports whether the pods find each other by the API server, not etcd.
+// discoversThroughKubernetes reports whether the pods discover each other through the API server, not etcd.
 func (t *templater) discoversThroughKubernetes() bool {
 	backend := t.settings()[annotationDiscoveryBackend]
 	return backend == "" || backend == discoveryKubernetes

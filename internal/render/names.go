@@ -17,23 +17,23 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// Space that a group's name leaves for what pods append to it: "-<ordinal>" and, multinode, "-<ordinal>-<index>".
+// The length that group names leave for the suffixes of pods: "-<ordinal>" and, multinode, "-<ordinal>-<index>".
 const (
 	maxName               = validation.DNS1123LabelMaxLength
 	ordinalLength         = len("-99999")
 	multinodeSuffixLength = len("-99999-9999")
 )
 
-// headlessSuffix ends the name of the Service that gives a multinode service's pods their DNS names.
+// headlessSuffix ends the name of the headless Service, which gives the pods of a multinode component their DNS names.
 const headlessSuffix = "-pods"
 
-// shortHash is the 8 hex digits that keep shortened names apart.
+// shortHash returns 8 hex digits that keep shortened names unique.
 func shortHash(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:4])
 }
 
-// dnsLabel lower-cases a name and puts '-' for everything a DNS label cannot hold. It does not shorten.
+// dnsLabel lower-cases a name and replaces every character that a DNS label cannot hold with '-'. It does not shorten the name.
 func dnsLabel(name string) string {
 	mapped := strings.Map(func(r rune) rune {
 		switch {
@@ -47,7 +47,7 @@ func dnsLabel(name string) string {
 	return strings.Trim(mapped, "-")
 }
 
-// fit returns name, or as much of it as leaves space for the hash of identity within limit.
+// fit returns name if it is within limit, or else its beginning and the hash of identity.
 func fit(name, identity string, limit int) string {
 	if len(name) <= limit {
 		return name
@@ -55,16 +55,15 @@ func fit(name, identity string, limit int) string {
 	return hashed(name, identity, limit)
 }
 
-// hashed appends the hash of identity to as much of name as limit allows.
+// hashed returns the beginning of name and the hash of identity, within limit.
 func hashed(name, identity string, limit int) string {
 	hash := shortHash(identity)
 	keep := min(len(name), limit-len(hash)-1)
 	return strings.TrimRight(name[:keep], "-") + "-" + hash
 }
 
-// LabelValue makes any text a label value: unchanged where it is one already, else with '-' for what does not fit and a hash that keeps
-// two long texts apart. The hash follows a '_', which no Kubernetes object's name holds, so a shortened name never equals another object's
-// whole one.
+// LabelValue turns any text into a label value: a valid value stays; otherwise '-' replaces invalid characters, and a hash keeps long
+// texts unique. The hash follows a '_', which no name of a Kubernetes object contains, so a shortened name never equals a full name.
 func LabelValue(s string) string {
 	if len(validation.IsValidLabelValue(s)) == 0 {
 		return s
@@ -87,7 +86,7 @@ func LabelValue(s string) string {
 // serviceNames are the names of the objects of one component.
 type serviceNames struct{ group, component, headless string }
 
-// nameComponents names the objects of every component, and refuses components whose names cannot be told apart.
+// nameComponents names the objects of every component, and refuses components whose objects would get the same names.
 func nameComponents(dgd *nvidiav1beta1.DynamoGraphDeployment) (map[string]serviceNames, []error) {
 	var errs []error
 	out := map[string]serviceNames{}
@@ -133,8 +132,8 @@ func namesOf(dgd *nvidiav1beta1.DynamoGraphDeployment, component string) service
 	return names
 }
 
-// shadowsMultinode reports whether replica 0 of this single-node component "x-1" would get the name of pod 0 of replica 1 of a multinode
-// component "x".
+// shadowsMultinode reports whether replica 0 of this single-node component "x-1" would get the name of pod 0
+// of replica 1 of a multinode component "x".
 func shadowsMultinode(dgd *nvidiav1beta1.DynamoGraphDeployment, component string) bool {
 	lower := dnsLabel(component)
 	cut := strings.LastIndexByte(lower, '-')
@@ -156,7 +155,7 @@ func shadowsMultinode(dgd *nvidiav1beta1.DynamoGraphDeployment, component string
 // headlessName is the name of the headless Service of a group.
 func headlessName(group string) string { return startWithLetter(group + headlessSuffix) }
 
-// startWithLetter makes a DNS label one that Services of every Kubernetes version may have.
+// startWithLetter makes a DNS label a valid Service name in every version of Kubernetes.
 func startWithLetter(name string) string {
 	if name[0] >= '0' && name[0] <= '9' {
 		return "svc-" + name
@@ -167,7 +166,7 @@ func startWithLetter(name string) string {
 // attemptInfix precedes the attempt in a host name.
 const attemptInfix = "-a"
 
-// hostName is the host name of a pod of a multinode replica. That of the first attempt is the pod's name.
+// hostName returns the host name of a pod of a multinode replica. At the first attempt it is the pod's name.
 func hostName(pod string, attempt int32) string {
 	if attempt < 2 {
 		return pod
@@ -176,9 +175,9 @@ func hostName(pod string, attempt int32) string {
 	return fit(pod, pod, maxName-len(suffix)) + suffix
 }
 
-// HostAttempt returns the attempt of the replica that the host name of a pod contains; 1 for a host name without one. DNS servers and
-// clients cache the address of a host name for its TTL, in which the replica may have been recreated: with another host name for each
-// attempt, no pod gets the address of a former one.
+// HostAttempt returns the attempt in the host name of a pod; 1 for a host name without an attempt. DNS servers and clients cache the
+// address of a host name for its TTL, in which the replica may be recreated. Each attempt has its own host names, so no client reaches a
+// pod of a former attempt by a cached address.
 func HostAttempt(pod *corev1.Pod) int32 {
 	at := strings.LastIndex(pod.Spec.Hostname, attemptInfix)
 	if at < 0 {
@@ -191,7 +190,7 @@ func HostAttempt(pod *corev1.Pod) int32 {
 	return int32(attempt)
 }
 
-// podName is the name of one pod, and its host name at the first attempt of its replica.
+// podName returns the name of a pod, which is also its host name at the first attempt of its replica.
 func podName(group string, multinode bool, ordinal, index int32) string {
 	suffix := "-" + strconv.Itoa(int(ordinal))
 	if multinode {
@@ -200,12 +199,12 @@ func podName(group string, multinode bool, ordinal, index int32) string {
 	return fit(group, group, maxName-len(suffix)) + suffix
 }
 
-// PathOf is the path of a component of a deployment.
+// PathOf returns the path of a component of a deployment.
 func PathOf(dgd *nvidiav1beta1.DynamoGraphDeployment, name string) *field.Path {
 	return field.Component(PlaceOf(dgd, name), name)
 }
 
-// PlaceOf is the place of a component in the list of the deployment; -1 for none.
+// PlaceOf returns the index of a component in the deployment's list; -1 for none.
 func PlaceOf(dgd *nvidiav1beta1.DynamoGraphDeployment, name string) int {
 	return slices.IndexFunc(dgd.Spec.Components, func(c nvidiav1beta1.ComponentSpec) bool { return c.Name == name })
 }

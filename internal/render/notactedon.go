@@ -16,13 +16,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// What names the queue of KAI Scheduler: on the deployment itself, under the providers that KAI schedules for. KAI reads the label on pods.
+// The annotation and the label that name a queue of KAI Scheduler: the annotation on a deployment, under the providers for which KAI
+// schedules pods; KAI reads the label on pods.
 const (
 	AnnotationQueue = "nvidia.com/kai-scheduler-queue"
 	LabelQueue      = "kai.scheduler/queue"
 )
 
-// annotationsNotActedOn mean something to other operators of the kind, and nothing here yet.
+// annotationsNotActedOn are annotations of other operators for DynamoGraphDeployments on which Trellis does not act.
 var annotationsNotActedOn = []string{
 	specs.AnnotationGroveUpdate,
 	AnnotationQueue,
@@ -30,19 +31,19 @@ var annotationsNotActedOn = []string{
 	specs.AnnotationWorkloadProvider,
 }
 
-// Ignored is a field that is accepted and not acted on.
+// Ignored is a field that Trellis accepts but does not act on.
 type Ignored struct {
 	Path *field.Path
-	// Provider is the one that does nothing about it, where others do. OnlyRoutes: under that provider it decides where requests go.
+	// Provider does not act on the field, though others do. OnlyRoutes: under that provider the field only decides where requests go.
 	Provider   string
 	OnlyRoutes bool
 }
 
 var ownAnnotations = field.NewPath("metadata", "annotations")
 
-// NotActedOn lists the fields of a deployment that Trellis accepts and does nothing about: first the deployment's own, then each
-// component's by name. preset is the operator's provider, as in ChooseProvider. Deprecated and removed fields are not among them;
-// admission has words of its own for those. alpha is what only v1alpha1 can say of it; empty for what cannot be read, and so is ignored.
+// NotActedOn lists the fields of a deployment that Trellis accepts but does not act on: first the deployment's own, then each
+// component's, by name. preset is the operator's provider, as in ChooseProvider. It leaves out deprecated and removed fields, for which
+// admission has messages of its own. alpha holds the fields that only v1alpha1 has.
 func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly, preset string) []Ignored {
 	n := ignoredFields{provider: specs.Named(ChooseProvider(dgd, preset).Name), alpha: alpha}
 	n.deployment(dgd)
@@ -52,28 +53,28 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.A
 	return n.fields
 }
 
-// ignoredFields collects the fields of one deployment that are not acted on.
+// ignoredFields collects the fields of a deployment that are not acted on.
 type ignoredFields struct {
 	provider specs.Spec
 	alpha    nvidiav1alpha1.AlphaOnly
 	fields   []Ignored
 }
 
-// add a field that no provider acts on, where it is set.
+// add adds a field that no provider acts on, if it is set.
 func (n *ignoredFields) add(set bool, path *field.Path) {
 	if set {
 		n.fields = append(n.fields, Ignored{Path: path})
 	}
 }
 
-// addOfProvider adds a field that the deployment's provider does not act on, and others do.
+// addOfProvider adds a field on which the deployment's provider does not act, though others do.
 func (n *ignoredFields) addOfProvider(set bool, path *field.Path) {
 	if set {
 		n.fields = append(n.fields, Ignored{Path: path, Provider: n.provider.Name})
 	}
 }
 
-// addOrUnread adds a field that is set, or that v1alpha1 has in a form that cannot be read.
+// addOrUnread adds a field that is set, or whose v1alpha1 form cannot be read.
 func (n *ignoredFields) addOrUnread(set bool, path *field.Path) { n.add(set || n.unread(path), path) }
 
 func (n *ignoredFields) unread(path *field.Path) bool {
@@ -114,7 +115,7 @@ func (n *ignoredFields) component(dgd *nvidiav1beta1.DynamoGraphDeployment, c *n
 	overridesNotActedOn(c, n.provider.Overrides, path, n.addOrUnread)
 }
 
-// preferences adds the preferred rules about other pods: a scheduler does not weigh them for a pod that is pinned to its host.
+// preferences adds the preferred affinity and anti-affinity rules: no scheduler scores them for a pod that is pinned to its host.
 func (n *ignoredFields) preferences(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec, path *field.Path) {
 	if c.PodTemplate == nil || !n.provider.Planned || !placedAsGang(dgd, c) {
 		return
@@ -132,14 +133,14 @@ func (n *ignoredFields) preferences(dgd *nvidiav1beta1.DynamoGraphDeployment, c 
 	}), path.Child("topologySpreadConstraints"))
 }
 
-// annotations adds those of the deployment, of all its components, or of the pods of one.
+// annotations adds annotations of the deployment, of all its components, or of the pods of one component.
 func (n *ignoredFields) annotations(path *field.Path, annotations map[string]string) {
 	own := path == ownAnnotations
 	has := func(key string) bool { _, set := annotations[key]; return set }
 	for _, key := range slices.Concat(annotationsNotActedOn, rollout.FormerAnnotations) {
 		n.add(has(key) && (!own || !n.actsOn(key)), path.Key(key))
 	}
-	for _, key := range append([]string{AnnotationDistinctHosts}, rollout.Annotations...) { // who makes the pods places and replaces them
+	for _, key := range append([]string{AnnotationDistinctHosts}, rollout.Annotations...) { // the maker of the pods acts on them
 		value := annotations[key]
 		n.addOfProvider(has(key) && !n.provider.Planned && value != rollout.StrategyRollingUpdate && value != "false", path.Key(key))
 	}
@@ -150,17 +151,17 @@ func (n *ignoredFields) annotations(path *field.Path, annotations map[string]str
 	}
 }
 
-// actsOn reports whether the provider acts on an annotation of the deployment itself.
+// actsOn reports whether the provider acts on an annotation of the deployment.
 func (n *ignoredFields) actsOn(key string) bool {
 	return key == specs.AnnotationWorkloadProvider || key == AnnotationQueue && n.provider.Queued || slices.Contains(n.provider.ActsOn, key)
 }
 
-// preferredSpread of the object at path; only planned providers act on it.
+// preferredSpread adds the preferred spread domain of the object at path, on which only planned providers act.
 func (n *ignoredFields) preferredSpread(domain string, path *field.Path) {
 	n.addOfProvider(domain != "" && !n.provider.Planned, path.Child("topologyConstraint", "preferredSpreadDomain"))
 }
 
-// placedAsGang reports whether the replicas of a component wait until they have a place, under the providers that plan here.
+// placedAsGang reports whether the replicas of a component are placed as gangs under planned providers.
 func placedAsGang(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) bool {
 	_, multinode := c.PodsPerReplica()
 	whole := dgd.Spec.TopologyConstraint
@@ -185,7 +186,7 @@ func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha
 	}
 }
 
-// overridesNotActedOn: of overrides, where the provider acts on any, only what is understood is acted on.
+// overridesNotActedOn adds the overrides of a component: all of them if the provider acts on none, else those that cannot be understood.
 func overridesNotActedOn(spec *nvidiav1beta1.ComponentSpec, acts bool, path *field.Path, add func(set bool, path *field.Path)) {
 	_, known := unitOverride(spec)
 	add(spec.ProviderOverride != nil && (!acts || !known), path.Child("providerOverride"))

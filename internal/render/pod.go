@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
-// PodsPerReplica counts the pods of one replica. It is at most the largest int32, whatever the roles add up to.
+// PodsPerReplica counts the pods of one replica, at most math.MaxInt32.
 func PodsPerReplica(sg *trellisv1alpha1.ScalingGroup) int32 {
 	var pods int64
 	for i := range sg.Spec.Roles {
@@ -27,31 +27,32 @@ func PodsPerReplica(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return int32(min(pods, math.MaxInt32))
 }
 
-// Oversized reports whether a replica has more pods than the API allows. Such a group was stored before the bound; none of its pods is
-// built, since each would list the addresses of all.
+// Oversized reports whether a replica has more pods than the API allows. Such a group was stored before the bound existed; none of its
+// pods is built, since each would list the addresses of all.
 func Oversized(sg *trellisv1alpha1.ScalingGroup) bool {
 	return PodsPerReplica(sg) > nvidiav1beta1.MaxNodeCount
 }
 
-// Gated reports whether the group's replicas are placed as gangs by Trellis: any constraint on the component or its graph, required or
-// preferred, or more than one pod in a replica. Everything else is the kube-scheduler's alone.
+// Gated reports whether Trellis places the group's replicas as gangs: the component or its graph has a constraint, required or preferred,
+// or a replica has several pods. The kube-scheduler places all others.
 func Gated(sg *trellisv1alpha1.ScalingGroup) bool {
 	return specs.Named(sg.Spec.Provider).Planned && packed(sg.Spec.Multinode, sg.Spec.Topology)
 }
 
-// packed components place each replica as a gang, or inside a domain, or both.
+// packed reports whether the replicas of a component are placed as gangs, inside a domain, or both.
 func packed(multinode bool, t *trellisv1alpha1.ResolvedTopology) bool {
 	return multinode || packs(t)
 }
 
 // BuildPod makes pod index of the first attempt of replica ordinal; index 0 of a multinode replica is its leader. It returns nil when the
-// replica has no such pod. Owner references are the caller's.
+// replica has no such pod. The caller sets owner references.
 func BuildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Pod {
 	return NewBuilder(sg).Pod(ordinal, index)
 }
 
-// Builder makes many pods of one scaling group. Pods of one replica share the list of their addresses, which grows with the replica: built
-// one replica after the other, their memory grows with the number of pods and not with its square. It is not safe for concurrent use.
+// Builder makes many pods of one scaling group. Pods of one replica share the list of their addresses, whose length grows
+// with the replica: if pods are built replica by replica, their memory grows linearly with their number, not
+// quadratically. It is not safe for concurrent use.
 type Builder struct {
 	sg     *trellisv1alpha1.ScalingGroup
 	common alike
@@ -62,11 +63,11 @@ func NewBuilder(sg *trellisv1alpha1.ScalingGroup) *Builder {
 	return &Builder{sg: sg, common: alikeIn(sg)}
 }
 
-// Pod is BuildPod.
+// Pod makes a pod as BuildPod does.
 func (b *Builder) Pod(ordinal, index int32) *corev1.Pod { return b.PodOfAttempt(ordinal, index, 1) }
 
 // PodOfAttempt makes a pod as BuildPod does, with the host names of a later attempt of its replica: see [HostAttempt]. All pods of a
-// replica need those of one attempt, or they do not find each other.
+// replica need the host names of the same attempt to find each other.
 func (b *Builder) PodOfAttempt(ordinal, index, attempt int32) *corev1.Pod {
 	return buildPod(b.sg, replicaAt{ordinal, attempt}, index, &b.common)
 }
@@ -74,16 +75,16 @@ func (b *Builder) PodOfAttempt(ordinal, index, attempt int32) *corev1.Pod {
 // replicaAt names one attempt of a replica.
 type replicaAt struct{ ordinal, attempt int32 }
 
-// PodName is the name that pod index of replica ordinal has, or will have.
+// PodName returns the name of pod index of replica ordinal, which need not exist yet.
 func PodName(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) string {
 	return nameOfPod(sg, ordinal, index)
 }
 
-// alike is what all pods of a scaling group have in common beyond their templates.
+// alike is the part that all pods of a scaling group share beyond their templates.
 type alike struct {
 	labels map[string]string
 	where  *whereabouts
-	// vars are the variables of pod 0 of the replica that was built last; nil before any.
+	// vars are the variables of pod 0 of varsOf, the replica that was built last; nil before the first.
 	vars   []corev1.EnvVar
 	varsOf replicaAt
 }
@@ -140,7 +141,7 @@ func RoleOf(sg *trellisv1alpha1.ScalingGroup, index int32) *trellisv1alpha1.Role
 }
 
 func labelPod(pod *corev1.Pod, common *alike, role string, ordinal, index int32) {
-	labels := make(map[string]string, len(pod.Labels)+len(common.labels)+7) // those below, of markReplica, markForSet and the provider
+	labels := make(map[string]string, len(pod.Labels)+len(common.labels)+7) // labels below, of markReplica, markForSet and the provider
 	maps.Copy(labels, pod.Labels)
 	maps.Copy(labels, common.labels)
 	pod.Labels = labels
@@ -149,7 +150,8 @@ func labelPod(pod *corev1.Pod, common *alike, role string, ordinal, index int32)
 	pod.Labels[LabelPodIndex] = strconv.Itoa(int(index))
 }
 
-// introduce tells the pods of one replica of each other: DNS names below the headless Service, and the variables launch commands use.
+// introduce lets the pods of one replica find each other: by DNS names below the headless Service,
+// and by the variables of launch commands.
 func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, at replicaAt, index int32, common *alike) {
 	var vars []corev1.EnvVar
 	if InSets(sg) {
@@ -165,7 +167,7 @@ func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, at replicaAt, 
 	}
 }
 
-// podVars are the variables of one pod. Those of a replica differ in the index alone, and share the list of addresses.
+// podVars returns the variables of one pod. Those of the pods of a replica differ only in the index, and share the list of addresses.
 func (a *alike) podVars(sg *trellisv1alpha1.ScalingGroup, at replicaAt, index int32) []corev1.EnvVar {
 	if a.vars == nil || a.varsOf != at {
 		domain := headlessName(sg.Name)
@@ -191,7 +193,7 @@ func AttemptOf(pod *corev1.Pod) int32 {
 	return int32(n)
 }
 
-// ReplicaOf reads from a pod's labels which pod of which replica it is.
+// ReplicaOf returns the ordinal of a pod's replica and the pod's index in it, from its labels.
 func ReplicaOf(pod *corev1.Pod) (ordinal, index int32, ok bool) {
 	ordinal, okOrdinal := labelNumber(pod, LabelReplica)
 	index, okIndex := labelNumber(pod, LabelPodIndex)

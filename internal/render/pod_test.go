@@ -34,6 +34,7 @@ func TestGated(t *testing.T) {
 		"graph preferred":                  {provider: specs.Gates.Name, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.GraphPreferredPackDomain = "zone" }), want: true},
 		"service":                          {provider: specs.Gates.Name, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.PackDomain = "rack" }), want: true},
 		"service preferred":                {provider: specs.Gates.Name, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.PreferredPackDomain = "rack" }), want: true},
+		"a transfer policy":                {provider: specs.Gates.Name, topology: topology(func(t *trellisv1alpha1.ResolvedTopology) { t.KVTransferDomain = "rack" }), want: true},
 		"another provider has its own way": {provider: specs.Grove.Name, multinode: true},
 	}
 	for name, tc := range tests {

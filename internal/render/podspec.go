@@ -12,10 +12,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// podFSGroup owns the volumes' files unless the user says anything about the pod's security: Dynamo's images run as this group.
+// podFSGroup owns the files of volumes unless the user sets a security context: Dynamo's images run as this group.
 const podFSGroup = 1000
 
-// podSpec is the podTemplate's with the main container first and the gaps filled.
+// podSpec returns the spec of the podTemplate with the main container first and defaults added.
 func (t *templater) podSpec() corev1.PodSpec {
 	spec := corev1.PodSpec{}
 	if template := t.spec.PodTemplate; template != nil {
@@ -62,7 +62,7 @@ func (t *templater) fillPodSpec(spec *corev1.PodSpec) {
 
 const twoContainers = "two containers are named %q; %s"
 
-// ownContainer describes how the main container is named.
+// ownContainer explains the name of the main container.
 var ownContainer = field.Either(`the component's own container is named "main"`,
 	`the service's own container is mainContainer, named "main" unless it says otherwise`)
 

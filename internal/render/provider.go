@@ -13,21 +13,21 @@ import (
 const (
 	// AnnotationProvider on a deployment names its provider.
 	AnnotationProvider = "trellis.dev/provider"
-	// AnnotationFormerProvider is the former name of AnnotationProvider, which is read for one minor version.
+	// AnnotationFormerProvider is the former name of AnnotationProvider, accepted for one minor version.
 	AnnotationFormerProvider = "trellis.dev/engine"
-	// AnnotationPodProvider on a pod names the provider that the pod was made for, unless that is Gates.
+	// AnnotationPodProvider on a pod names the provider for which it was made, unless it is Gates.
 	AnnotationPodProvider = "trellis.dev/engine"
 )
 
-// ProviderChoice is a provider and why it is the one.
+// ProviderChoice is a provider and the reason for its choice.
 type ProviderChoice struct {
 	Name string
-	// Why is a part of a sentence: "by default", "by the annotation trellis.dev/provider".
+	// Why is part of a sentence: "by default", "by the annotation trellis.dev/provider".
 	Why string
 }
 
-// ChooseProvider reports which provider a new deployment gets. preset is the operator's own setting, [specs.Auto] or "" when it has none.
-// What a deployment has been given once is frozen in its ScalingGroups and not asked here.
+// ChooseProvider chooses the provider of a new deployment. preset is the operator's setting: a provider, [specs.Auto] or "". The choice
+// is frozen in the ScalingGroups of an existing deployment, which this function does not read.
 func ChooseProvider(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) ProviderChoice {
 	if name, annotation := NamedProvider(dgd.Annotations); name != "" && name != specs.Auto {
 		return ProviderChoice{name, "by the annotation " + annotation}
@@ -47,8 +47,8 @@ func ChooseProvider(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) Pro
 	return ProviderChoice{specs.All[0].Name, "by default" + ruledOut}
 }
 
-// ChooseWorkload describes what makes the pods of a new deployment's multinode components: "" is Trellis. What a deployment has been given
-// once is frozen in its ScalingGroups and not asked here.
+// ChooseWorkload chooses the maker of the pods of a new deployment's multinode components: "" is Trellis. The choice is frozen in the
+// ScalingGroups of an existing deployment, which this function does not read.
 func ChooseWorkload(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	if name := dgd.Annotations[AnnotationWorkload]; name != specs.Pods {
 		return name
@@ -56,7 +56,7 @@ func ChooseWorkload(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	return ""
 }
 
-// NamedProvider is the provider that a deployment's annotations name, and the annotation that does; "" for none.
+// NamedProvider returns the provider that a deployment's annotations name, and the naming annotation; "" for none.
 func NamedProvider(annotations map[string]string) (name, annotation string) {
 	for _, annotation := range []string{AnnotationProvider, AnnotationFormerProvider} {
 		if name := annotations[annotation]; name != "" {
@@ -71,7 +71,7 @@ func NamedProvider(annotations map[string]string) (name, annotation string) {
 	return "", ""
 }
 
-// rulesOut is the annotation that rules a provider out; "" when none does.
+// rulesOut returns the annotation that rules a provider out; "" for none.
 func rulesOut(annotations map[string]string, spec specs.Spec) string {
 	for _, a := range spec.RuledOutBy {
 		if annotations[a.Key] == a.Value {
@@ -81,7 +81,7 @@ func rulesOut(annotations map[string]string, spec specs.Spec) string {
 	return ""
 }
 
-// scheduledBy names the first component whose pods ask for a scheduler; "" for no scheduler.
+// scheduledBy returns the first component whose pods name a scheduler; "" if none does.
 func scheduledBy(dgd *nvidiav1beta1.DynamoGraphDeployment, scheduler string) string {
 	for _, c := range Components(dgd) {
 		if c.PodTemplate != nil && scheduler != "" && c.PodTemplate.Spec.SchedulerName == scheduler {

@@ -24,17 +24,18 @@ const (
 	targetGroup  = "PodCliqueScalingGroupConfig"
 )
 
-// ComponentOverrides are what a component writes into Grove's topology constraints: of its clique or scaling group, and of the cliques of
-// leader and workers. nil: nothing.
+// ComponentOverrides are the overrides of a component for Grove's topology constraints: of its clique or scaling group, and of the
+// cliques of leader and workers. nil: none.
 type ComponentOverrides struct{ Unit, Leader, Worker json.RawMessage }
 
-// Overrides are what a deployment writes into Grove's topology constraints, each a JSON object.
+// Overrides are the overrides of a deployment for Grove's topology constraints, each a JSON object.
 type Overrides struct {
 	Set        json.RawMessage
 	Components map[string]ComponentOverrides
 }
 
-// GroveOverrides reads the provider overrides of a deployment. Those that say anything else are left out; see [NotActedOn].
+// GroveOverrides reads the provider overrides of a deployment. It leaves out overrides of anything
+// but topology constraints; see [NotActedOn].
 func GroveOverrides(dgd *nvidiav1beta1.DynamoGraphDeployment) Overrides {
 	out := Overrides{Components: map[string]ComponentOverrides{}}
 	out.Set, _ = setOverride(dgd)
@@ -48,19 +49,19 @@ func GroveOverrides(dgd *nvidiav1beta1.DynamoGraphDeployment) Overrides {
 	return out
 }
 
-// OverrideProblem is why a provider override is left out.
+// OverrideProblem says why a provider override is ignored.
 type OverrideProblem struct {
 	// Path of the field.
 	Path *field.Path
-	// Value it has, empty where there is none to repeat.
+	// Value of the field; "" if a message should not quote it.
 	Value string
-	// Text describes what to write instead.
+	// Text says what to write instead.
 	Text string
 }
 
-// OverrideProblems lists why provider overrides of a deployment are left out under Grove: first the deployment's own, then those of
-// components by name. One whose target is a scaling group that the component only has with forceScalingGroup, which is not acted on, is no
-// problem.
+// OverrideProblems lists why provider overrides of a deployment are ignored under Grove: first the deployment's own,
+// then those of components, by name. It leaves out overrides of a scaling group that only forceScalingGroup would
+// create: Trellis does not act on that field.
 func OverrideProblems(dgd *nvidiav1beta1.DynamoGraphDeployment) []OverrideProblem {
 	var problems []OverrideProblem
 	add := func(path *field.Path, o *nvidiav1beta1.ProviderOverride, at overridePlace) {
@@ -84,7 +85,7 @@ func OverrideProblems(dgd *nvidiav1beta1.DynamoGraphDeployment) []OverrideProble
 	return problems
 }
 
-// overridePlace is an object of Grove that an override writes into: its type, and where its constraint is.
+// overridePlace is an object of Grove that an override changes: its type, and the path of its constraint.
 type overridePlace struct {
 	target string
 	path   []string
@@ -103,7 +104,7 @@ func placeOf(c *nvidiav1beta1.ComponentSpec) overridePlace {
 	return ofClique
 }
 
-// setOverride is the deployment's own; false for one that is there and is not understood.
+// setOverride returns the deployment's own override; false if it has a problem.
 func setOverride(dgd *nvidiav1beta1.DynamoGraphDeployment) (json.RawMessage, bool) {
 	return ofSet.constraintIn(dgd.Spec.ProviderOverride)
 }
@@ -112,7 +113,7 @@ func unitOverride(c *nvidiav1beta1.ComponentSpec) (json.RawMessage, bool) {
 	return placeOf(c).constraintIn(c.ProviderOverride)
 }
 
-// roleOverride is the override of a role, from roles or else from where it was before roles. nil: none, or none that can be read.
+// roleOverride returns the override of a role, from roles or else from its field before roles. nil: none, or unreadable.
 func roleOverride(c *nvidiav1beta1.ComponentSpec, role string) *nvidiav1beta1.ProviderOverride {
 	if r := c.Role(role); r != nil && r.ProviderOverride != nil {
 		return r.ProviderOverride
@@ -120,7 +121,7 @@ func roleOverride(c *nvidiav1beta1.ComponentSpec, role string) *nvidiav1beta1.Pr
 	return formerOverride(formerRole(c, role))
 }
 
-// formerRole is multinode.leader or multinode.worker, which roles has replaced.
+// formerRole returns multinode.leader or multinode.worker, which roles has replaced.
 func formerRole(c *nvidiav1beta1.ComponentSpec, role string) *nvidiav1beta1.FreeObject {
 	switch {
 	case c.Multinode == nil:
@@ -146,7 +147,7 @@ func formerOverride(former *nvidiav1beta1.FreeObject) *nvidiav1beta1.ProviderOve
 	return settings.ProviderOverride
 }
 
-// constraintIn is the topology constraint in an override that has no problem.
+// constraintIn returns the topology constraint of an override; false if the override has a problem.
 func (at overridePlace) constraintIn(o *nvidiav1beta1.ProviderOverride) (json.RawMessage, bool) {
 	if o == nil {
 		return nil, true
@@ -157,7 +158,7 @@ func (at overridePlace) constraintIn(o *nvidiav1beta1.ProviderOverride) (json.Ra
 	return at.value(o), true
 }
 
-// problem of the override that is at path; nil for none.
+// problem returns why an override, at path, is ignored; nil if it is used.
 func (at overridePlace) problem(o *nvidiav1beta1.ProviderOverride, path *field.Path) *OverrideProblem {
 	switch {
 	case o.APIVersion != groveVersion:
@@ -183,7 +184,7 @@ func (at overridePlace) problem(o *nvidiav1beta1.ProviderOverride, path *field.P
 	return nil
 }
 
-// value is the object at the end of the path, when the override holds nothing else.
+// value returns the object at the end of the path if the override contains nothing else, or else nil.
 func (at overridePlace) value(o *nvidiav1beta1.ProviderOverride) json.RawMessage {
 	raw := json.RawMessage(o.Value.Raw)
 	for _, name := range at.path {

@@ -14,8 +14,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// ReplicaSize is the number of pods of the replica that the pod belongs to. It is the one the pod was made with: nodeCount may have
-// changed since, and a replica of the older size is whole all the same until an update replaces it.
+// ReplicaSize returns the number of pods of a pod's replica, with which the replica was made: nodeCount may have changed since, and a
+// replica of the former size is complete until an update replaces it.
 func ReplicaSize(sg *trellisv1alpha1.ScalingGroup, pod metav1.Object) int {
 	if size, ok := labelNumber(pod, LabelReplicaSize); ok && size > 0 {
 		return int(size)
@@ -23,7 +23,7 @@ func ReplicaSize(sg *trellisv1alpha1.ScalingGroup, pod metav1.Object) int {
 	return int(PodsPerReplica(sg))
 }
 
-// GateClosed reports whether Trellis' gate still holds the pod.
+// GateClosed reports whether the pod still has the scheduling gate of Trellis.
 func GateClosed(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(gate corev1.PodSchedulingGate) bool { return gate.Name == PlacementGate })
 }
@@ -35,7 +35,7 @@ func PodReady(pod *corev1.Pod) bool {
 	})
 }
 
-// ForeignGates are the names of a pod's scheduling gates that other controllers remove, in order.
+// ForeignGates lists the scheduling gates of a pod that other controllers remove, in order.
 func ForeignGates(pod *corev1.Pod) []string {
 	var names []string
 	for _, gate := range pod.Spec.SchedulingGates {
@@ -47,13 +47,13 @@ func ForeignGates(pod *corev1.Pod) []string {
 	return names
 }
 
-// MinAvailable is how many replicas of the group belong to the base gang: 1 or more, whatever the number of replicas.
+// MinAvailable returns the number of replicas of the group in the base gang, at least 1.
 func MinAvailable(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return max(1, ptr.Deref(sg.Spec.MinAvailable, 1))
 }
 
-// Outdated reports whether a pod, or what a replica's pods come from, is of an older revision, or was made before the last restart that was
-// asked for.
+// Outdated reports whether a pod, or the object that makes a replica's pods, is of an older revision
+// or from before the last requested restart.
 func Outdated(sg *trellisv1alpha1.ScalingGroup, object metav1.Object) bool {
 	if object.GetLabels()[LabelRevision] != LabelValue(sg.Spec.Revision) {
 		return true
@@ -64,7 +64,7 @@ func Outdated(sg *trellisv1alpha1.ScalingGroup, object metav1.Object) bool {
 	return sg.Spec.Restart != nil && object.GetAnnotations()[AnnotationRestart] != sg.Spec.Restart.ID
 }
 
-// markReplica says of which size the pod's replica is, and for which restart it was made.
+// markReplica records the size of the pod's replica on the pod, and the restart for which the pod was made.
 func markReplica(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	pod.Labels[LabelReplicaSize] = strconv.Itoa(int(PodsPerReplica(sg)))
 	if sg.Spec.Restart == nil {

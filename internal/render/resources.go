@@ -15,11 +15,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// resourceGPU is the resource that counts GPUs unless v1alpha1 names another.
+// resourceGPU is the resource that counts GPUs, unless the v1alpha1 form names another.
 const resourceGPU = "nvidia.com/gpu"
 
-// normalise gives every resource that cannot be overcommitted (devices, huge pages) both a request and a limit, as the API server wants
-// it and the planner counts it, and refuses what no API server would take.
+// normalise gives every resource that cannot be overcommitted (devices, huge pages) both a request and a limit, as the API server and the
+// planner expect, and reports resources that the API server would refuse.
 func (t *templater) normalise(path *field.Path, r *corev1.ResourceRequirements) {
 	for _, problem := range ResourceProblems(r) {
 		t.invalid(path, "%s: %s", problem.Resource, problem.Text)
@@ -37,17 +37,17 @@ func (t *templater) normalise(path *field.Path, r *corev1.ResourceRequirements) 
 	}
 }
 
-// ResourceProblem is what no API server would take of a container's resources.
+// ResourceProblem is a resource of a container that the API server would refuse.
 type ResourceProblem struct {
 	// List is "requests" or "limits".
 	List     string
 	Resource corev1.ResourceName
 	Amount   resource.Quantity
-	// Text describes what is wrong, and the fix.
+	// Text describes the problem and its fix.
 	Text string
 }
 
-// ResourceProblems checks the resources of one container, by name of the resource.
+// ResourceProblems checks the resources of one container, sorted by name.
 func ResourceProblems(r *corev1.ResourceRequirements) []ResourceProblem {
 	var problems []ResourceProblem
 	for _, name := range slices.Sorted(maps.Keys(union(r.Requests, r.Limits))) {
@@ -76,10 +76,10 @@ func ResourceProblems(r *corev1.ResourceRequirements) []ResourceProblem {
 	return problems
 }
 
-// maxExponent is far beyond every amount there is, and small enough to compare two of them: that writes out all their digits.
+// maxExponent is far beyond every real amount, but small enough to compare two amounts: a comparison writes out all their digits.
 const maxExponent = 100
 
-// absurd finds amounts such as 1e1000000000, which parse in no time and take minutes and gigabytes to compare.
+// absurd reports whether the exponent of an amount is so large that a comparison would take minutes and gigabytes, as for 1e1000000000.
 func absurd(q resource.Quantity) bool {
 	scale := q.AsDec().Scale()
 	return scale > maxExponent || scale < -maxExponent

@@ -11,8 +11,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// revision is a short hash of the roles alone: replicas and topology may change without touching a pod. It hashes their JSON, whose map
-// keys are sorted, so that equal templates hash equal in every version of the operator.
+// revision returns a short hash of the roles: replicas and topology may change without replacing a pod. It hashes their JSON, whose map
+// keys are sorted, so equal templates have equal hashes in every version of the operator.
 func revision(roles []trellisv1alpha1.Role) string {
 	raw, err := json.Marshal(roles)
 	if err != nil {
@@ -21,7 +21,7 @@ func revision(roles []trellisv1alpha1.Role) string {
 	return digest(raw)
 }
 
-// digest is the 10 hex digits that tell contents apart.
+// digest returns a hash of 10 hex digits.
 func digest(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:5])

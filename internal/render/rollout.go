@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// resolveRollout reads how a component is updated.
+// resolveRollout resolves the update strategy of a component.
 func resolveRollout(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec,
 	s *Component) (trellisv1alpha1.RolloutStrategy, []error) {
 	annotations := rollout.AnnotationsOf(dgd, c)
@@ -25,10 +25,10 @@ func resolveRollout(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.C
 	return strategy, errs
 }
 
-// Worker reports whether the component belongs to the generation of workers.
+// Worker reports whether the component is a worker, and so part of the generation of workers.
 func (s *Component) Worker() bool { return isWorker(s.ComponentType) }
 
-// InStep are the workers whose generations replace each other in step: those of a graph that has several, where Trellis replaces the pods.
+// InStep returns the workers whose generations are replaced in step: those of a graph with several workers, if Trellis replaces the pods.
 func (g *Graph) InStep() []*Component {
 	if workers := g.InGeneration(); len(workers) > 1 {
 		return workers
@@ -36,7 +36,7 @@ func (g *Graph) InStep() []*Component {
 	return nil
 }
 
-// InGeneration are the workers that have a generation, where Trellis replaces the pods.
+// InGeneration returns the workers that have a generation, if Trellis replaces the pods.
 func (g *Graph) InGeneration() []*Component {
 	if !specs.Named(g.Provider).Planned {
 		return nil
@@ -50,7 +50,7 @@ func (g *Graph) InGeneration() []*Component {
 	return workers
 }
 
-// resolveShared reads how the workers are updated together, and how replicas move.
+// resolveShared resolves the strategy by which the workers are updated together, and the policy by which replicas move.
 func (g *Graph) resolveShared(dgd *nvidiav1beta1.DynamoGraphDeployment) []error {
 	anyPacked := slices.ContainsFunc(g.InStep(), func(s *Component) bool { return packed(s.Multinode, s.Topology) })
 	strategy, problems := rollout.SharedStrategyOf(dgd, anyPacked)

@@ -11,28 +11,28 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Versions of the runtime from which on components are started in another way.
+// Versions of the Dynamo runtime that changed how components start.
 var (
-	// nativePicker has an endpoint picker of its own, which takes no arguments and reads no eppConfig.
+	// nativePicker introduced an endpoint picker that takes no arguments and reads no eppConfig.
 	nativePicker = version.MustParseSemantic("1.5.0")
-	// checkedWorker sends itself requests to see whether it serves, and may miss a liveness check or two meanwhile.
+	// checkedWorker introduced workers that send requests to themselves to check their health; meanwhile they may miss liveness probes.
 	checkedWorker = version.MustParseSemantic("1.5.0")
-	// slowFrontend tries NATS and etcd, one after the other, for some time before it answers.
+	// slowFrontend introduced frontends that first try NATS, then etcd, for some time before they answer.
 	slowFrontend = version.MustParseSemantic("1.6.0")
 )
 
-// since reports whether a runtime is of a version or a later one. Of one whose version is not known, it does not.
+// since reports whether a runtime is of version first or later; false for an unknown version.
 func since(runtime, first *version.Version) bool { return runtime != nil && !runtime.LessThan(first) }
 
-// NativePicker reports whether the runtime of a component has an endpoint picker of its own. known is false where the version of the
-// runtime cannot be determined.
+// NativePicker reports whether the runtime of a component has a native endpoint picker. known is false
+// if the version of the runtime is unknown.
 func NativePicker(c *nvidiav1beta1.ComponentSpec) (native, known bool) {
 	v := runtimeVersion(c)
 	return since(v, nativePicker), v != nil
 }
 
-// runtimeVersion is what a component says itself, or else the tag of the image of its main container; nil where neither is a semantic
-// version.
+// runtimeVersion returns the version that a component states, or else that in the image tag of its main
+// container; nil if it is not a semantic version.
 func runtimeVersion(c *nvidiav1beta1.ComponentSpec) *version.Version {
 	if c.RuntimeVersionOverride != "" {
 		return semantic(c.RuntimeVersionOverride)
@@ -54,7 +54,7 @@ func versionOfImage(image string) *version.Version {
 	return semantic(tag)
 }
 
-// semantic reads a version. What follows the third number does not count: 1.5.0-rc.2 is 1.5.0.
+// semantic parses a version and drops everything after the patch number: 1.5.0-rc.2 is 1.5.0.
 func semantic(text string) *version.Version {
 	v, err := version.ParseSemantic(text)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// ScalingGroups returns the ScalingGroup of every component. Owner references are the caller's.
+// ScalingGroups returns the ScalingGroup of every component. The caller sets owner references.
 func (g *Graph) ScalingGroups() []*trellisv1alpha1.ScalingGroup {
 	groups := make([]*trellisv1alpha1.ScalingGroup, 0, len(g.Components))
 	for i := range g.Components {
@@ -49,7 +49,7 @@ func (g *Graph) scalingGroup(s *Component) *trellisv1alpha1.ScalingGroup {
 	if s.Multinode {
 		sg.Spec.Workload = g.Workload
 	}
-	if g.queue != "" && !Gated(sg) { // pods of gangs have it from their PodGroup
+	if g.queue != "" && !Gated(sg) { // pods of gangs get the queue from their PodGroup
 		metav1.SetMetaDataAnnotation(&sg.ObjectMeta, AnnotationQueue, g.queue)
 	}
 	delete(sg.Annotations, AnnotationKueueQueue)
@@ -63,7 +63,7 @@ func (g *Graph) scalingGroup(s *Component) *trellisv1alpha1.ScalingGroup {
 	return sg
 }
 
-// wantedPods is the number of pods of all wanted replicas, at most the largest int32.
+// wantedPods counts the pods of all wanted replicas, at most math.MaxInt32.
 func wantedPods(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return int32(min(int64(sg.Spec.Replicas)*int64(PodsPerReplica(sg)), math.MaxInt32))
 }
@@ -74,20 +74,20 @@ func (g *Graph) meta(s *Component, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: g.Namespace, Labels: labels, Annotations: maps.Clone(s.Annotations)}
 }
 
-// groupSelector selects exactly the pods of one component. The graph's name is part of it because "a-b"+"c" and "a"+"b-c" give one group
-// name.
+// groupSelector selects the pods of one component. It includes the graph's name, because graph "a-b" with component "c" and graph "a"
+// with component "b-c" have the same group name.
 func groupSelector(graph, group string) map[string]string {
 	return map[string]string{LabelGraph: LabelValue(graph), LabelScalingGroup: group}
 }
 
-// SortedGroups returns the groups by component, so that what is rendered never depends on the order of a list.
+// SortedGroups returns the groups sorted by component, so that the rendered result does not depend on the order of a list.
 func SortedGroups(groups []*trellisv1alpha1.ScalingGroup) []*trellisv1alpha1.ScalingGroup {
 	return slices.SortedFunc(slices.Values(groups), func(a, b *trellisv1alpha1.ScalingGroup) int {
 		return cmp.Compare(a.Spec.Service, b.Spec.Service)
 	})
 }
 
-// PriorityClass is the priority class of all pods of the graph, or "" when they have none or do not agree.
+// PriorityClass returns the priority class of all pods of the graph; "" if they have none, or different ones.
 func PriorityClass(groups []*trellisv1alpha1.ScalingGroup) string {
 	class := ""
 	for i, sg := range groups {

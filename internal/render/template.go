@@ -18,14 +18,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/framework"
 )
 
-// templater makes the pod template of one component. It collects what is wrong instead of stopping at the first.
+// templater makes the pod template of one component. It collects all errors instead of stopping at the first.
 type templater struct {
 	dgd  *nvidiav1beta1.DynamoGraphDeployment
 	name string
 	spec *nvidiav1beta1.ComponentSpec
-	// alpha is what only v1alpha1 can say of the component.
+	// alpha holds the fields of the component that only v1alpha1 has.
 	alpha nvidiav1alpha1.AlphaOnlyService
-	// componentType and subComponentType as Dynamo's programs and labels have them: prefill and decode are workers of a sub-type.
+	// componentType and subComponentType as Dynamo's programs and labels spell them: prefill and decode are sub-types of worker.
 	componentType, subComponentType string
 
 	path     *field.Path
@@ -34,9 +34,9 @@ type templater struct {
 	// provider of the deployment, by name.
 	provider string
 	errs     []error
-	// generation of the workers that the component belongs to; "": none.
+	// generation of workers to which the component belongs; "" for none.
 	generation string
-	// launched: the replica's pods start as one distributed program.
+	// launched: the pods of a replica start as one distributed program.
 	launched bool
 }
 
@@ -51,7 +51,7 @@ func newTemplater(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1beta1.
 	return t
 }
 
-// typesOf a component. What v1alpha1 said stays where v1beta1 cannot say it.
+// typesOf returns the types of a component. Types of v1alpha1 that v1beta1 cannot express are kept.
 func typesOf(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha1.AlphaOnlyService) (componentType, subComponentType string) {
 	if alpha.ComponentType != "" || alpha.SubComponentType != "" {
 		return alpha.ComponentType, alpha.SubComponentType
@@ -81,7 +81,7 @@ func (t *templater) roles(nodes int32) []trellisv1alpha1.Role {
 	}
 }
 
-// launch makes the pods of a replica find each other, where the command runs a framework we know. Others start as written.
+// launch makes the pods of a replica start as one program if their command runs a known framework. Other commands start unchanged.
 func (t *templater) launch(nodes int32, leader, worker *corev1.PodTemplateSpec) {
 	main := &leader.Spec.Containers[0]
 	if _, err := framework.Detect(main, string(t.dgd.Spec.BackendFramework)); err != nil {
@@ -92,7 +92,7 @@ func (t *templater) launch(nodes int32, leader, worker *corev1.PodTemplateSpec) 
 	t.launched = framework.Launch(replica, &leader.Spec, &worker.Spec)
 }
 
-// executor is vLLM's way of spreading over nodes: as annotated, else what was the default when the deployment was first written.
+// executor returns vLLM's executor for several nodes: the annotated executor, or else the default at the time the deployment was created.
 func (t *templater) executor() string {
 	annotations := t.settings()
 	if executor := annotations[annotationVLLMExecutor]; executor != "" {
@@ -105,7 +105,7 @@ func (t *templater) executor() string {
 	return ""
 }
 
-// gpus counts the accelerators of the main container.
+// gpus counts the GPUs in the limits of the main container.
 func (t *templater) gpus(main *corev1.Container) int64 {
 	quantity := main.Resources.Limits[corev1.ResourceName(cmp.Or(t.alpha.GPUResource, resourceGPU))]
 	return quantity.Value()
@@ -128,7 +128,7 @@ func (t *templater) template() *corev1.PodTemplateSpec {
 	return template
 }
 
-// resourcesPath is where the user wrote the amounts of a container.
+// resourcesPath returns the path of a container's resources in the deployment.
 func (t *templater) resourcesPath(list string, index int, container string) *field.Path {
 	if list == "containers" && index == 0 {
 		container = mainContainerName

@@ -19,15 +19,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// inputForm numbers what templateInput contains and how it is hashed. It goes up by one with every change of either, also one that comes
-// with a newer version of the Kubernetes API types or of the conversion from v1alpha1: hashes of two forms cannot be compared.
+// inputForm is the version of the content and the hashing of templateInput. Every change of either increments it, also a change by a new
+// version of the Kubernetes API types or of the conversion from v1alpha1: hashes of different forms cannot be compared.
 const inputForm = 2
 
-// templateInput is everything outside this program that decides what the pods of a component look like: what the user wrote, without what
-// concerns replicas, placement and traffic only, and the addresses the operator was started with. The name and namespace of a deployment
-// never change and are left out.
+// templateInput is the input that determines the pods of a component: the user's fields, except those that concern
+// only replicas, placement and traffic, and the addresses in the operator's flags. It leaves out the name and
+// namespace of a deployment, which never change.
 type templateInput struct {
-	// Inherited are the annotations of the deployment itself that hold for its components.
+	// Inherited are the annotations of the deployment that apply to its components.
 	Inherited        map[string]string              `json:"inherited,omitempty"`
 	Annotations      map[string]string              `json:"annotations,omitempty"`
 	Labels           map[string]string              `json:"labels,omitempty"`
@@ -37,11 +37,11 @@ type templateInput struct {
 	Component        nvidiav1beta1.ComponentSpec    `json:"component"`
 	Alpha            alphaInput                     `json:"alpha,omitzero"`
 	Platform         Platform                       `json:"platform"`
-	// KVTransfer is the graph's policy, of workers.
+	// KVTransfer is the graph's KV transfer policy, for workers only.
 	KVTransfer *nvidiav1beta1.KVTransferPolicy `json:"kvTransferPolicy,omitempty"`
 }
 
-// alphaInput is what only v1alpha1 says of a component and is not in its podTemplate.
+// alphaInput holds the fields of a component that only v1alpha1 has, other than those in its podTemplate.
 type alphaInput struct {
 	ComponentType     string `json:"componentType,omitempty"`
 	SubComponentType  string `json:"subComponentType,omitempty"`
@@ -49,10 +49,10 @@ type alphaInput struct {
 	GPUResource       string `json:"gpuResource,omitempty"`
 }
 
-// input identifies what the roles of a component are made from.
+// input identifies the input of the component's roles.
 func (t *templater) input() *trellisv1alpha1.TemplateInput { return t.inputOn(t.platform) }
 
-// inputOn is the input with other addresses.
+// inputOn is input with the given addresses of the platform.
 func (t *templater) inputOn(platform Platform) *trellisv1alpha1.TemplateInput {
 	component := *t.spec
 	component.Replicas, component.MinAvailable, component.ScalingAdapter = nil, nil, nil
@@ -80,8 +80,8 @@ func (t *templater) inputOn(platform Platform) *trellisv1alpha1.TemplateInput {
 	return &trellisv1alpha1.TemplateInput{Form: inputForm, Hash: hex.EncodeToString(sum[:8])}
 }
 
-// workersInput identifies what the user wrote of all workers, in the form FORM-HASH. It stays the same when the operator is upgraded,
-// except to another form, or started with other addresses.
+// workersInput identifies the user's input for all workers, as FORM-HASH. It does not depend on the addresses in the operator's flags,
+// and an upgrade of the operator changes it only together with the form.
 func workersInput(components []*rendering) string {
 	var all strings.Builder
 	for _, r := range components {
@@ -92,26 +92,26 @@ func workersInput(components []*rendering) string {
 	return fmt.Sprintf("%d-%s", inputForm, shortHash(all.String()))
 }
 
-// sameForm reports whether two inputs of workers can be compared.
+// sameForm reports whether two inputs of workers have the same form, and so can be compared.
 func sameForm(a, b string) bool {
 	a, _, _ = strings.Cut(a, "-")
 	b, _, _ = strings.Cut(b, "-")
 	return a == b
 }
 
-// withoutRollout leaves out how pods are replaced, which is not about the pods.
+// withoutRollout drops the annotations that control how pods are replaced.
 func withoutRollout(annotations map[string]string) map[string]string {
 	out := maps.Clone(annotations)
 	maps.DeleteFunc(out, func(key, _ string) bool { return slices.Contains(aboutRollout, key) })
 	return out
 }
 
-// aboutRollout are the annotations that say how pods are replaced, wherever they are written.
+// aboutRollout are the annotations that control how pods are replaced, on deployments and components.
 var aboutRollout = slices.Concat(rollout.Annotations, rollout.SharedAnnotations, rollout.FormerAnnotations, []string{AnnotationGenerations})
 
-// keepsRoles reports whether a group's stored roles stay as they are: nothing they are made from has changed, or it is not known whether
-// it has, because another version of the operator stored no hash or one of another form. Then what is there is adopted: an upgrade of the
-// operator replaces no pod. Roles that another client has changed do not stay.
+// keepsRoles reports whether a group keeps its stored roles: its input has not changed, or cannot be compared because another version of
+// the operator stored no hash or one of another form. Roles that cannot be compared are adopted, so an upgrade of the operator replaces
+// no pod. Roles that another client has changed are not kept.
 func keepsRoles(stored *trellisv1alpha1.ScalingGroup, input *trellisv1alpha1.TemplateInput) bool {
 	if stored == nil || len(stored.Spec.Roles) == 0 || EditOf(stored).Any("roles", "revision", "input") {
 		return false
@@ -119,7 +119,7 @@ func keepsRoles(stored *trellisv1alpha1.ScalingGroup, input *trellisv1alpha1.Tem
 	return adopts(stored) || *stored.Spec.Input == *input
 }
 
-// adopts reports whether a group's stored roles cannot be compared with today's input.
+// adopts reports whether the input of a group's stored roles cannot be compared with today's.
 func adopts(stored *trellisv1alpha1.ScalingGroup) bool {
 	return stored.Spec.Input == nil || stored.Spec.Input.Form != inputForm
 }

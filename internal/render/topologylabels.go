@@ -14,12 +14,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 )
 
-// A packed pod can tell where it is: its domain's path is on it as labels, one a level, and inside it as files and variables made of them.
+// A packed pod knows its place: the path of its domain is in its labels, one per level, and inside the pod in
+// files and variables made from the labels.
 //
 //	nvidia.com/dynamo-topology.zone: zone-a      /etc/dynamo/topology/zone      $TRELLIS_TOPOLOGY_ZONE
 //	nvidia.com/dynamo-topology.rack: rack-1      /etc/dynamo/topology/rack      $TRELLIS_TOPOLOGY_RACK
 //
-// The labels come with the pins, before the pod has a node; levels narrower than those pinned stay empty.
+// The labels are set together with the pins, before the pod has a node; levels narrower than the pinned level stay empty.
 const (
 	LabelTopologyPrefix = "nvidia.com/dynamo-topology."
 
@@ -30,7 +31,7 @@ const (
 	maxTopologyName  = 63 - len("dynamo-topology.")
 )
 
-// AnnotationLevels on a packed pod reports which node label each level of its topology is, as a JSON object of domain to key.
+// AnnotationLevels on a packed pod maps the levels of its topology to node labels, as a JSON object of domain to key.
 const AnnotationLevels = "trellis.dev/topology-levels"
 
 // topologyLabel is the pod label of a level.
@@ -38,7 +39,7 @@ func topologyLabel(domain string) string {
 	return LabelTopologyPrefix + fit(domain, domain, maxTopologyName)
 }
 
-// whereabouts is what tells the pods of a scaling group where they are; pods may share it.
+// whereabouts are the annotation, files and variables that tell the pods of a scaling group their place; pods may share them.
 type whereabouts struct {
 	levels string
 	files  *corev1.DownwardAPIVolumeSource
@@ -61,7 +62,7 @@ func whereaboutsOf(topology *trellisv1alpha1.ResolvedTopology) *whereabouts {
 	return &whereabouts{levels: LevelKeys(topology), files: files, env: env}
 }
 
-// LevelKeys is the node label of each level of a constraint, as AnnotationLevels has them.
+// LevelKeys returns the node label of each level of a constraint, in the format of AnnotationLevels.
 func LevelKeys(topology *trellisv1alpha1.ResolvedTopology) string {
 	levels := map[string]string{}
 	if topology != nil {
@@ -76,14 +77,14 @@ func LevelKeys(topology *trellisv1alpha1.ResolvedTopology) string {
 	return string(raw)
 }
 
-// preparedForOther reports whether a pod that was never released is prepared for other levels than its group has now.
+// preparedForOther reports whether a pod that was never released is prepared for levels other than the current ones of its group.
 func preparedForOther(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) bool {
 	levels := pod.Annotations[AnnotationLevels]
 	return levels != "" && GateClosed(pod) && packs(sg.Spec.Topology) && levels != LevelKeys(sg.Spec.Topology)
 }
 
-// locate prepares a packed pod for its topology labels. The levels of a scaling group change only while no
-// pod is released, so this is no part of the revision.
+// locate prepares a packed pod for its topology labels. The revision does not cover this, because the levels of a scaling group change
+// only while no pod is released.
 func locate(pod *corev1.Pod, w *whereabouts) {
 	if w == nil {
 		return
@@ -99,8 +100,8 @@ func envName(domain string) string {
 	return strings.ToUpper(strings.ReplaceAll(domain, "-", "_"))
 }
 
-// mountTopology gives the files and variables to the main container and a frontend alongside it. What the user has with the same name or
-// at the same path stays unchanged.
+// mountTopology adds the files and variables to the main container and to a frontend alongside it. Variables of the user with the same
+// name, and mounts at the same path, stay.
 func mountTopology(pod *corev1.Pod, files *corev1.DownwardAPIVolumeSource, env []corev1.EnvVar) {
 	volume := corev1.Volume{Name: topologyVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: files}}
 	for i := range pod.Spec.Containers {
@@ -120,7 +121,7 @@ func mountTopology(pod *corev1.Pod, files *corev1.DownwardAPIVolumeSource, env [
 	}
 }
 
-// addFiles adds to the volume of that name, which a transfer policy brings, the files it does not have.
+// addFiles adds missing files to the topology volume if a KV transfer policy has already added that volume.
 func addFiles(spec *corev1.PodSpec, files *corev1.DownwardAPIVolumeSource) {
 	for i := range spec.Volumes {
 		v := &spec.Volumes[i]
@@ -135,14 +136,14 @@ func addFiles(spec *corev1.PodSpec, files *corev1.DownwardAPIVolumeSource) {
 	}
 }
 
-// packs reports whether a constraint, required or preferred, holds the pods of a group together or spreads its replicas.
+// packs reports whether a constraint, required or preferred, packs the pods of a group or spreads its replicas.
 func packs(t *trellisv1alpha1.ResolvedTopology) bool {
 	packed := t != nil && (t.GraphPackDomain != "" || t.GraphPreferredPackDomain != "" || t.PackDomain != "" || t.PreferredPackDomain != "")
 	return packed || constraint.Spread(t) || constraint.Transfers(t)
 }
 
-// TopologyLabels are the labels that tell a pod its place, given the node labels it is pinned to. Pods that were not prepared for it get
-// none.
+// TopologyLabels returns the labels that tell a pod its place, from the node labels to which it is pinned. A pod
+// that was not prepared for them gets none.
 func TopologyLabels(pod *corev1.Pod, pins map[string]string) map[string]string {
 	var levels map[string]string
 	if json.Unmarshal([]byte(pod.Annotations[AnnotationLevels]), &levels) != nil {

@@ -26,8 +26,8 @@ const (
 	vllmCacheEnv  = "VLLM_CACHE_ROOT"
 )
 
-// addCompilationCache mounts the claim that keeps compiled kernels. Its volume is named after the claim; one the user declared himself
-// stays.
+// addCompilationCache mounts the claim that stores compiled kernels. Its volume is named after the claim; a
+// volume of the user with that name stays.
 func (t *templater) addCompilationCache(spec *corev1.PodSpec, c *corev1.Container) {
 	cache := t.spec.CompilationCache
 	if cache == nil || cache.PVCName == "" {
@@ -46,7 +46,7 @@ func (t *templater) addCompilationCache(spec *corev1.PodSpec, c *corev1.Containe
 	mountAt(c, volume, path)
 }
 
-// cachePath also tells vLLM where its compilation cache is.
+// cachePath returns the mount path of the compilation cache, and passes it to vLLM as a variable.
 func (t *templater) cachePath(cache *nvidiav1beta1.CompilationCache, c *corev1.Container) string {
 	if t.framework(c) != framework.VLLM {
 		return cache.MountPath
@@ -58,7 +58,7 @@ func (t *templater) cachePath(cache *nvidiav1beta1.CompilationCache, c *corev1.C
 	return path
 }
 
-// framework of the main container, or none where it is unknown.
+// framework returns the framework of the main container, or framework.None if it is unknown.
 func (t *templater) framework(c *corev1.Container) string {
 	name, err := framework.Detect(c, string(t.dgd.Spec.BackendFramework))
 	if err != nil {
@@ -67,7 +67,7 @@ func (t *templater) framework(c *corev1.Container) string {
 	return name
 }
 
-// volumeName is the claim's name, shortened where a volume's must be.
+// volumeName returns the claim's name, shortened if it is too long for a volume.
 func volumeName(claim string) string {
 	if len(validation.IsDNS1123Label(claim)) == 0 {
 		return claim
@@ -75,13 +75,13 @@ func volumeName(claim string) string {
 	return hashed(dnsLabel(claim), claim, validation.DNS1123LabelMaxLength)
 }
 
-// mountAt mounts a volume in place of whatever is mounted there.
+// mountAt mounts a volume and replaces another mount at the same path.
 func mountAt(c *corev1.Container, volume, path string) {
 	c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == path })
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: path})
 }
 
-// addVolume mounts a volume of ours, unless the user has one of that name or something else at that path.
+// addVolume adds and mounts a volume, unless the user has a volume of that name or another mount at that path.
 func addVolume(spec *corev1.PodSpec, c *corev1.Container, volume corev1.Volume, mount corev1.VolumeMount) {
 	if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == mount.MountPath }) {
 		return
@@ -101,8 +101,8 @@ func mountsSSHKeys(s *Component) bool {
 	})
 }
 
-// addSharedMemory gives the main container a /dev/shm larger than the container runtime's. Unless sharedMemorySize is written out, a
-// volume that the user mounts there himself stays.
+// addSharedMemory gives the main container a /dev/shm larger than the container runtime's default. A volume that the user mounts there
+// stays unless sharedMemorySize is set.
 func (t *templater) addSharedMemory(spec *corev1.PodSpec, c *corev1.Container) {
 	size := t.spec.SharedMemorySize
 	mounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == sharedMemoryPath })

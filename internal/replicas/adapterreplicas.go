@@ -11,9 +11,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// ToCarry returns the numbers, by component, that the deployment does not show yet, and why others cannot be carried into it: those of
-// which the graph would have more pods than limit are among them. A limit of 0 is none. Smaller numbers than before come first, then the
-// others by the name of the component.
+// ToCarry returns the numbers of replicas, by component, to copy from adapters into the deployment, and the reasons why others are refused.
+// A number is refused, for example, if the graph would have more pods than limit; a limit of 0 means no limit. Decreases are considered
+// first, then increases by component name.
 func ToCarry(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter,
 	limit int64) (numbers map[string]int32, refused map[string]string) {
 	numbers, refused = map[string]int32{}, map[string]string{}

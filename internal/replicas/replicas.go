@@ -1,19 +1,19 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replicas decides who describes how many replicas a component has. There is exactly one such owner at any time:
+// Package replicas decides which object owns the number of replicas of a component. There is exactly one owner at any time:
 //
 //	scalingAdapter is set    its adapter exists   owner of the number
 //	no                       -                    the deployment: replicas of the component
 //	yes                      not yet              the deployment: the adapter begins with its number
 //	yes                      yes                  the adapter: spec.replicas
 //
-// An adapter's number is carried into the deployment, where everybody reads it and where admission may have a say. While the two differ
-// nothing is made or deleted: either the deployment was overwritten behind the adapter's back, or the adapter's number is not accepted.
+// An adapter's number is copied into the deployment, where all clients read it and admission can refuse it. While the two differ, no
+// replicas are created or deleted: either another client has overwritten the deployment, or the adapter's number is not accepted.
 //
-// For example g with decode enabled and replicas: 2. The adapter g-decode begins with 2. kubectl scale dgdsa/g-decode --replicas=5
-// makes it 5, then the deployment's number, then the pods. The adapter is switched off: the deployment continues with its 5, which are
-// its own now.
+// For example, graph g has decode with scalingAdapter and replicas: 2. The adapter g-decode begins with 2. kubectl scale dgdsa/g-decode
+// --replicas=5 sets the adapter to 5, then the deployment's number and the pods follow. If the adapter is switched off, the deployment
+// keeps 5 as its own number.
 package replicas
 
 import (
@@ -26,15 +26,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// AdapterName is the name of the adapter of a component.
+// AdapterName returns the name of a component's adapter.
 func AdapterName(dgd, component string) string { return render.AdapterName(dgd, component) }
 
-// WithAdapter reports whether a component asks for an adapter.
+// WithAdapter reports whether a component requests an adapter.
 func WithAdapter(s *nvidiav1beta1.ComponentSpec) bool {
 	return s != nil && s.ScalingAdapter != nil
 }
 
-// Of is the number of replicas in a service's spec.
+// Of returns the number of replicas in a component's spec.
 func Of(s *nvidiav1beta1.ComponentSpec) int32 {
 	if s == nil || s.Replicas == nil {
 		return 1
@@ -42,15 +42,15 @@ func Of(s *nvidiav1beta1.ComponentSpec) int32 {
 	return *s.Replicas
 }
 
-// Owns reports whether the adapter is the owner of the number of replicas of the component it names.
+// Owns reports whether the adapter owns the number of replicas of the component that it names.
 func Owns(a *nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	component := a.Spec.DGDRef.ComponentName
 	return a.DeletionTimestamp == nil && metav1.IsControlledBy(a, dgd) && a.Spec.DGDRef.Name == dgd.Name &&
 		WithAdapter(dgd.Component(component)) && a.Name == AdapterName(dgd.Name, component)
 }
 
-// Settled is the deployment as it may be acted on: a component whose adapter says another number than the deployment keeps the replicas
-// it has, if it has been given any. What does not differ is shared with the deployment.
+// Settled returns the deployment to act on: a component whose adapter and deployment disagree keeps its current number, if has contains
+// one. The result shares unchanged parts with the deployment.
 func Settled(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter,
 	has map[string]int32) *nvidiav1beta1.DynamoGraphDeployment {
 	settled := dgd
@@ -64,8 +64,8 @@ func Settled(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.
 	return settled
 }
 
-// Carried is the deployment as it is acted on when its adapters are not known: the number of replicas of a component that an adapter owns
-// is the one that was carried into its scaling group. What does not differ is shared with the deployment.
+// Carried returns the deployment to act on when its adapters are not known: a component with an adapter has the number that was copied into
+// its scaling group. The result shares unchanged parts with the deployment.
 func Carried(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	groups map[string]*trellisv1alpha1.ScalingGroup) *nvidiav1beta1.DynamoGraphDeployment {
 	carried := dgd
@@ -77,7 +77,7 @@ func Carried(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	return carried
 }
 
-// withReplicas is the deployment with another number of replicas of a component. What does not differ is shared.
+// withReplicas returns the deployment with another number of replicas for a component, sharing unchanged parts with the original.
 func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) *nvidiav1beta1.DynamoGraphDeployment {
 	out := *dgd
 	out.Spec.Components = slices.Clone(dgd.Spec.Components)
@@ -85,7 +85,7 @@ func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32
 	return &out
 }
 
-// grows is 1 for a component that gets more replicas and 0 for one that gets fewer.
+// grows returns 1 for a component that gets more replicas, else 0.
 func grows(dgd *nvidiav1beta1.DynamoGraphDeployment, numbers map[string]int32, name string) int {
 	if numbers[name] > Of(dgd.Component(name)) {
 		return 1
@@ -93,7 +93,7 @@ func grows(dgd *nvidiav1beta1.DynamoGraphDeployment, numbers map[string]int32, n
 	return 0
 }
 
-// differing returns the numbers of adapters that say another one than the deployment, by component.
+// differing returns the numbers of adapters that differ from the deployment, by component.
 func differing(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter) map[string]int32 {
 	numbers := map[string]int32{}
 	for i := range adapters {

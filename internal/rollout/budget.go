@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// PodsThatStay returns how many pods of the component evictions leave: those of Replicas - MaxUnavailable replicas, where MaxUnavailable
-// counts as 1 if it is 0. 0: evictions are not bounded.
+// PodsThatStay returns how many pods of the component a disruption budget keeps: the pods of Replicas - MaxUnavailable replicas, where a
+// MaxUnavailable of 0 counts as 1. 0 means that evictions are not limited.
 //
-// sizes are the pods of the replicas that exist, and size is that of a replica that is still to be made. Of replicas of different sizes,
-// as in an update, the smallest stay: so when all wanted replicas serve, all pods of any one of them may be evicted.
+// sizes are the pods of each existing replica, size is the size of a replica that is still to be created. With replicas of different sizes,
+// as in an update, the smallest ones count, so that all pods of any one replica can be evicted when all wanted replicas serve.
 //
 //	4 replicas of 2 pods, U=1       8 pods, 6 stay
 //	2 of 4 pods, 2 of 2 pods, U=1   12 pods, 2 + 2 + 4 = 8 stay

@@ -14,45 +14,45 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Annotations by which users control an update that runs. They count on the deployment itself.
+// Annotations with which users control a running update. They apply on the deployment itself.
 const (
-	// AnnotationPaused is "true" while no replica is replaced.
+	// AnnotationPaused is "true" to pause the update: no replica is replaced.
 	AnnotationPaused = "trellis.dev/rollout-paused"
-	// AnnotationAborted names a generation of workers that is not rolled out: the workers return to the one before.
+	// AnnotationAborted names a generation of workers whose rollout is aborted: the workers return to the previous one.
 	AnnotationAborted = "trellis.dev/rollout-aborted"
 	// AnnotationPartition is the part of the workers that an update replaces before it pauses: see UpTo.
 	AnnotationPartition = "trellis.dev/rollout-partition"
-	// AnnotationProgressDeadline is how long an update may take from one replica that becomes available to the next, before it is reported.
+	// AnnotationProgressDeadline is the maximum time between two replicas that become available; an update that exceeds it is reported.
 	AnnotationProgressDeadline = "trellis.dev/rollout-progress-deadline"
 )
 
-// AnnotationMoves is how replicas leave nodes that are drained or removed, "InPlace" or "Never"; absent: a successor is created first. It
-// counts on the deployment itself.
+// AnnotationMoves is how replicas leave nodes that are drained or removed: "InPlace" or "Never"; absent: a successor is created first. It
+// applies on the deployment itself.
 const AnnotationMoves = "trellis.dev/moves"
 
-// FormerAnnotations have no effect. They had one in earlier versions, and are not part of what the pods are made from, so that pods of
-// deployments that have them stay.
+// FormerAnnotations are annotations of earlier versions that have no effect any more. They are not part of the pods' revision, so that pods
+// of deployments with these annotations stay.
 var FormerAnnotations = []string{"trellis.dev/rollout-ask-frontends"}
 
-// MinProgressDeadline is the least that AnnotationProgressDeadline may say: pods need some seconds to start.
+// MinProgressDeadline is the minimum of AnnotationProgressDeadline, because pods need some seconds to start.
 const MinProgressDeadline = 10 * time.Second
 
-// Control is what users say of an update that runs, and of moves.
+// Control is the user's control of a running update and of moves.
 type Control struct {
 	Paused bool
-	// Aborted generation; "" for none.
+	// Aborted is the aborted generation; "" for none.
 	Aborted string
-	// Partition that the new generation takes; nil: all.
+	// Partition is the part that the new generation takes; nil: all.
 	Partition *intstr.IntOrString
-	// ProgressDeadline; 0 for none.
+	// ProgressDeadline is the deadline; 0 for none.
 	ProgressDeadline time.Duration
-	// Moves of replicas; "" for those with a successor.
+	// Moves is the policy for moves; "" to create a successor first.
 	Moves trellisv1alpha1.MovePolicy
 }
 
 var generationName = regexp.MustCompile("^[0-9a-f]{8}$")
 
-// ControlOf reads the annotations of a deployment. What cannot be followed is a problem, and counts as absent.
+// ControlOf reads the annotations of a deployment. An invalid value is returned as a problem and counts as absent.
 func ControlOf(dgd *nvidiav1beta1.DynamoGraphDeployment) (Control, []Problem) {
 	var c Control
 	var problems []Problem

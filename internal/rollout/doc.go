@@ -1,11 +1,11 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rollout decides which replicas of one component go and which are made: scaling, rolling updates, restarts and repair in one
-// place, so that they cannot work against each other. It is pure: states of replicas in, the next step out, with notes for people.
-// The caller carries the step out, looks again, and asks again; the same states always give the same step.
+// Package rollout decides which replicas of one component are removed and which are created. Scaling, rolling updates, restarts and repair
+// are decided together, so that they do not conflict. The package is pure: states of replicas in, the next step out, with notes for people.
+// The caller executes the step, observes again, and asks again; the same states always give the same step.
 //
-// With R replicas wanted, at most U of them unavailable and S more than R at once while an update runs:
+// With R replicas wanted, at most U of them unavailable and at most S more than R while an update runs:
 //
 //	floor    R - U        available replicas that an update leaves alone
 //	ceiling  R + S        replicas while some run an older revision; R otherwise
@@ -17,21 +17,22 @@
 //	                      ...
 //	                             1 cur  2 cur  3 current   done; the next update begins with ordinal 0
 //
-// An ordinal is a replica's number for its life: no other replica's scaling or update changes it. A replica that is replaced in place
-// gets the ordinal, and so the names, of the one before it; a surplus one gets the lowest free ordinal. So ordinals may have gaps,
-// and are always below R + S as it was when the replica was made.
+// A replica keeps its ordinal for life, whatever happens to other replicas. A replacement in place gets the ordinal, and so the names, of
+// its predecessor; a surplus replica gets the lowest free ordinal. So ordinals may have gaps, and are always below R + S at the time when
+// the replica was created.
 //
-// A replica that is to leave its nodes (Leaving) is replaced while as many serve as are wanted: one more is made, and when it serves, the
-// other one goes. Without capacity for one more, it goes in place once it is overdue.
+// A replica that has to leave its nodes (Leaving) is replaced while the wanted number serves: one more replica is created, and when it
+// serves, the leaving one is removed. Without capacity for one more, the leaving replica is removed in place once it is overdue.
 //
 //	R=3 U=1 S=0           0  1  2 leaves                   running 3, ceiling 4: make 3
 //	                      0  1  2 leaves  3                 4 available > 3 wanted: take 2
 //
-// The workers of a graph change together, from one generation to the next. InStep decides how far each component may go, and the
-// component's own plan goes no further: it keeps so many available replicas of older revisions, and makes so many of the new one.
+// The workers of a graph change together from one generation to the next. InStep decides how far each component may go, and the component's
+// own plan stays within that: it keeps the given number of available replicas of older revisions, and creates at most the given number of
+// the new one.
 //
-// A replica that is not placed yet (a surplus one in a full cluster, say) holds nothing up: what U allows continues alongside it, and
-// whichever replica finds capacity first takes part. Only when neither can move is the rollout Blocked, with a sentence that reports it.
-// Where that is for want of quota (LacksQuota), the rest of the update replaces one replica at a time in place, within the quota that it
-// has.
+// A replica that is not placed yet (for example a surplus one in a full cluster) does not block the update: replacements that U allows
+// continue alongside it, and the first replica that finds capacity is used. Only when neither can proceed is the rollout Blocked, with a
+// sentence for people. If it lacks quota (LacksQuota), the rest of the update replaces one replica at a time in place, within its existing
+// quota.
 package rollout

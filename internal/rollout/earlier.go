@@ -10,13 +10,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
-// served is how much of the graph one generation serves.
+// served is the part of the graph that one generation serves.
 type served struct {
 	generation string
 	part       part
 }
 
-// earlierOf are the generations that serve and are being replaced, the one that serves most first.
+// earlierOf returns the generations that serve and are being replaced, the one that serves most first.
 func earlierOf(components []Component) []served {
 	var out []served
 	for _, c := range components {
@@ -33,7 +33,7 @@ func earlierOf(components []Component) []served {
 	return out
 }
 
-// available replicas of an earlier generation.
+// available returns the number of available replicas of an earlier generation.
 func (c Component) available(generation string) int {
 	for _, e := range c.Earlier {
 		if e.Generation == generation {
@@ -43,12 +43,13 @@ func (c Component) available(generation string) int {
 	return 0
 }
 
-// keeping says of which earlier generations the kept replicas are. Replicas of different generations do not serve together: 1 prefill of
-// one and 2 decode of another serve nothing. So the generation that serves most keeps what it serves, as far as that is needed, then the
-// next one, until all of them together serve what has to stay.
+// keeping distributes the kept replicas over the earlier generations. Replicas of different generations do not serve together: 1 prefill of
+// one and 2 decode of another serve nothing. So the generation that serves most keeps what it serves, as far as needed, then the next one,
+// until together they serve the part that must stay.
 //
-// Each generation rounds up to whole replicas, so several need more of them than one that serves as much. A component keeps these only as
-// far as its surge has space for them and one new replica; otherwise the update would not proceed. There the last generations serve less.
+// Each generation rounds up to whole replicas, so several generations need more replicas than one that serves the same part. A component
+// keeps the additional replicas only if its surge has space for them and one new replica; otherwise the update would not proceed. In that
+// case the last generations serve less.
 func keeping(components []Component, earlier []served, keep part, steps []Step) {
 	left := big.NewRat(keep.n, keep.d)
 	for _, generation := range earlier {
@@ -67,14 +68,14 @@ func keeping(components []Component, earlier []served, keep part, steps []Step) 
 	}
 	for i := range steps {
 		step := &steps[i]
-		if len(step.Of) > 0 { // what does not serve yet stays for as long as nothing else does
+		if len(step.Of) > 0 { // replicas that do not serve stay as long as nothing else serves
 			step.Of[0].Replicas += max(0, step.Keep-sumOf(step.Of))
 			step.Keep = sumOf(step.Of)
 		}
 	}
 }
 
-// mostKept is how many replicas of earlier generations a component keeps at most, where one generation alone would keep so many.
+// mostKept returns the maximum number of replicas of earlier generations. alone is the number that a single generation would keep.
 func (c Component) mostKept(alone int) int {
 	return max(alone, c.Replicas+c.MaxSurge-c.NewAvailable-1)
 }
@@ -87,7 +88,7 @@ func sumOf(kept []Kept) int {
 	return n
 }
 
-// roundedUp is that part of a number of replicas.
+// roundedUp returns a part of a number of replicas, rounded up.
 func roundedUp(p *big.Rat, replicas int) int {
 	all := new(big.Rat).Mul(p, big.NewRat(int64(replicas), 1))
 	quotient, rest := new(big.Int).QuoRem(all.Num(), all.Denom(), new(big.Int))

@@ -169,6 +169,16 @@ func (f *fleet) report(name string) {
 	f.reports[name] = report{f.written[name], c}
 }
 
+// drain has the nodes of placed replicas of a component leave, and their capacity with them.
+func (f *fleet) drain(name string, ordinals ...int) {
+	for _, ordinal := range ordinals {
+		if r := f.of[name].replicas[ordinal]; r != nil && r.placed && r.state >= Starting && !r.leaves {
+			r.leaves = true
+			f.capacity -= f.pods[name]
+		}
+	}
+}
+
 // known reports whether all components have counted what they are to be.
 func (f *fleet) known() bool {
 	return !slices.ContainsFunc(f.names, func(name string) bool { return f.reports[name].of != f.written[name] })

@@ -10,43 +10,43 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Bounds of an update, as numbers of replicas.
+// Bounds limit an update, as numbers of replicas.
 type Bounds struct{ MaxUnavailable, MaxSurge int }
 
-// Within caps both bounds at a number of replicas: no update in step uses more.
+// Within caps both bounds at a number of replicas, because no update in step uses more.
 func (b Bounds) Within(replicas int) Bounds {
 	return Bounds{MaxUnavailable: min(b.MaxUnavailable, replicas), MaxSurge: min(b.MaxSurge, replicas)}
 }
 
-// Component is one worker component of a graph while a generation of workers replaces another one: counts of replicas.
+// Component has the replica counts of one worker component of a graph while a generation of workers replaces another.
 type Component struct {
-	// Replicas wanted.
+	// Replicas is the desired number.
 	Replicas int
 	// Bounds of the component, not both 0.
 	Bounds
 	// Recreate: the old generation ends before the new one begins.
 	Recreate bool
-	// Old replicas that exist, of all earlier generations, and those of which only terminating pods are left.
+	// Old counts the replicas of all earlier generations, except those with terminating pods only, which OldTerminating counts.
 	Old, OldTerminating int
-	// Earlier generations that have available replicas. Of two that serve equally much, the one that comes first stays longer.
+	// Earlier are the earlier generations with available replicas. Of two that serve the same part, the first stays longer.
 	Earlier []Earlier
-	// NewAvailable replicas of the new generation.
+	// NewAvailable counts the available replicas of the new generation.
 	NewAvailable int
 }
 
-// Earlier counts the available replicas of one component in one of the generations that are being replaced.
+// Earlier counts the available replicas of one component in one of the replaced generations.
 type Earlier struct {
 	Generation string
 	Available  int
 }
 
-// Step is how far one component may go. It bounds what an update does, and never has a replica removed by itself.
+// Step limits how far the update of one component may go. A step alone never causes the removal of a replica.
 type Step struct {
-	// Keep so many available replicas of earlier generations.
+	// Keep is the number of available replicas of earlier generations that stay.
 	Keep int
-	// Of says of which generations they are; empty: of any.
+	// Of divides Keep by generation; empty: replicas of any generation.
 	Of []Kept
-	// Make at most so many replicas of the new generation.
+	// Make is the maximum number of replicas of the new generation.
 	Make int
 	// Paused: no replica is replaced, whether it serves or not.
 	Paused bool
@@ -54,14 +54,14 @@ type Step struct {
 	Bounds
 }
 
-// Kept is how many available replicas of one generation stay.
+// Kept is the number of available replicas of one generation that stay.
 type Kept struct {
 	Generation string
 	Replicas   int
 }
 
-// Hold is the step in which nothing available is replaced, and only what the old generation lacks is made: repair and scale-out continue,
-// however long the step lasts.
+// Hold returns the step that replaces no available replica and creates only what the old generation lacks: repair and scale-out continue
+// for the duration of the step.
 func Hold(c Component) Step {
 	return Step{Keep: math.MaxInt32, Make: max(0, c.Replicas-c.Old), Bounds: c.Bounds}
 }
@@ -70,7 +70,7 @@ func Hold(c Component) Step {
 // replicas.
 //
 // A generation serves as much of the graph as its least complete component: with 2 prefill and 4 decode wanted, 1 and 2 serve a half, and
-// so do 1 and 3. With f served by the new generation, and u allowed to be missing:
+// so do 1 and 3. If the new generation serves the part f, and the part u may be missing:
 //
 //	keep   ⌈(1 - f - u) · replicas⌉ of the old generation, in every component
 //	make   ⌈(f + w) · replicas⌉ of the new one
@@ -78,8 +78,8 @@ func Hold(c Component) Step {
 //	u      the least part of a component that its MaxUnavailable allows, but at least one replica where it has no surge
 //	w      the least part that MaxUnavailable and MaxSurge allow together, but at least u
 //
-// So the two generations together serve 1 - u of the graph at every moment, and one that never becomes available never takes more than u.
-// Where the old generation serves nothing, the new one is created immediately. Where there are several earlier generations, see keeping.
+// So the two generations together serve 1 - u of the graph at every moment, and a new generation that never becomes available never costs
+// more than u. If the old generation serves nothing, the new one is created immediately. See keeping for several earlier generations.
 func InStep(components []Component) []Step {
 	if slices.ContainsFunc(components, func(c Component) bool { return c.Recreate }) {
 		return recreated(components)
@@ -99,7 +99,7 @@ func InStep(components []Component) []Step {
 	return out
 }
 
-// recreated has the old generation end before the new one begins: that of all components, since none of them serves without the others.
+// recreated ends the old generation of all components before the new one begins, because no component serves without the others.
 func recreated(components []Component) []Step {
 	ended := !slices.ContainsFunc(components, func(c Component) bool { return c.Old+c.OldTerminating > 0 })
 	out := make([]Step, 0, len(components))
@@ -113,9 +113,9 @@ func recreated(components []Component) []Step {
 	return out
 }
 
-// Shared bounds components by one budget for all of them, in steps: with s steps, each component may miss, or have more than wanted, as
-// many replicas as make s of the smallest one, rounded up. Of 2 prefill and 4 decode a step is 1 and 2. Percentages are of the steps there
-// are, which are as many as the smallest component has replicas: surge rounds up, unavailability down, and where both come to 0 one step
+// Shared gives all components one common budget in steps: with s steps, each component may lack, or have in surplus, the number of replicas
+// that corresponds to s replicas of the smallest component, rounded up. With 2 prefill and 4 decode, a step is 1 and 2. The number of steps
+// is the replicas of the smallest component, and percentages refer to it: surge rounds up, unavailability down, and if both are 0, one step
 // may be unavailable.
 func Shared(strategy trellisv1alpha1.RolloutStrategy, replicas []int) []Bounds {
 	steps := 0
@@ -133,7 +133,7 @@ func Shared(strategy trellisv1alpha1.RolloutStrategy, replicas []int) []Bounds {
 	return out
 }
 
-// budget is how much of the graph may be missing, and how much of it is replaced at the same time.
+// budget returns which part of the graph may be missing, and which part is replaced at the same time.
 func budget(components []Component) (missing, window part) {
 	missing = least(components, func(c Component) int { return c.MaxUnavailable })
 	window = least(components, func(c Component) int { return c.MaxUnavailable + c.MaxSurge })
@@ -145,7 +145,7 @@ func budget(components []Component) (missing, window part) {
 	return missing, window.max(missing)
 }
 
-// least is the smallest part that a number of replicas is of those wanted; all of it where none is wanted.
+// least returns the minimum over the components of the given number divided by the wanted replicas; components that want none are ignored.
 func least(components []Component, of func(Component) int) part {
 	out := one
 	for _, c := range components {
@@ -156,7 +156,8 @@ func least(components []Component, of func(Component) int) part {
 	return out
 }
 
-// part of a graph, as a fraction. Numerators and denominators are products of at most two numbers of replicas, which are 65536 at most.
+// part is a part of a graph, as a fraction. Numerators and denominators are products of at most two numbers of replicas, each at most
+// 65536.
 type part struct{ n, d int64 }
 
 var one = part{1, 1}
@@ -183,7 +184,7 @@ func (p part) minus(q part) part { return part{p.n*q.d - q.n*p.d, p.d * q.d} }
 
 func (p part) plus(q part) part { return part{p.n*q.d + q.n*p.d, p.d * q.d} }
 
-// of is that part of a number of replicas, rounded up; never less than 0.
+// of returns that part of a number of replicas, rounded up; never less than 0.
 func (p part) of(replicas int) int {
 	return int(max(0, (p.n*int64(replicas)+p.d-1)/p.d))
 }

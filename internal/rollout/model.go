@@ -7,23 +7,23 @@ import (
 	"slices"
 )
 
-// State of a replica as its pods show it, from the least to the most that can be lost with it.
+// State is the state of a replica as its pods show it, ordered by how much its removal loses.
 type State int
 
 // The states of a replica.
 const (
-	// Lost: as Leaving, but what is left does not end, because no kubelet confirms it. Its ordinal is taken for as long, and another one is
-	// made.
+	// Lost is Leaving, but the remaining pods do not end, because no kubelet confirms it. Its ordinal stays in use, and another one is
+	// created.
 	Lost State = iota - 1
-	// Leaving: nothing of it lives; what is left is on its way out.
+	// Leaving: all remaining pods are terminating or have ended.
 	Leaving
-	// Broken: it lost a member; a replica is recreated as a unit.
+	// Broken: the replica lost a member; it is recreated as a unit.
 	Broken
-	// Partial: not all of its pods are made yet, and none was released.
+	// Partial: some pods are not created yet, and none was released.
 	Partial
-	// Waiting: whole, not placed.
+	// Waiting: all pods exist, and the replica is not placed.
 	Waiting
-	// Starting: it is placed and does not serve yet, or not any more.
+	// Starting: the replica is placed and does not serve yet, or no longer serves.
 	Starting
 	// Available: every pod is ready.
 	Available
@@ -33,83 +33,87 @@ const (
 type Replica struct {
 	Ordinal int
 	State   State
-	// Outdated: it runs an older revision, or from before the last restart that was asked for.
+	// Outdated: the replica runs an older revision, or is older than the last requested restart.
 	Outdated bool
-	// InSet: another controller makes the rest of it, of the revision that it has.
+	// InSet: another controller creates the missing pods, with the revision of the replica.
 	InSet bool
-	// Unplaceable: it is Outdated and Waiting, and the scheduler does not place it as it is, because it is of another size than what is made
-	// now, or of two revisions.
+	// Unplaceable: the replica is Outdated and Waiting, and the scheduler does not place it, because its size differs from the current one or
+	// its pods have two revisions.
 	Unplaceable bool
-	// Generation of workers that it belongs to; "" for none.
+	// Generation is the generation of workers of the replica; "" for none.
 	Generation string
-	// Excess orders the replicas of a role by how far it is in excess in their domains: of several, the one with more is scaled in.
+	// Excess is how far the replica's role exceeds the other role in its domain; the replica with more is scaled in first.
 	Excess int
-	// Neighbours counts the pods of other replicas, of any graph, in its domain: of several replicas, the one with fewer is scaled in.
+	// Neighbours counts the pods of other replicas, of any graph, in the replica's domain; the replica with fewer is scaled in first.
 	Neighbours int
-	// Created is when its last pod was made, in seconds.
+	// Created is the creation time of the replica's last pod, in seconds.
 	Created int64
-	// NoQuota: it waits for quota, and its queue of Kueue has none for it. KeepsQuota: a successor of the current revision gets the quota that
-	// it has.
+	// NoQuota: the replica waits for quota that its Kueue queue does not have. KeepsQuota: a successor of the current revision gets its quota.
 	NoQuota, KeepsQuota bool
-	// Why it is Broken, for people.
+	// Why says for people why the replica is Broken.
 	Why string
 }
 
-// active replicas count: they serve, or will without further doing.
+// active reports whether the replica counts: it serves, or will serve without further action of this package.
 func (r Replica) active() bool { return r.State >= Partial }
 
-// Group is what is wanted of all replicas together.
+// denied reports whether a replica of the current revision waits for quota that its queue of Kueue does not have.
+func (r Replica) denied() bool {
+	return !r.Outdated && r.NoQuota && (r.State == Waiting || r.State == Partial)
+}
+
+// Group is the desired state of all replicas of the component.
 type Group struct {
-	// Replicas wanted.
+	// Replicas is the desired number.
 	Replicas int
-	// MaxUnavailable and MaxSurge bound an update, as numbers of replicas.
+	// MaxUnavailable and MaxSurge limit an update, as numbers of replicas.
 	MaxUnavailable, MaxSurge int
-	// Recreate: an update stops all that is outdated before it makes anything.
+	// Recreate: an update stops all outdated replicas before it creates any.
 	Recreate bool
-	// Step of a generation of workers that all components replace together; nil: the group is updated by itself.
+	// Step is the step of a generation of workers that all components replace together; nil: the component is updated independently.
 	Step *Step
-	// Stopped: everything outdated goes and nothing is made, whatever that does to availability.
+	// Stopped: all outdated replicas are removed and none is created, regardless of availability.
 	Stopped bool
-	// Leaving are the replicas that are to leave their nodes; see move. MovesInPlace: no successor is made before they go.
+	// Leaving are the replicas that have to leave their nodes; see move. MovesInPlace: they are removed before their successors are created.
 	Leaving      []Leave
 	MovesInPlace bool
 }
 
-// Leave is a replica that is to leave its nodes.
+// Leave is a replica that has to leave its nodes.
 type Leave struct {
 	Ordinal int
-	// Overdue: it goes without a successor, as far as MaxUnavailable allows.
+	// Overdue: the replica is removed without a successor, as far as MaxUnavailable allows.
 	Overdue bool
 }
 
-// Removal is one replica that has to go, whole.
+// Removal is one replica to remove as a unit.
 type Removal struct {
 	Ordinal int
 	Why     string
-	// ScaleIn: nothing will follow it. Repair: it is Broken.
+	// ScaleIn: the replica gets no successor. Repair: the replica is Broken.
 	ScaleIn, Repair bool
 }
 
 // Plan is the next step.
 type Plan struct {
-	// Remove these replicas, whole.
+	// Remove are the replicas to remove as a unit.
 	Remove []Removal
-	// Make the missing pods of these ordinals.
+	// Make are the ordinals whose missing pods are to be created.
 	Make []int
-	// Blocked: the update cannot move until a replica finds capacity.
+	// Blocked: the update cannot proceed until a replica finds capacity.
 	Blocked bool
-	// Waits describes what comes next, for people; empty when there is nothing to wait for.
+	// Waits says for people what comes next; empty when nothing is awaited.
 	Waits string
 }
 
-// OnlyScaleIn is the part of the plan after which nothing has to be made.
+// OnlyScaleIn returns the removals of the plan that need no successor.
 func (p Plan) OnlyScaleIn() Plan {
 	p.Remove = slices.DeleteFunc(slices.Clone(p.Remove), func(r Removal) bool { return !r.ScaleIn })
 	p.Make = nil
 	return p
 }
 
-// OnlyRepair is the part of the plan that removes broken replicas.
+// OnlyRepair returns the removals of broken replicas.
 func (p Plan) OnlyRepair() Plan {
 	p.Remove = slices.DeleteFunc(slices.Clone(p.Remove), func(r Removal) bool { return !r.Repair })
 	p.Make = nil

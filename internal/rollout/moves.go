@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// leaves reports whether a replica is to leave its nodes.
+// leaves reports whether a replica has to leave its nodes.
 func (g Group) leaves(r Replica) bool {
 	return r.active() && slices.ContainsFunc(g.Leaving, func(l Leave) bool { return l.Ordinal == r.Ordinal })
 }
@@ -18,22 +18,24 @@ func (g Group) overdue(r Replica) bool {
 		slices.ContainsFunc(g.Leaving, func(l Leave) bool { return l.Ordinal == r.Ordinal && l.Overdue })
 }
 
-// surges reports whether successors are made before replicas leave. While an update replaces replicas, they are not: the update replaces
-// those that leave first, and its new replicas are made on other nodes.
+// surges reports whether successors are created before replicas leave. This is not done while an update replaces replicas: the update first
+// replaces those that have to leave, and creates the new ones on other nodes. An overdue replica gets no successor. A waiting successor
+// stays unless its queue of Kueue has no quota for it: the quota of the replica that leaves may be for its ordinal alone.
 func (g Group) surges(replicas []Replica) bool {
+	waits := count(replicas, Replica.active) > g.Replicas && !slices.ContainsFunc(replicas, Replica.denied)
 	return g.Replicas > 0 && !g.Recreate && !g.Stopped && !g.MovesInPlace && g.settled(replicas) &&
-		slices.ContainsFunc(replicas, func(r Replica) bool { return !r.Outdated && g.leaves(r) })
+		slices.ContainsFunc(replicas, func(r Replica) bool { return !r.Outdated && g.leaves(r) && (waits || !g.overdue(r)) })
 }
 
-// settled reports whether no update replaces replicas now.
+// settled reports whether no update is replacing replicas.
 func (g Group) settled(replicas []Replica) bool {
 	return g.Step != nil && g.Step.Paused || !slices.ContainsFunc(replicas, isOutdated)
 }
 
 func isOutdated(r Replica) bool { return r.active() && r.Outdated }
 
-// move takes the replicas that are to leave their nodes. One that serves goes when so many others serve as are wanted, or, once it is
-// overdue, as far as MaxUnavailable allows, which is at least one replica. Nothing is lost with one that does not serve.
+// move removes the replicas that have to leave their nodes. A replica that serves is removed when as many others serve as are wanted, or,
+// once it is overdue, as far as MaxUnavailable (at least one replica) allows. A replica that does not serve is removed immediately.
 func (s *step) move() {
 	for _, r := range s.in(func(r Replica) bool { return r.State == Starting && s.leaves(r) }) {
 		s.remove(r.Ordinal, "it is to leave its nodes and does not serve")

@@ -137,3 +137,33 @@ func TestMovesThatEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestMovesWithinQuota: a replica that is overdue goes within its quota. A successor without quota goes before it, since the quota may be for
+// the ordinal of the one that leaves; a successor that waits for capacity stays.
+func TestMovesWithinQuota(t *testing.T) {
+	serves := func(ordinal int) Replica { return Replica{Ordinal: ordinal, State: Available} }
+	for name, c := range map[string]struct {
+		overdue   bool
+		successor []Replica
+		remove    []int
+		make      []int
+	}{
+		"no successor yet":                              {false, nil, nil, []int{2}},
+		"a successor without quota":                     {false, []Replica{{Ordinal: 2, State: Waiting, NoQuota: true}}, nil, nil},
+		"overdue, no successor yet":                     {true, nil, []int{0}, nil},
+		"overdue, a successor without quota":            {true, []Replica{{Ordinal: 2, State: Waiting, NoQuota: true}}, []int{2, 0}, nil},
+		"overdue, a successor without quota, not whole": {true, []Replica{{Ordinal: 2, State: Partial, NoQuota: true}}, []int{2, 0}, nil},
+		"overdue, a successor without capacity":         {true, []Replica{{Ordinal: 2, State: Waiting}}, []int{0}, nil},
+		"overdue, a successor that starts":              {true, []Replica{{Ordinal: 2, State: Starting}}, []int{0}, nil},
+	} {
+		group := Group{Replicas: 2, MaxUnavailable: 1, Leaving: []Leave{{Ordinal: 0, Overdue: c.overdue}}}
+		plan := group.Next(append([]Replica{serves(0), serves(1)}, c.successor...), nil, 8)
+		var removed []int
+		for _, r := range plan.Remove {
+			removed = append(removed, r.Ordinal)
+		}
+		if diff := cmp.Diff([][]int{c.remove, c.make}, [][]int{removed, plan.Make}); diff != "" {
+			t.Errorf("%s: removed and made (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// Ordinals of the replicas that are there or will be, in order: the active ones, and those still to be made. remembered are ordinals of
-// which something is kept (the domain they sat in), so that a successor takes the place of the one before it.
+// Ordinals returns the ordinals of the active replicas and of those still to be created, sorted. remembered are ordinals with recorded
+// state (their former domain), which successors reuse.
 //
-// Of those of which nothing exists and nothing is kept, only the first most are listed, so that the list is as long as what there is and no
-// longer: the number of replicas wanted may be any. Wanted counts them all.
+// Of the new ordinals without any state, only the first most are listed, so that the list stays short for any number of wanted replicas.
+// Wanted counts them all.
 func (g Group) Ordinals(replicas []Replica, remembered []int, most int) []int {
 	return g.ordinals(replicas, remembered, most, g.missing(replicas))
 }
 
-// ordinals is Ordinals with so many replicas to be made.
+// ordinals is Ordinals with a given number of replicas to create.
 func (g Group) ordinals(replicas []Replica, remembered []int, most, missing int) []int {
 	var out []int
 	for _, r := range replicas {
@@ -29,8 +29,8 @@ func (g Group) ordinals(replicas []Replica, remembered []int, most, missing int)
 	return out
 }
 
-// successors are the ordinals still to be made: first those of replicas on their way out, which are made once those are gone, then
-// remembered ones, then the lowest that are free.
+// successors returns the ordinals still to be created: first those of leaving replicas, which are created again once these are gone, then
+// remembered ones, then the lowest free ones.
 func successors(replicas []Replica, remembered []int, most, missing int) []int {
 	taken := map[int]bool{}
 	var candidates []int
@@ -60,12 +60,12 @@ func successors(replicas []Replica, remembered []int, most, missing int) []int {
 	return out
 }
 
-// Wanted counts the replicas that are there or will be, listed by Ordinals or not.
+// Wanted counts the active replicas and those still to be created, whether or not Ordinals lists them.
 func (g Group) Wanted(replicas []Replica) int {
 	return count(replicas, Replica.active) + g.missing(replicas)
 }
 
-// missing is how many replicas are to be made: as many as the current revision lacks, under the ceiling.
+// missing returns how many replicas are to be created: as many as the current revision lacks, up to the ceiling.
 func (g Group) missing(replicas []Replica) int {
 	active := count(replicas, Replica.active)
 	return max(0, min(g.Replicas-g.lasting(replicas), g.ceiling(replicas)-active))
@@ -74,10 +74,10 @@ func (g Group) missing(replicas []Replica) int {
 // lasting counts the replicas of the current revision that need no successor.
 func (g Group) lasting(replicas []Replica) int {
 	surges := g.surges(replicas)
-	return count(replicas, func(r Replica) bool { return r.active() && !r.Outdated && !(surges && g.leaves(r)) })
+	return count(replicas, func(r Replica) bool { return r.active() && !r.Outdated && (!surges || !g.leaves(r)) })
 }
 
-// ceiling is how many replicas may live at once.
+// ceiling returns the maximum number of replicas that may exist at once.
 func (g Group) ceiling(replicas []Replica) int {
 	surge := 0
 	if g.Replicas > 0 && !g.Recreate && slices.ContainsFunc(replicas, isOutdated) {

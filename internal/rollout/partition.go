@@ -13,10 +13,10 @@ import (
 )
 
 // UpTo limits the steps of an update to a partition: the part of the graph that the new generation takes, as a number of steps or a
-// percentage of them. The rest stays in earlier generations. With 2 prefill and 4 decode, 1 and 50% are both 1 prefill and 2 decode; parts
-// of replicas round up.
+// percentage of them. The rest stays in earlier generations. With 2 prefill and 4 decode, 1 and 50% both mean 1 prefill and 2 decode;
+// fractions of replicas round up.
 //
-// reached says that the new generation serves its part. A Recreate replaces all or nothing, and has no partition.
+// reached reports whether the new generation serves its part. A Recreate replaces all or nothing, and has no partition.
 func UpTo(steps []Step, components []Component, partition intstr.IntOrString) (out []Step, reached bool) {
 	if !Limits(components, partition) {
 		return steps, false
@@ -36,8 +36,8 @@ func Limits(components []Component, partition intstr.IntOrString) bool {
 	return partOf(partition, components).less(one) && !slices.ContainsFunc(components, func(c Component) bool { return c.Recreate })
 }
 
-// upTo has the new generation get at most so many replicas, but for those that no generation has, and earlier ones keep the rest: so many
-// to serve their part, as far as surge has space for what both round up.
+// upTo limits the new generation to most replicas, or to those that no generation has if these are more. Earlier generations keep all
+// others; if both parts round up, they keep rest replicas, as far as the surge has space.
 func (s Step) upTo(most, rest int, c Component) Step {
 	s.Make = min(s.Make, max(most, c.Replicas-c.Old))
 	stay := max(c.Replicas-most, min(rest, c.Replicas+c.MaxSurge-most))
@@ -50,12 +50,13 @@ func (s Step) upTo(most, rest int, c Component) Step {
 	return s
 }
 
-// partOf the graph is a number of steps, of which there are as many as the smallest component has replicas, or a percentage.
+// partOf converts a partition to a part of the graph: a percentage, or a number of steps out of as many as the smallest component has
+// replicas.
 func partOf(value intstr.IntOrString, components []Component) part {
 	if value.Type == intstr.String {
 		percent, err := strconv.Atoi(strings.TrimSuffix(value.StrVal, "%"))
 		if err != nil {
-			return one // not a value that ControlOf reads
+			return one // ControlOf accepts no such value
 		}
 		return part{int64(percent), 100}.min(one)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// Next is the next step from these replicas. remembered are ordinals with a known former place, and most bounds how many further ones are
-// made in one step, see Ordinals.
+// Next returns the next step. remembered are ordinals with a known former place, most limits the other ordinals created in one step; see
+// Ordinals.
 func (g Group) Next(replicas []Replica, remembered []int, most int) Plan {
 	s := step{Group: g, replicas: slices.Clone(replicas)}
 	s.repair()
@@ -32,7 +32,7 @@ func (g Group) Next(replicas []Replica, remembered []int, most int) Plan {
 	return s.plan
 }
 
-// step is a plan in the making; replicas removed by it are Leaving already.
+// step is a plan under construction. Replicas that it removes have the state Leaving.
 type step struct {
 	Group
 	replicas []Replica
@@ -48,7 +48,7 @@ func (s *step) remove(ordinal int, why string, args ...any) {
 	}
 }
 
-// repair takes what cannot become whole any more.
+// repair removes broken replicas.
 func (s *step) repair() {
 	for _, r := range s.in(func(r Replica) bool { return r.State == Broken }) {
 		s.remove(r.Ordinal, "%s", r.Why)
@@ -56,12 +56,12 @@ func (s *step) repair() {
 	}
 }
 
-// roll replaces what is outdated: at once what does not serve (a half made replica would become whole with pods of two revisions), the
-// rest as far as enough others do.
+// roll replaces outdated replicas: immediately those that do not serve (a partial replica would get pods of two revisions), and the others
+// as far as enough replicas serve.
 func (s *step) roll() {
 	if s.paused() {
 		for _, r := range s.in(func(r Replica) bool { return r.Unplaceable || r.State == Partial && r.Outdated && !r.InSet }) {
-			why := "it runs an older revision and is not complete" // the rest of it would be of the new revision
+			why := "it runs an older revision and is not complete" // its missing pods would have the new revision
 			if r.Unplaceable {
 				why = "it waits for a place and has pods of another replica size or of two revisions"
 			}
@@ -93,7 +93,7 @@ func (s *step) removeOutdated(why string) {
 	}
 }
 
-// make fills up. An ordinal still taken by what is left of the one before has to wait until that is gone.
+// make creates missing replicas. An ordinal that is still in use by a leaving replica has to wait until that is gone.
 func (s *step) make(remembered []int, most int) {
 	if s.Recreate && !s.paused() && slices.ContainsFunc(s.replicas, func(r Replica) bool { return r.Outdated }) {
 		return
@@ -109,7 +109,7 @@ func (s *step) make(remembered []int, most int) {
 	}
 }
 
-// allowed is how many replicas may be made now.
+// allowed returns how many replicas may be created now.
 func (s *step) allowed() int {
 	missing := s.missing(s.replicas)
 	if s.Step == nil {
@@ -120,7 +120,7 @@ func (s *step) allowed() int {
 
 func (s *step) in(is func(Replica) bool) []Replica { return filter(s.replicas, is) }
 
-// floor is how many available replicas an update leaves alone.
+// floor returns how many available replicas an update leaves alone.
 func (g Group) floor() int { return max(0, g.Replicas-g.MaxUnavailable) }
 
 func isAvailable(r Replica) bool { return r.State == Available }
@@ -131,13 +131,13 @@ func (s *step) blocked() bool {
 	return !moving && len(s.in(func(r Replica) bool { return r.State == Waiting })) > 0
 }
 
-// stopsAll reports whether nothing is made before a replica has stopped.
+// stopsAll reports whether no replica is created before r has stopped.
 func (s *step) stopsAll(r Replica) bool { return r.Outdated && s.Recreate }
 
-// WaitsForOthers is what a component waits for whose step is done while the steps of others are not.
+// WaitsForOthers is what a component waits for when its own step is done and the steps of others are not.
 const WaitsForOthers = "waits for the other workers of its generation"
 
-// waits describes what has to happen before the next step.
+// waits says what has to happen before the next step.
 func (s *step) waits() string {
 	for _, w := range []struct {
 		state State
@@ -164,7 +164,7 @@ func (s *step) waits() string {
 	return ""
 }
 
-// namesOf lists a few replicas by ordinal.
+// namesOf lists the first replicas by ordinal.
 func namesOf(replicas []Replica) string {
 	slices.SortFunc(replicas, func(a, b Replica) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
 	var names []string

@@ -10,10 +10,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
-// scaleIn takes what is beyond the ceiling.
+// scaleIn removes replicas above the ceiling. A replica without quota is removed as well while another replica ends, because the successor
+// of the ending one gets its quota.
 func (s *step) scaleIn() {
 	ceiling := s.ceiling(s.replicas)
 	active := s.byLoss()
+	ending := count(s.replicas, func(r Replica) bool { return r.State == Leaving })
+	denied := filter(active, Replica.denied)
+	for _, r := range denied[:max(0, min(len(denied), ending, len(active)+ending-ceiling))] {
+		s.remove(r.Ordinal, "its queue has no quota for it, and a replica that ends leaves its own")
+		active = slices.DeleteFunc(active, func(a Replica) bool { return a.Ordinal == r.Ordinal })
+	}
 	for _, r := range active[:max(0, len(active)-ceiling)] {
 		s.remove(r.Ordinal, "the component is scaled in: %d of %d replicas have to go, and this one %s", len(active)-ceiling, len(active),
 			s.lossOf(r, active))
@@ -21,8 +28,8 @@ func (s *step) scaleIn() {
 	}
 }
 
-// byLoss are the existing replicas by how little is lost with them. Those of the old generation that have to stay come last: the other
-// components serve with them.
+// byLoss returns the active replicas in the order of CompareLoss. Replicas of the old generation that have to stay come last, because the
+// other components serve with them.
 func (s *step) byLoss() []Replica {
 	active := s.in(Replica.active)
 	slices.SortFunc(active, s.CompareLoss)
@@ -31,8 +38,8 @@ func (s *step) byLoss() []Replica {
 	return active
 }
 
-// staying are the ordinals of the available replicas of older revisions that stay, however many others are available. Of a generation
-// never more stay than replicas are wanted: the step may date from a time when more were, and the excess serves nothing.
+// staying returns the ordinals of the available replicas of older revisions that stay, however many others are available. Of each
+// generation at most the wanted number stays: the step may date from a time when more were wanted, and the excess serves nothing.
 func (s *step) staying() map[int]bool {
 	out := map[int]bool{}
 	if s.Step == nil {
@@ -59,7 +66,7 @@ func (s *step) staying() map[int]bool {
 	return out
 }
 
-// lossOf says why a replica is scaled in, and not another one of active.
+// lossOf says why a replica is scaled in rather than another one of active.
 func (s *step) lossOf(r Replica, active []Replica) string {
 	what := [...]string{Partial: "is not whole yet", Waiting: "is not placed", Starting: "does not serve",
 		Available: "is the youngest"}[r.State]
@@ -76,8 +83,8 @@ func (s *step) lossOf(r Replica, active []Replica) string {
 	return what
 }
 
-// CompareLoss orders replicas by how little is lost with them: those not placed first, then those that do not serve, then those of an
-// older revision, then those that are to leave their nodes, then those where their role is in excess, then those whose end frees most of
+// CompareLoss orders replicas by how little their removal loses: those not placed first, then those that do not serve, then those of an
+// older revision, then those that have to leave their nodes, then those whose role is in excess, then those whose removal frees most of
 // their domain, then the youngest.
 func (g Group) CompareLoss(a, b Replica) int {
 	return cmp.Or(
@@ -87,5 +94,5 @@ func (g Group) CompareLoss(a, b Replica) int {
 	)
 }
 
-// rank: with Partial and Waiting ones nothing is lost at all.
+// rank treats Partial like Waiting, because neither has anything to lose.
 func rank(r Replica) State { return max(r.State, Waiting) }

@@ -100,6 +100,15 @@ func TestScenarios(t *testing.T) {
 		"move-while-updating": {inPlace, 4, []chapter{
 			later("edited, and the nodes of replica 1 are to go", func(s *simulation) { s.revision++; s.drain(1) }),
 		}},
+		"move-while-restarting": {inPlace, 4, []chapter{
+			later("everything has to stop, and the nodes of replica 1 are to go", func(s *simulation) { s.revision++; s.want.Stopped = true; s.drain(1) }),
+			later("it may go on", func(s *simulation) { s.want.Stopped = false }),
+		}},
+		"move-while-scaled": {inPlace, 4, []chapter{
+			later("the nodes of replica 1 are to go", func(s *simulation) { s.drain(1) }).cut(1),
+			later("scaled to 4, with capacity for it", func(s *simulation) { s.capacity += 2; s.want.Replicas = 4 }),
+			later("the nodes of replica 0 are to go, with no capacity for a successor", func(s *simulation) { s.drain(0) }), scale(3),
+		}},
 		"move-while-the-update-is-paused": {inPlace, 4, []chapter{
 			later("paused at one of the new revision, replica 1, whose nodes are to go", func(s *simulation) {
 				s.revision, s.replicas[1].revision = 1, 1

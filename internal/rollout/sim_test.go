@@ -43,6 +43,8 @@ type simulation struct {
 type quota struct {
 	most int
 	of   map[int]bool
+	// first ordinals keep their quota while they have no replica.
+	first int
 	// inPlace is the revision that is rolled out in place.
 	inPlace int
 }
@@ -85,6 +87,10 @@ func (s *simulation) controller() Plan {
 	want := s.want
 	if s.quota != nil && want.LacksQuota(s.view()) {
 		s.quota.inPlace = s.revision
+	}
+	if slices.ContainsFunc(s.view(), Replica.denied) {
+		s.overdue()
+		want.Leaving = s.leaving()
 	}
 	if s.quota != nil && s.quota.inPlace == s.revision && s.revision > 0 {
 		bounds := Bounds{want.MaxUnavailable, want.MaxSurge}.InPlace()
@@ -184,7 +190,7 @@ func (s *simulation) kueue() bool {
 	}
 	due := s.want.Ordinals(s.view(), s.memory(), 100)
 	for ordinal := range s.quota.of {
-		if s.replicas[ordinal] == nil && !slices.Contains(due, ordinal) {
+		if s.replicas[ordinal] == nil && !slices.Contains(due, ordinal) && ordinal >= s.quota.first {
 			delete(s.quota.of, ordinal)
 		}
 	}

@@ -13,23 +13,23 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Annotations by which users say how a component is updated.
+// Annotations with which users choose how a component is updated.
 const (
 	AnnotationStrategy       = "nvidia.com/deployment-strategy"
 	AnnotationMaxSurge       = "nvidia.com/deployment-rolling-update-max-surge"
 	AnnotationMaxUnavailable = "nvidia.com/deployment-rolling-update-max-unavailable"
 )
 
-// Annotations lists them all.
+// Annotations lists these annotations.
 var Annotations = []string{AnnotationStrategy, AnnotationMaxSurge, AnnotationMaxUnavailable}
 
-// Annotations by which users say how many steps of all workers of a deployment are replaced at the same time: see Shared.
+// Annotations with which users choose how many steps of all workers of a deployment are replaced at the same time: see Shared.
 const (
 	AnnotationSharedMaxSurge       = "trellis.dev/rolling-update-max-surge"
 	AnnotationSharedMaxUnavailable = "trellis.dev/rolling-update-max-unavailable"
 )
 
-// SharedAnnotations are those that count on the deployment itself.
+// SharedAnnotations are the annotations that apply on the deployment itself.
 var SharedAnnotations = []string{
 	AnnotationSharedMaxSurge, AnnotationSharedMaxUnavailable, AnnotationPaused, AnnotationAborted, AnnotationPartition,
 	AnnotationProgressDeadline, AnnotationMoves,
@@ -41,11 +41,11 @@ const (
 	StrategyRecreate      = "Recreate"
 )
 
-// Problem is one annotation that cannot be followed.
+// Problem is an annotation with an invalid value.
 type Problem struct{ Annotation, Value, Message string }
 
-// AnnotationsOf are the annotations that hold for a component: on the deployment, in its spec, or on the component's podTemplate, which
-// wins.
+// AnnotationsOf returns the update annotations of a component. Annotations on the deployment, in its spec, and on the component's
+// podTemplate apply; later places override earlier ones.
 func AnnotationsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) map[string]string {
 	places := []map[string]string{dgd.Annotations, dgd.Spec.Annotations}
 	if c != nil && c.PodTemplate != nil {
@@ -62,8 +62,8 @@ func AnnotationsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.Co
 	return out
 }
 
-// StrategyOf reads how a component is updated. packed components, whose replicas need capacity for whole gangs in the right domain, are
-// updated in place, one replica after the other; others like the pods of a Deployment.
+// StrategyOf reads the update strategy of a component. By default, packed components, whose replicas need capacity for whole gangs in the
+// right domain, are updated in place, one replica at a time; others like the pods of a Deployment.
 func StrategyOf(annotations map[string]string, packed bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
 	var problems []Problem
 	recreate := false
@@ -79,13 +79,13 @@ func StrategyOf(annotations map[string]string, packed bool) (trellisv1alpha1.Rol
 	return s, append(problems, more...)
 }
 
-// SharedStrategyOf reads how the workers of a deployment are updated together. Without annotations packed ones are replaced in place, one
-// step after the other; others like the pods of a Deployment.
+// SharedStrategyOf reads the common update strategy of a deployment's workers. By default, packed workers are replaced in place, one step
+// at a time; others like the pods of a Deployment.
 func SharedStrategyOf(dgd *nvidiav1beta1.DynamoGraphDeployment, packed bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
 	return ofSteps.read(dgd.Annotations, packed, false)
 }
 
-// boundKeys are two annotations that bound an update, and what they count.
+// boundKeys are the two annotations that limit an update, and the name of the unit that they count.
 type boundKeys struct{ unavailable, surge, counted string }
 
 var (
@@ -93,7 +93,8 @@ var (
 	ofSteps    = boundKeys{AnnotationSharedMaxUnavailable, AnnotationSharedMaxSurge, "steps"}
 )
 
-// read the bounds. If both are 0, nothing could be replaced: that is a problem, or counts as a surge of one, unless mayBeZero is set.
+// read reads the bounds. If both are 0, nothing could be replaced: a surge annotation of 0 is then a problem, and without the annotation
+// surge becomes 1. mayBeZero disables this check.
 func (k boundKeys) read(annotations map[string]string, packed, mayBeZero bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
 	s := trellisv1alpha1.RolloutStrategy{MaxUnavailable: intstr.FromString("25%"), MaxSurge: intstr.FromString("25%")}
 	if packed {
@@ -122,12 +123,12 @@ func (k boundKeys) read(annotations map[string]string, packed, mayBeZero bool) (
 			return s, []Problem{{k.surge, annotations[k.surge], fmt.Sprintf("must not be 0 together with %s: no replica could be replaced",
 				k.unavailable)}}
 		}
-		s.MaxSurge = intstr.FromInt32(1) // nothing may be missing, so one more is needed
+		s.MaxSurge = intstr.FromInt32(1) // no replica may be missing, so a surplus one is needed
 	}
 	return s, problems
 }
 
-// StatesBounds reports whether a component's annotations bound its update.
+// StatesBounds reports whether a component's annotations set bounds of its update.
 func StatesBounds(annotations map[string]string) bool {
 	_, surge := annotations[AnnotationMaxSurge]
 	_, unavailable := annotations[AnnotationMaxUnavailable]
@@ -147,8 +148,8 @@ func zero(v intstr.IntOrString) bool {
 	return err == nil && n == 0
 }
 
-// For is what a scaling group wants. Percentages are of its replicas: surge rounds up, unavailability down, and where both come to 0 one
-// replica may be unavailable, as with Deployments. A step has bounds of its own.
+// For returns the desired state of a scaling group. Percentages are of its replicas: surge rounds up, unavailability down, and if both are
+// 0, one replica may be unavailable, as with Deployments. A step has its own bounds.
 func For(sg *trellisv1alpha1.ScalingGroup) Group {
 	g := Group{
 		Replicas: int(sg.Spec.Replicas), MaxUnavailable: 1, Stopped: sg.Spec.Restart != nil && sg.Spec.Restart.Stop,
@@ -181,7 +182,7 @@ func For(sg *trellisv1alpha1.ScalingGroup) Group {
 	return g
 }
 
-// BoundsOf are the numbers of replicas that a strategy means.
+// BoundsOf converts a strategy to numbers of replicas.
 func BoundsOf(strategy *trellisv1alpha1.RolloutStrategy, replicas int) Bounds {
 	b := Bounds{MaxUnavailable: scaled(strategy.MaxUnavailable, replicas, false), MaxSurge: scaled(strategy.MaxSurge, replicas, true)}
 	if b.MaxUnavailable == 0 && b.MaxSurge == 0 {
@@ -193,7 +194,7 @@ func BoundsOf(strategy *trellisv1alpha1.RolloutStrategy, replicas int) Bounds {
 func scaled(v intstr.IntOrString, replicas int, up bool) int {
 	n, err := intstr.GetScaledValueFromIntOrPercent(&v, replicas, up)
 	if err != nil {
-		return 0 // not a value the operator writes
+		return 0 // the operator writes no such value
 	}
 	return max(0, n)
 }

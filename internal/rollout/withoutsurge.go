@@ -9,32 +9,30 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// InPlace are the bounds of an update whose surplus replicas get no quota: at least one replica may be missing, and none is surplus.
+// InPlace returns the bounds of an update whose surplus replicas get no quota: at least one replica may be missing, and none is surplus.
 func (b Bounds) InPlace() Bounds { return Bounds{MaxUnavailable: max(1, b.MaxUnavailable)} }
 
-// InPlace reports whether the update of a group to its revision continues in place, since its queue of Kueue had no quota for a surplus
-// replica.
+// InPlace reports whether the update of a group to its revision continues in place, because Kueue had no quota for a surplus replica.
 func InPlace(sg *trellisv1alpha1.ScalingGroup) bool {
 	p := sg.Status.Progress
 	return p != nil && p.InPlace && p.Revision == sg.Spec.Revision
 }
 
-// LacksQuota reports whether an update lacks nothing but quota to begin, and could run within the quota that it has: no replica may be
-// missing, all that are wanted serve, and the only others wait for quota that their queue does not have. Each one that would be replaced
-// leaves its quota to its successor, so no more than one is missing at a time, and never for want of quota. Where a surplus replica had
-// quota, the ones that it replaces free theirs for the next: the next one may lack quota only for a moment.
+// LacksQuota reports whether an update lacks only quota, and could continue within its existing quota: no replica may be missing, all
+// wanted replicas serve, and the only other replicas wait for quota that their queue does not have. Each replaced replica leaves its quota
+// to its successor, so at most one is missing at a time. It is false if some surplus replica has quota, because the replicas that it
+// replaces free theirs, and the lack may be temporary.
 func (g Group) LacksQuota(replicas []Replica) bool {
 	if !g.onlyBySurge() || g.Replicas == 0 || count(replicas, isAvailable) != g.Replicas {
 		return false
 	}
-	denied := func(r Replica) bool { return !r.Outdated && r.NoQuota && (r.State == Waiting || r.State == Partial) }
-	// replaced leaves its quota to its successor.
+	// replaced reports whether a replica leaves its quota to its successor.
 	replaced := func(r Replica) bool { return isAvailable(r) && r.Outdated && r.KeepsQuota }
-	holdsUp := func(r Replica) bool { return !denied(r) && r.State != Lost && !replaced(r) }
-	return slices.ContainsFunc(replicas, denied) && !slices.ContainsFunc(replicas, holdsUp)
+	holdsUp := func(r Replica) bool { return !r.denied() && r.State != Lost && !replaced(r) }
+	return slices.ContainsFunc(replicas, Replica.denied) && !slices.ContainsFunc(replicas, holdsUp)
 }
 
-// onlyBySurge reports whether an update is under way that may replace a replica only after its successor serves.
+// onlyBySurge reports whether the running update may replace a replica only after its successor serves.
 func (g Group) onlyBySurge() bool {
 	return !g.Recreate && !g.Stopped && (g.Step == nil || !g.Step.Paused) && g.MaxUnavailable <= 0
 }

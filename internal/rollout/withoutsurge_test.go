@@ -93,3 +93,45 @@ func TestQuotaNeverBlocksAnUpdate(t *testing.T) {
 		checkEnd(t, s)
 	})
 }
+
+// TestMoveWithoutQuota moves replicas of a component that has quota for those that are wanted, one of which keeps its own.
+func TestMoveWithoutQuota(t *testing.T) {
+	s := newQueued(Group{Replicas: 2, MaxUnavailable: 1}, 9, &quota{most: 2, of: map[int]bool{}, first: 1})
+	fmt.Fprintf(&s.log, "# 2 wanted, quota for 2, and that of ordinal 0 is for it alone\n")
+	for ordinal := range 2 {
+		fmt.Fprintf(&s.log, "\n## the nodes of replica %d are to go\n", ordinal)
+		s.drain(ordinal)
+		if !s.settle() {
+			t.Fatalf("it does not settle:\n%s", s.log.String())
+		}
+	}
+	golden.Check(t, filepath.Join("testdata", "move-without-quota.golden"), s.log.String())
+}
+
+// However much quota there is beyond what the replicas have: moves end, and never miss more than one replica.
+func TestQuotaNeverBlocksAMove(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		number := func(from, to int, what string) int { return rapid.IntRange(from, to).Draw(t, what) }
+		want := Group{Replicas: number(1, 4, "replicas"), MaxUnavailable: 1}
+		q := &quota{most: want.Replicas + number(0, 2, "more quota"), of: map[int]bool{}, first: number(0, want.Replicas, "first")}
+		s := newQueued(want, 30, q)
+		for range number(1, 100, "steps") {
+			act := rapid.SampledFrom([]func() bool{s.terminator, s.kueue, s.placer, s.kubelet}).Draw(t, "who")
+			act()
+			if number(0, 9, "drain") == 9 {
+				s.drain(number(0, want.Replicas, "replica"))
+			}
+			s.controller()
+			if s.available() < want.Replicas-1 {
+				t.Fatalf("%d replicas serve:\n%s", s.available(), s.log.String())
+			}
+		}
+		if !s.settle() {
+			t.Fatalf("it does not settle:\n%s", s.log.String())
+		}
+		checkEnd(t, s)
+		if len(s.leaving()) > 0 {
+			t.Fatalf("replicas are left on nodes that are to go:\n%s", s.log.String())
+		}
+	})
+}

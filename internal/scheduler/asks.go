@@ -28,7 +28,8 @@ type Asks struct {
 
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*asksOfGroup
-	// refused are the gangs, by graph and name, with pods that could not be created. gated are their replicas: they are created gated.
+	// refused are the gangs, by graph and name, with pods that could not be created, and whether that was announced. gated are their
+	// replicas: they are created gated.
 	refused map[types.NamespacedName]map[string]bool
 	gated   map[types.NamespacedName]map[gang.Key]bool
 	// ended are attempts of replicas that the controller has deleted, by graph, until the loop knows them.
@@ -191,10 +192,13 @@ func (a *Asks) Answered(sg *trellisv1alpha1.ScalingGroup) (attempts map[int32]in
 	return attempts, begun
 }
 
-// Refuse has a gang evicted whose pods cannot all be created. Its members are created gated from now on. Other gangs follow a base gang: all
-// that is to be created of the graph, or is being created, is asked for anew.
+// Refuse has a gang evicted whose pods cannot all be created. Its members are created gated from now on. Other gangs follow a base gang:
+// when it is refused, the group asks anew for all other replicas of the graph that are not created yet.
 func (a *Asks) Refuse(sg *trellisv1alpha1.ScalingGroup, name string, members []gang.Key, base bool) {
-	graph := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
+	a.refuse(types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, name, members, base)
+}
+
+func (a *Asks) refuse(graph types.NamespacedName, name string, members []gang.Key, base bool) {
 	a.mu.Lock()
 	if a.refused[graph] == nil {
 		a.refused[graph] = map[string]bool{}
@@ -202,7 +206,9 @@ func (a *Asks) Refuse(sg *trellisv1alpha1.ScalingGroup, name string, members []g
 	if a.gated[graph] == nil {
 		a.gated[graph] = map[gang.Key]bool{}
 	}
-	a.refused[graph][name] = true
+	if _, known := a.refused[graph][name]; !known {
+		a.refused[graph][name] = false
+	}
 	for _, key := range members {
 		a.gated[graph][key] = true
 	}

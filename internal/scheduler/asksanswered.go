@@ -46,6 +46,23 @@ func (a *Asks) refusedOf(graph types.NamespacedName, r *assignment.Record) (gang
 	return slices.Sorted(maps.Keys(a.refused[graph]))
 }
 
+// newlyRefused returns, once, the gangs of a graph that were refused, in order.
+func (a *Asks) newlyRefused(graph types.NamespacedName) (gangs []string) {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for name, announced := range a.refused[graph] {
+		if !announced {
+			a.refused[graph][name] = true
+			gangs = append(gangs, name)
+		}
+	}
+	slices.Sort(gangs)
+	return gangs
+}
+
 // addPriorities adds the priorities of planned pods to those of graphs: a graph has that of its most important pod.
 func (a *Asks) addPriorities(to map[types.UID]int32, graphs []*nvidiav1beta1.DynamoGraphDeployment) {
 	if a == nil {
@@ -75,17 +92,29 @@ type asked struct {
 	pods []*corev1.Pod
 }
 
-// ofGraph returns the asks of a graph that are not created gated, in order, and once the attempts of replicas that were deleted.
-func (a *Asks) ofGraph(graph types.NamespacedName) (out []asked, ended map[gang.Key]int32) {
+// endedOf returns, once, the attempts of replicas of a graph that were deleted.
+func (a *Asks) endedOf(graph types.NamespacedName) map[gang.Key]int32 {
 	if a == nil {
-		return nil, map[gang.Key]int32{}
+		return map[gang.Key]int32{}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if ended = a.ended[graph]; ended == nil {
+	ended := a.ended[graph]
+	if ended == nil {
 		ended = map[gang.Key]int32{}
 	}
 	delete(a.ended, graph)
+	return ended
+}
+
+// ofGraph returns the asks of a graph that are not created gated, in order. They are read before the pods of the graph: an ask ends when
+// its pods appear, and without the ask and the pods a replica would lose its place.
+func (a *Asks) ofGraph(graph types.NamespacedName) (out []asked) {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for _, of := range a.groups {
 		if of.graph != graph {
 			continue
@@ -97,7 +126,7 @@ func (a *Asks) ofGraph(graph types.NamespacedName) (out []asked, ended map[gang.
 		}
 	}
 	slices.SortFunc(out, func(a, b asked) int { return a.key.Compare(b.key) })
-	return out, ended
+	return out
 }
 
 // answer answers the asks of a graph: attempts of recorded places, and the replicas that are created gated, by their first planned pods. An

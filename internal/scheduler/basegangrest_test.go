@@ -338,6 +338,7 @@ func TestTheRestOfABaseGangIsCreatedWithIt(t *testing.T) {
 			o.Pods = w.create(o.Groups[0])
 			next := newCreating(t)
 			next.records = w.records
+			next.look(o)
 			next.pass(createWithin) // the former operator may create it until then
 			for _, host := range []string{"a2", "c0", "c1"} {
 				next.host(host, host[:1], 1)

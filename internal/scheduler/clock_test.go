@@ -26,7 +26,6 @@ var wallClock = []string{"ledger.reserver.line[].created", "ledger.reserver.curr
 func TestDelaysAreMeasuredByTheMonotonicClock(t *testing.T) {
 	b := newBench(t, Options{RequeueAfter: 30 * time.Second, ReserveDomainAfter: time.Minute, ReserveDomainFor: time.Hour, ReserveShare: 1})
 	b.clock.SetTime(time.Now())
-	b.s.ledger.leads()
 	b.taken("a0", "b0")
 	waits, small := asking(1, 2, 0), asking(2, 1, 0)
 	b.expect("two hosts in one rack", waits, "holds 1 of 2")

@@ -21,9 +21,9 @@ import (
 )
 
 // decide plans and reserves what it decides.
-func (l *ledger) decide(ctx context.Context, o gang.Observation) decision {
+func (l *ledger) decide(ctx context.Context, o gang.Observation, asks []asked) decision {
 	d := decision{graph: client.ObjectKeyFromObject(o.DGD)}
-	l.addPlanned(&o, &d)
+	l.addPlanned(&o, asks, &d)
 	l.takeRecordedRefusals(d.graph, o.Record)
 	l.endOutdatedReleases(o)
 	l.awaitConstraint(&o, d.graph)
@@ -32,6 +32,7 @@ func (l *ledger) decide(ctx context.Context, o gang.Observation) decision {
 	l.decideAbout(ctx, &o, &d)
 	l.giveBackRecorded(&d)
 	l.settleAsks(&d)
+	l.findUncreated(o, &d)
 	l.record(o, &d)
 	return d
 }

@@ -34,6 +34,8 @@ type decision struct {
 	result    gang.Result
 	// waits is what the graph waits for.
 	waits waiting
+	// overdue are gangs with planned pods that are not created in time, by name. They are refused.
+	overdue map[string]bool
 	// evicted are gangs that are evicted and requeued, by name; nothing else is decided then.
 	evicted map[string]eviction
 	// parted are released pods the rest of whose replica is refused, and why.
@@ -98,6 +100,12 @@ type plannedPod struct {
 	graph types.NamespacedName
 	// others: another operator may be creating it.
 	others bool
+}
+
+// knownPlace is since when this operator knows the place of a replica at an attempt.
+type knownPlace struct {
+	attempt int32
+	since   time.Time
 }
 
 // wake is the graphs that an event or a decision concerns: they are evaluated again.

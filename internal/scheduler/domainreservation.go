@@ -188,24 +188,19 @@ func (d *domainReservation) exempt(dgd *nvidiav1beta1.DynamoGraphDeployment, r *
 	if client.ObjectKeyFromObject(dgd) == d.graph || r.Graph.Priority > d.priority || older {
 		return true
 	}
-	inside := func(p topology.Path) bool { return len(p) >= len(d.domain) && p[:len(d.domain)].Equal(d.domain) }
 	if !slices.Equal(r.Graph.Levels, d.levels) || d.freed != "" && len(d.domain) == 0 {
 		return false
 	}
-	if inside(r.Graph.Anchor) {
-		return true
-	}
-	for _, component := range r.Graph.Components {
-		if inside(component.Anchor) {
-			return true
-		}
-		for _, replica := range component.Waiting {
-			if inside(replica.Hint) || inside(replica.Anchor) {
-				return true
-			}
-		}
-	}
-	return false
+	return d.holds(r.Graph.Anchor) || slices.ContainsFunc(r.Graph.Components, func(component placement.Component) bool {
+		return d.holds(component.Anchor) || slices.ContainsFunc(component.Waiting, func(replica placement.Replica) bool {
+			return d.holds(replica.Hint) || d.holds(replica.Anchor)
+		})
+	})
+}
+
+// holds reports whether a path lies in the reserved domain.
+func (d *domainReservation) holds(p topology.Path) bool {
+	return len(p) >= len(d.domain) && p[:len(d.domain)].Equal(d.domain)
 }
 
 // leave takes a graph out of the line and ends its turn, if it has one. It returns whether it had: others may use the hosts.

@@ -110,7 +110,7 @@ func (b *bench) ask(o gang.Observation) string {
 
 // decide has a graph decided about, and does what the loop does with the decision.
 func (b *bench) decide(o gang.Observation) decision {
-	d := b.s.ledger.decide(b.t.Context(), o)
+	d := b.s.ledger.decide(b.t.Context(), o, b.s.options.Asks.ofGraph(clientKey(o)))
 	b.s.queue.wakeUp(d.wake)
 	b.s.report(o.DGD, d.events)
 	return d

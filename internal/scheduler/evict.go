@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -18,6 +19,14 @@ import (
 // requeueStuck evicts every gang that has a pod stuck for too long, bound members included. Such a gang was never whole: a bound pod is
 // never unbound, and the successor of a lost member goes with a gang of its own.
 func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
+	now, left, err := s.ledger.continued(o, s.rereading(ctx, o, &recorded{}))
+	switch {
+	case err != nil:
+		s.notRead(ctx, client.ObjectKeyFromObject(o.DGD), err)
+		return true
+	case len(left) > 0:
+		return s.requeue(ctx, now, left)
+	}
 	gangs, w := s.ledger.stuckGangs(o)
 	s.queue.wakeUp(w)
 	return s.requeue(ctx, o, gangs)
@@ -27,10 +36,7 @@ func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
 func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[string]eviction) bool {
 	announced, evict := s.ledger.requeued(o, gangs)
 	for _, of := range announced {
-		gangEvictions.WithLabelValues(gangs[of].reason).Inc()
-		logger(ctx, o.DGD).Info("evicting and requeueing a gang", "gang", of, "why", gangs[of].why)
-		s.recorder.Eventf(o.DGD, nil, corev1.EventTypeWarning, gang.CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", of,
-			gangs[of].why)
+		s.announceEviction(ctx, o.DGD, of, gangs[of])
 	}
 	if len(evict) > 0 && !s.recordEviction(ctx, o, gangs, evict) {
 		return true
@@ -49,6 +55,20 @@ func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[s
 	s.ledger.keepUnbegun(o, gangs, begun)
 	s.ledger.restGivenBack(o.Pods, gangs)
 	return len(gangs) > 0
+}
+
+// announceEviction counts and reports the eviction of a gang.
+func (s *Scheduler) announceEviction(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, of string, e eviction) {
+	gangEvictions.WithLabelValues(e.reason).Inc()
+	logger(ctx, dgd).Info("evicting and requeueing a gang", "gang", of, "why", e.why)
+	s.recorder.Eventf(dgd, nil, corev1.EventTypeWarning, gang.CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", of, e.why)
+}
+
+// announceRefused announces the gangs of a graph with pods that could not be created, also those of which nothing exists.
+func (s *Scheduler) announceRefused(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) {
+	for _, of := range s.options.Asks.newlyRefused(client.ObjectKeyFromObject(dgd)) {
+		s.announceEviction(ctx, dgd, of, eviction{reason: ReasonNotCreated, why: uncreatable})
+	}
 }
 
 // evict has one pod of a requeued gang deleted. What fails is tried again. [provider.ErrPodChanged] means that the pod has changed since it
@@ -71,16 +91,12 @@ func (s *Scheduler) evict(ctx context.Context, o gang.Observation, pod *corev1.P
 // recordEviction records the eviction of gangs, before their pods are deleted. If that fails, it returns false, and the graph is evaluated
 // again.
 func (s *Scheduler) recordEviction(ctx context.Context, o gang.Observation, gangs map[string]eviction, evict []*corev1.Pod) bool {
-	was, err := s.placements.of(ctx, o.DGD)
-	if err == nil && was.record == nil {
+	if o.Record == nil {
 		return true
 	}
-	if err == nil {
-		o.Record = was.record
-		next := s.ledger.evictedRecord(o, gangs)
-		if next == nil {
-			return true
-		}
+	var was recorded
+	next, err := s.ledger.evictedRecord(client.ObjectKeyFromObject(o.DGD), gangs, s.rereading(ctx, o, &was))
+	if err == nil && next != nil {
 		err = s.placements.write(ctx, o.DGD, was, next)
 	}
 	if err == nil {

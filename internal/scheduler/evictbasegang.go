@@ -41,22 +41,26 @@ func evictable(pods []*corev1.Pod) (out []*corev1.Pod) {
 	return out
 }
 
-// continued returns the gangs whose eviction is recorded and not complete, for ten times --requeue-after: an eviction has failed, or an
+// evicts reports whether the eviction of a gang of a graph is recorded, or a gang has pods that could not be created.
+func (l *ledger) evicts(o gang.Observation) bool {
+	return o.Record != nil && (o.Record.Evicts() || len(l.options.Asks.refusedOf(client.ObjectKeyFromObject(o.DGD), o.Record)) > 0)
+}
+
+// stillEvicted returns the gangs whose eviction is recorded and not complete, for ten times --requeue-after: an eviction has failed, or an
 // earlier leader began it. It includes gangs with pods that could not be created, and those that were released meanwhile and follow an
-// evicted base gang.
-func (l *ledger) continued(o gang.Observation) map[string]eviction {
-	if o.Record == nil || !o.Record.Evicts() && len(l.options.Asks.refusedOf(client.ObjectKeyFromObject(o.DGD), o.Record)) == 0 {
-		return nil
+// evicted base gang. The observation is read under the lock, since planned pods are added to it.
+func (l *ledger) stillEvicted(o gang.Observation, asks []asked) map[string]eviction {
+	gangs, name := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD)
+	for _, of := range l.options.Asks.refusedOf(name, o.Record) { // nothing of the gang may be visible, only what follows it
+		gangs[of] = eviction{reason: ReasonUnschedulable, why: uncreatable, recorded: true, uncreated: true}
 	}
-	gangs := map[string]eviction{}
-	l.addAllPlanned(&o)
-	next, _ := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, l.clock.Now())
+	l.addAllPlanned(&o, asks)
+	next, _ := l.followRecord(o, name, func(string) bool { return false }, l.clock.Now())
 	for name, g := range next.Gangs {
 		if g.State == trellisv1alpha1.GangEvicting && l.clock.Since(g.Since) < servedPatience*l.options.RequeueAfter {
 			gangs[name] = eviction{reason: ReasonUnschedulable, why: g.Message, recorded: true, uncreated: g.Message == uncreatable}
 		}
 	}
-	o.Record = next
 	withFollowers(o, gangs)
 	left := map[string]eviction{}
 	for _, pod := range evictable(o.Pods) {

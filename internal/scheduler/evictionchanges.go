@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/assignment"
@@ -64,14 +65,15 @@ func (l *ledger) notEvicted(pod *corev1.Pod) {
 }
 
 // keepUnbegun ends the eviction of gangs of which no pod was deleted: they are judged again by what they are then. In the record that is
-// corrected with the next write. Gangs that follow a base gang go with it.
+// corrected with the next write. Gangs that follow a base gang go with it, also with a refused one of which nothing exists.
 func (l *ledger) keepUnbegun(o gang.Observation, gangs map[string]eviction, begun map[string]bool) {
 	if o.Record == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	base := begun[gang.BaseGang(o)]
+	name := gang.BaseGang(o)
+	base := begun[name] || slices.Contains(l.options.Asks.refusedOf(client.ObjectKeyFromObject(o.DGD), o.Record), name)
 	for of, why := range gangs {
 		if goes := begun[of] || why.follows && base || why.recorded; !goes && !o.Record.Evicting(of) {
 			l.kept[of] = keptGang{graph: client.ObjectKeyFromObject(o.DGD), since: o.Record.Gangs[of].Since}
@@ -105,13 +107,20 @@ func (l *ledger) objected(o gang.Observation) {
 	}
 }
 
-// evictedRecord returns the record of a graph with evicted gangs; nil if it has them already.
-func (l *ledger) evictedRecord(o gang.Observation, gangs map[string]eviction) *assignment.Record {
+// evictedRecord reads a graph, and returns its record with evicted gangs; nil if it has them already.
+func (l *ledger) evictedRecord(
+	graph types.NamespacedName, gangs map[string]eviction, observe func() (gang.Observation, error),
+) (*assignment.Record, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	asks := l.options.Asks.ofGraph(graph)
+	o, err := observe()
+	if err != nil || o.Record == nil {
+		return nil, err
+	}
 	now, members := l.clock.Now(), map[string][]gang.Key{}
-	l.addAllPlanned(&o)
-	next, shown := l.followRecord(o, client.ObjectKeyFromObject(o.DGD), func(string) bool { return false }, now)
+	l.addAllPlanned(&o, asks)
+	next, shown := l.followRecord(o, graph, func(string) bool { return false }, now)
 	changed := evictsMore(o.Record, next)
 	for key, one := range shown {
 		members[one.Gang] = append(members[one.Gang], key)
@@ -120,9 +129,9 @@ func (l *ledger) evictedRecord(o gang.Observation, gangs map[string]eviction) *a
 		changed = next.Evict(of, members[of], why.why, now) || changed
 	}
 	if !changed {
-		return nil
+		return nil, nil
 	}
-	return next
+	return next, nil
 }
 
 // evictsMore reports whether a record has evictions that another one has not.

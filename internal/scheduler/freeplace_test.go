@@ -151,7 +151,7 @@ func TestSuccessorStaysOffFreedHosts(t *testing.T) {
 func TestNoReplicaMovesForAGang(t *testing.T) {
 	for name, change := range map[string]func(f *freeing) time.Duration{
 		"it is off":            func(f *freeing) time.Duration { f.s.ledger.freer.after = 0; return 2 * time.Hour },
-		"it moved an hour ago": func(f *freeing) time.Duration { return time.Hour - time.Minute - time.Second },
+		"it moved an hour ago": func(_ *freeing) time.Duration { return time.Hour - time.Minute - time.Second },
 		"it is being updated":  func(f *freeing) time.Duration { f.movable[0].Groups[0].Spec.Revision = "2"; return 2 * time.Hour },
 		"its eviction was requested": func(f *freeing) time.Duration {
 			f.movable[0].Pods[0].Annotations[leaving.AnnotationEviction] = leaving.Eviction{At: f.clock.Now()}.String()

@@ -192,7 +192,7 @@ func init() {
 		}
 	}
 	for _, reason := range []string{ReasonUnschedulable, gang.CodeSchedulerRefuses, ReasonVictimsStayed, ReasonPlaceLost, ReasonElsewhere,
-		gang.CodeReleaseRefused, ReasonStaleObjects} {
+		gang.CodeReleaseRefused, ReasonStaleObjects, ReasonNotCreated} {
 		gangEvictions.WithLabelValues(reason)
 	}
 	for _, reason := range []string{ReasonEvicted, ReasonPreempted, ReasonReplaced} {

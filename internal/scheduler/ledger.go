@@ -77,8 +77,9 @@ type ledger struct {
 	planned map[string]plannedPod
 	// spent are the attempts of replicas in gangs that this operator has carried out, or has seen pods of.
 	spent map[types.NamespacedName]map[gang.Key]int32
-	// started is the time since which this operator leads.
-	started time.Time
+	// theirs are the places of replicas without pods that other operators have recorded, by graph, and since when they are known. The time is
+	// of this clock: that of another operator may differ.
+	theirs map[types.NamespacedName]map[gang.Key]knownPlace
 }
 
 func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.NamespacedName, bool)) *ledger {
@@ -90,7 +91,7 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 		backoffs: backoffs{}, failures: failures{}, waits: waits{}, refusals: refusals{}, known: knownRefusals{},
 		refusalsEnded: map[types.NamespacedName]bool{},
 		deciding:      map[types.NamespacedName]*deciding{}, kept: map[string]keptGang{}, planned: map[string]plannedPod{},
-		spent: map[types.NamespacedName]map[gang.Key]int32{}, started: o.Clock.Now(),
+		spent: map[types.NamespacedName]map[gang.Key]int32{}, theirs: map[types.NamespacedName]map[gang.Key]knownPlace{},
 		refreshing: map[types.NamespacedName]*trellisv1alpha1.ResolvedTopology{}, unrecorded: map[types.NamespacedName]time.Time{},
 	}
 	l.reserver, l.freer = newDomainReserver(o, l.cluster), newPlaceFreer(o)

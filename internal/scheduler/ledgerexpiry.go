@@ -23,6 +23,7 @@ func (l *ledger) graphGone(name types.NamespacedName) wake {
 	delete(l.refreshing, name)
 	delete(l.unrecorded, name)
 	delete(l.spent, name)
+	delete(l.theirs, name)
 	maps.DeleteFunc(l.kept, func(_ string, kept keptGang) bool { return kept.graph == name })
 	l.freer.forget(name, false)
 	l.options.Asks.forgetGraph(name)

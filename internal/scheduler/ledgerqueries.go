@@ -30,15 +30,16 @@ const maxFreed = 32
 // again: the graph was decided about since this operator started. decided is told the decision under the same lock, so that no change of
 // the cluster comes in between.
 func (l *ledger) decideNow(
-	ctx context.Context, observe func() (gang.Observation, error), again bool, decided func(*decision),
+	ctx context.Context, graph types.NamespacedName, observe func() (gang.Observation, error), again bool, decided func(*decision),
 ) (gang.Observation, decision, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	asks := l.options.Asks.ofGraph(graph)
 	o, err := observe()
 	if err != nil {
 		return o, decision{}, err
 	}
-	d := l.decide(ctx, o)
+	d := l.decide(ctx, o, asks)
 	if len(d.evicted) == 0 {
 		l.trackParted(o, &d)
 		d.result.Score, d.result.Cliques = gang.Score(l.cluster, l.scored(o)), gang.CliquesOf(l.cluster, o)
@@ -51,6 +52,22 @@ func (l *ledger) decideNow(
 	return o, d, nil
 }
 
+// continued returns the gangs of a graph whose eviction continues, by name, and the graph as it is read for that. Without evictions it is
+// not read again.
+func (l *ledger) continued(o gang.Observation, observe func() (gang.Observation, error)) (gang.Observation, map[string]eviction, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.evicts(o) {
+		return o, nil, nil
+	}
+	asks := l.options.Asks.ofGraph(client.ObjectKeyFromObject(o.DGD))
+	now, err := observe()
+	if err != nil || !l.evicts(now) {
+		return now, nil, err
+	}
+	return now, l.stillEvicted(now, asks), nil
+}
+
 // stuckGangs are the gangs of a graph that have a pod stuck for too long, by name, and why they are evicted
 // (docs/providers.md#when-a-gang-is-not-bound). A look that comes too early asks for the next one: of several looks that were
 // requested, only the earliest is kept.
@@ -58,9 +75,6 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	gangs, name, now := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD), l.clock.Now()
-	if left := l.continued(o); len(left) > 0 {
-		return left, w
-	}
 	base, baseDue := gang.BaseGang(o), time.Time{}
 	for _, pod := range o.Pods {
 		if gang.Leaving(pod) {

@@ -98,6 +98,8 @@ const (
 	ReasonElsewhere = "CapacityElsewhere"
 	// ReasonStaleObjects: objects of an earlier gang blocked forming this one.
 	ReasonStaleObjects = "StaleObjects"
+	// ReasonNotCreated: not all pods of a gang that was to be created in place could be created.
+	ReasonNotCreated = "NotCreated"
 	// ReasonEvicted: Trellis evicted the gang; ReasonPreempted: pods of a higher priority took its capacity; ReasonReplaced: its pods were
 	// replaced after a loss, an update or a restart.
 	ReasonEvicted   = "Evicted"

@@ -15,10 +15,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
@@ -281,6 +283,29 @@ func TestMetricsByGraphAreBounded(t *testing.T) {
 		if !maps.Equal(got, want) {
 			t.Errorf("at most %d: %v, want %v", most, got, want)
 		}
+	}
+}
+
+// The shares of both roles of a transfer policy are series of their graph; a role without bound replicas has none.
+func TestMetricsOfATransferPolicy(t *testing.T) {
+	m := measure(t, Options{MetricGraphs: 2})
+	policy := frozen("", "")
+	policy.KVTransferDomain = "rack"
+	decode := []gang.Transferring{{Role: placement.Decode, Domain: []string{"z", "a"}}, {Role: placement.Decode, Domain: []string{"z", "b"}}}
+	both := append(slices.Clone(decode), gang.Transferring{Role: placement.Prefill, Domain: []string{"z", "a"}})
+	for name, replicas := range map[string][]gang.Transferring{"both": both, "decode": decode} {
+		m.s.results.set(types.NamespacedName{Namespace: "ns", Name: name}, gang.Result{Transfer: gang.NewTransfer(policy, replicas)})
+	}
+	got := m.readings()
+	maps.DeleteFunc(got, func(name string, _ float64) bool {
+		return !strings.HasPrefix(name, "trellis_graph_kv_transfer_paired_ratio ")
+	})
+	want := map[string]float64{
+		"trellis_graph_kv_transfer_paired_ratio both ns decode": 0.5, "trellis_graph_kv_transfer_paired_ratio both ns prefill": 1,
+		"trellis_graph_kv_transfer_paired_ratio decode ns decode": 0,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -112,6 +112,40 @@ func TestAPlaceThatAnotherOperatorReleasedIsKept(t *testing.T) {
 	}
 }
 
+// A recorded place without pods is given up only when a read past the cache shows none either.
+func TestAPlaceIsGivenUpByAReadPastTheCache(t *testing.T) {
+	for title, tc := range map[string]struct {
+		exists bool
+		want   string
+	}{"pods exist": {true, "Assigned work-0: 1. in z/a a0+a1"}, "no pod exists": {false, "former work-0: 1. in z/a"}} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, o := newBench(t, Options{}), theirs("a")
+				r, pods := newRecordStore(t, b), o.Pods
+				o.Pods = nil
+				if err := b.s.placements.write(t.Context(), o.DGD, recorded{}, o.Record); err != nil {
+					t.Fatal(err)
+				}
+				if tc.exists {
+					opened(pods[0], "theirs", map[string]string{"z": "z", "r": "a"})
+					if err := r.Create(t.Context(), pods[0]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				b.s.objects.reader = graphs{"g2": o}
+				b.s.queue.add(clientKey(o))
+				for _, after := range []time.Duration{0, createWithin, recordAfter} {
+					b.pass(after)
+					b.settle()
+				}
+				if diff := cmp.Diff([]string{tc.want}, recordedAs(recordIn(t, r, o))); diff != "" {
+					t.Errorf("record (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
 // theirs returns a graph of two pods. Another operator has recorded their hosts in a rack.
 func theirs(rack string) gang.Observation {
 	o := asking(2, 2, 0)

@@ -6,28 +6,21 @@ package scheduler
 import (
 	"maps"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// createWithin is the time for which the pods of a gang may be created by another operator, after that has recorded the gang, and in which
-// the scaling groups ask for what an earlier leader has recorded.
-const createWithin = 10 * time.Second
-
 // addPlanned adds to the pods of a graph those that are to be created in place, and those that another operator may be creating at this
-// moment. It ends the reservations of planned pods that nobody asks for any more.
-func (l *ledger) addPlanned(o *gang.Observation, d *decision) {
-	asks, ended := l.options.Asks.ofGraph(d.graph)
-	if o.Record == nil || len(asks)+len(l.planned)+len(o.Record.Gangs) == 0 {
+// moment. It ends the reservations of planned pods that no group asks for any more.
+func (l *ledger) addPlanned(o *gang.Observation, asks []asked, d *decision) {
+	ended := l.options.Asks.endedOf(d.graph)
+	if o.Record == nil || len(asks)+len(l.planned)+len(o.Record.Gangs)+len(l.theirs[d.graph]) == 0 {
 		return
 	}
 	exist, names, spent := map[gang.Key]bool{}, map[string]bool{}, ended
@@ -62,14 +55,11 @@ func (l *ledger) addPlanned(o *gang.Observation, d *decision) {
 }
 
 // addAllPlanned is addPlanned where nothing is decided about asked replicas.
-func (l *ledger) addAllPlanned(o *gang.Observation) {
+func (l *ledger) addAllPlanned(o *gang.Observation, asks []asked) {
 	d := decision{graph: client.ObjectKeyFromObject(o.DGD)}
-	l.addPlanned(o, &d)
+	l.addPlanned(o, asks, &d)
 	l.awaitOthers(o, &d, true)
 }
-
-// isCreated reports whether a planned pod has a recorded place, or is given one.
-func (l *ledger) isCreated(pod *corev1.Pod) bool { return l.planned[topology.PodID(pod)].pod != nil }
 
 // spend notes attempts that were carried out.
 func (l *ledger) spend(graph types.NamespacedName, attempts map[gang.Key]int32) {
@@ -83,12 +73,18 @@ func (l *ledger) spend(graph types.NamespacedName, attempts map[gang.Key]int32) 
 
 // endPlanned ends the planned pods of a graph, except for those that are asked for and whose recorded place is that of their reservation.
 func (l *ledger) endPlanned(o gang.Observation, graph types.NamespacedName, asks []asked) {
+	wanted := map[*corev1.Pod]bool{}
+	for _, one := range asks {
+		for _, pod := range one.pods {
+			wanted[pod] = true
+		}
+	}
 	for id, p := range l.planned {
 		if p.graph != graph {
 			continue
 		}
-		stays := !p.others && slices.ContainsFunc(asks, func(one asked) bool { return slices.Contains(one.pods, p.pod) })
-		if place, assigned := o.Record.Assigned(o.KeyOf(p.pod)); !stays || !assigned || place.Attempt != l.pods.of(id).attempt {
+		place, assigned := o.Record.Assigned(o.KeyOf(p.pod))
+		if p.others || !wanted[p.pod] || !assigned || place.Attempt != l.pods.of(id).attempt {
 			l.notCreated(p.pod)
 		}
 	}
@@ -128,84 +124,6 @@ func (l *ledger) creates(graph types.NamespacedName) bool {
 		}
 	}
 	return false
-}
-
-// awaitOthers adds the replicas without pods of gangs that another operator has recorded just now: it may create their pods at this moment.
-// They keep the domain of their graph and component, and their hosts, and are not placed again meanwhile. Pods of earlier attempts are
-// deleted, and those that follow them may be created as well. Asked replicas are added when they are not created as recorded.
-func (l *ledger) awaitOthers(o *gang.Observation, d *decision, asked bool) {
-	if o.Record == nil {
-		return
-	}
-	theirs := l.recordedByOthers(o)
-	if len(theirs) == 0 {
-		return
-	}
-	planned := map[gang.Key][]*corev1.Pod{}
-	for _, pod := range o.Pods {
-		if gang.Planned(pod) {
-			planned[o.KeyOf(pod)] = append(planned[o.KeyOf(pod)], pod)
-		}
-	}
-	maps.DeleteFunc(theirs, func(key gang.Key, _ othersPlace) bool {
-		return len(planned[key]) > 0 && (!asked || l.isCreated(planned[key][0]))
-	})
-	l.holdForOthers(*o, d.graph, theirs)
-	for key, place := range theirs {
-		pods, is := planned[key]
-		if !is {
-			pods = o.PlannedReplica(key)
-			o.Pods = append(o.Pods, pods...)
-		}
-		for _, pod := range pods {
-			id := topology.PodID(pod)
-			l.planned[id] = plannedPod{pod: pod, graph: d.graph, others: true}
-			l.pods.change(id, func(r *released) { r.releasing, r.domain, r.attempt = true, place.Domain, place.Attempt })
-		}
-		d.lookAt(place.until)
-	}
-}
-
-// othersPlace is where another operator may be creating a replica, and until when.
-type othersPlace struct {
-	assignment.Place
-	until time.Time
-}
-
-// recordedByOthers returns the replicas without pods that another operator has recorded in a gang just now.
-func (l *ledger) recordedByOthers(o *gang.Observation) map[gang.Key]othersPlace {
-	theirs, now := map[gang.Key]othersPlace{}, l.clock.Now()
-	for _, g := range o.Record.Gangs {
-		left := createWithin - min(now.Sub(g.Since), now.Sub(l.started))
-		if g.State != trellisv1alpha1.GangAssigned || left <= 0 {
-			continue
-		}
-		for key, place := range g.Places {
-			hosts := slices.ContainsFunc(place.Hosts, func(host string) bool { return host != "" })
-			if hosts && o.Spent[key] < place.Attempt {
-				theirs[key] = othersPlace{place, now.Add(left)}
-			}
-		}
-	}
-	if len(theirs) > 0 {
-		for _, pod := range o.Pods {
-			if !gang.Planned(pod) && !o.Leaves(pod) {
-				delete(theirs, o.KeyOf(pod))
-			}
-		}
-	}
-	return theirs
-}
-
-// holdForOthers holds the recorded hosts of missing pods until the times of their replicas: another graph would get them otherwise.
-func (l *ledger) holdForOthers(o gang.Observation, graph types.NamespacedName, theirs map[gang.Key]othersPlace) {
-	for _, one := range gang.RecordedPods(o) {
-		_, held := l.holds.byPod[one.Name]
-		if place, is := theirs[one.Replica]; is && !held && one.UID == "" {
-			l.holdRecordedPod(graph, one, place.until)
-			l.wakeLoop() // it sets its timer by the holds
-		}
-	}
 }
 
 // noteOwn remembers a pod by its name, where a successor of it may be created in place.
@@ -259,6 +177,26 @@ func (l *ledger) takeOver(pod *corev1.Pod) {
 	}
 	l.cluster.HandOver(id, pod)
 	l.pods.change(own, func(r *released) { r.at = l.clock.Now() })
+}
+
+// findUncreated adds the gangs with planned pods that are not created ten times --requeue-after after they were placed. They would keep
+// their capacity, and the created part of their gang would wait for them.
+func (l *ledger) findUncreated(o gang.Observation, d *decision) {
+	now, patience := l.clock.Now(), servedPatience*l.options.RequeueAfter
+	for id, p := range l.planned {
+		if p.graph != d.graph || p.others {
+			continue
+		}
+		due := l.pods.of(id).at.Add(patience)
+		if now.Before(due) {
+			d.lookAt(due)
+			continue
+		}
+		if d.overdue == nil {
+			d.overdue = map[string]bool{}
+		}
+		d.overdue[o.Record.GangOf(o.KeyOf(p.pod))] = true
+	}
 }
 
 // settleAsks determines which asks are answered: placed replicas by their recorded attempts, when they are recorded, and undecided ones

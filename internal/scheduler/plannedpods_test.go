@@ -4,12 +4,18 @@
 package scheduler
 
 import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/assignment"
@@ -112,11 +118,52 @@ func TestRecordedGangsAreCreated(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			w, o := recordedIn(t, tc.change)
-			w.pass(tc.after)
+			if tc.after > 0 {
+				w.look(o)
+				w.pass(tc.after)
+			}
 			w.ask(o.Groups...)
 			d := w.look(o)
 			if got := w.ask(o.Groups...)["work-0"]; got != tc.want || (d.record != nil) != tc.writes {
 				t.Errorf("answer %q, want %q; record %v", got, tc.want, recordedAs(d.record))
+			}
+		})
+	}
+}
+
+// Another operator has about 10 seconds to create what it records, also where it places a replica again in its gang, whatever its clock
+// shows.
+func TestTheTimeOfAnotherOperator(t *testing.T) {
+	recordAt := func(w *creating, attempt int32, since time.Time) {
+		r := w.records["g1"].Clone()
+		g := r.Gangs["earlier"]
+		g.Since = since
+		r.Gangs["earlier"] = g
+		r.Raise(work0, attempt)
+		w.records["g1"] = r
+	}
+	for title, tc := range map[string]struct {
+		prepare func(w *creating, o gang.Observation)
+	}{
+		"its clock is an hour ahead": {func(w *creating, _ gang.Observation) { recordAt(w, 1, begin.Add(time.Hour)) }},
+		"its clock is an hour behind, and it places the replica again": {func(w *creating, o gang.Observation) {
+			w.look(o)
+			w.pass(2 * createWithin)
+			recordAt(w, 2, begin.Add(-time.Hour))
+		}},
+	} {
+		t.Run(title, func(t *testing.T) {
+			w, o := recordedIn(t, func(w *creating, _ *assignment.Record) { w.taken("b1") })
+			tc.prepare(w, o)
+			w.ask(o.Groups...)
+			w.look(o)
+			if diff := cmp.Diff(map[string]string{"work-0": "wait"}, w.ask(o.Groups...)); diff != "" {
+				t.Errorf("answer at once (-want +got):\n%s", diff)
+			}
+			w.pass(createWithin)
+			w.look(o)
+			if got := w.ask(o.Groups...)["work-0"]; !strings.HasPrefix(got, "2 pods in a") {
+				t.Errorf("answer later: %s", got)
 			}
 		})
 	}
@@ -159,6 +206,7 @@ func TestGangsThatAreNotCreated(t *testing.T) {
 				w.see(o.Pods)
 			}
 			refused := w.refuse(o.Groups[1])
+			w.s.objects.reader = graphs{"g1": o}
 			o.Record = w.records["g1"]
 			if evicts := w.s.requeueStuck(t.Context(), o); evicts != (exist > 0) || len(placer.taken) != exist {
 				t.Errorf("evicted: %v", placer.taken)
@@ -222,5 +270,204 @@ func TestWhatFollowsAGangThatIsNotCreated(t *testing.T) {
 				t.Errorf("leaves %v, want %v; record %v", got, base, recordedAs(o.Record))
 			}
 		})
+	}
+}
+
+// A pod that is created after its graph was read is neither taken for gone nor superseded when another gang of the graph is evicted.
+func TestPodsThatAppearBeforeAnEviction(t *testing.T) {
+	for name, evict := range map[string]func(w *creating, o gang.Observation, refused string, late *corev1.Pod){
+		"when an eviction continues": func(w *creating, o gang.Observation, _ string, _ *corev1.Pod) {
+			w.s.requeueStuck(w.t.Context(), o)
+		},
+		"when an eviction is recorded": func(w *creating, o gang.Observation, refused string, late *corev1.Pod) {
+			evicted := map[string]eviction{refused: {reason: ReasonUnschedulable, why: "test"}}
+			if !w.s.recordEviction(w.t.Context(), o, evicted, []*corev1.Pod{late}) {
+				w.t.Error("the eviction is not recorded")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, o := newCreating(t), planned(1, 1)
+			w.s.providers = provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{&objecting{}}})
+			store, sg := newRecordStore(t, w.bench), o.Groups[0]
+			sg.Spec.Replicas = 2
+			w.ask(sg)
+			w.look(o)
+			if err := w.s.placements.write(t.Context(), o.DGD, recorded{}, w.records["g1"]); err != nil {
+				t.Fatal(err)
+			}
+			attempts := w.records["g1"].Attempts("work")
+			refused, _, _ := attempts.Assigned(1)
+			members, base := attempts.Members(refused)
+			late, pods := w.createOrdinal(sg, 1), w.create(sg)
+			w.asks.Refuse(sg, refused, members, base)
+			w.see(append(pods, late...))
+			shown := o
+			shown.Pods = append(pods, late...)
+			w.s.objects.reader = withGroup{graphs{"g1": shown}, sg}
+			o.Record = w.records["g1"]
+			evict(w, o, refused, late[0])
+			if node := w.nodeOf(pods[0]); node == "" || len(w.s.ledger.past) > 0 {
+				t.Errorf("its reservation is on %q, %d pods count as gone", node, len(w.s.ledger.past))
+			}
+			now := recordIn(t, store, o)
+			if _, assigned := now.Assigned(work0); !assigned || !now.Evicting(refused) {
+				t.Errorf("record: %v", recordedAs(now))
+			}
+		})
+	}
+}
+
+// asksEnd is a cache that shows no pod of a graph yet. When its pods were read, replicas are not asked for any more.
+type asksEnd struct {
+	withGroup
+	end func()
+}
+
+func (a asksEnd) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	err := a.withGroup.List(ctx, list, opts...)
+	if _, pods := list.(*corev1.PodList); pods {
+		a.end()
+	}
+	return err
+}
+
+// The pods of a replica appear when those of its graph were read already, and its group asks for it no more. It keeps its place.
+func TestAsksThatEndAfterThePodsWereRead(t *testing.T) {
+	w, o := newCreating(t), planned(1, 1)
+	newRecordStore(t, w.bench)
+	sg := o.Groups[0]
+	w.ask(sg)
+	w.look(o)
+	if err := w.s.placements.write(t.Context(), o.DGD, recorded{}, w.records["g1"]); err != nil {
+		t.Fatal(err)
+	}
+	pods := w.create(sg)
+	sg.Spec.Replicas = 2
+	w.asks.Ask(sg, wantsOf(sg, 2, 0)[1:], []int32{0})
+	w.s.objects.reader = asksEnd{withGroup{graphs{"g1": o}, sg}, func() { w.asks.Ask(sg, wantsOf(sg, 2, 0)[1:], nil) }}
+	d, err := w.s.decideNow(t.Context(), &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"Assigned work-0: 1. in z/a a0", "Assigned work-1: 1. in z/a a1"}, recordedAs(d.record)); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
+	}
+	w.see(pods)
+	if diff := cmp.Diff(map[string]string{"a0": "made", "a1": "g1-work-1"}, w.reserved()); diff != "" {
+		t.Errorf("reservations (-want +got):\n%s", diff)
+	}
+}
+
+// recordedStore has the record of a graph stored, its evictions noted, and its pods shown.
+func (w *creating) recordedStore(o gang.Observation) *objecting {
+	w.t.Helper()
+	placer := &objecting{}
+	w.s.providers = provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{placer}})
+	newRecordStore(w.t.(*testing.T), w.bench)
+	if err := w.s.placements.write(w.t.Context(), o.DGD, recorded{}, w.records[o.DGD.Name]); err != nil {
+		w.t.Fatal(err)
+	}
+	w.s.objects.reader = graphs{o.DGD.Name: o}
+	return placer
+}
+
+// A part of a base gang is created, and the rest never is: the gang is evicted, and nothing keeps capacity.
+func TestAnsweredReplicasThatAreNeverCreated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, o := newCreating(t), plannedBase(1)
+		w.ask(o.Groups...)
+		w.look(o)
+		o.Pods = w.create(o.Groups[0])
+		o.Pods[0].Spec.NodeName = o.Pods[0].Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0]
+		w.see(o.Pods)
+		placer := w.recordedStore(o)
+		w.look(o)
+		w.pass(servedPatience*DefaultRequeueAfter - time.Second)
+		w.settle()
+		if len(placer.taken) > 0 || len(w.reserved()) != 1 {
+			t.Errorf("evicted early: %v, reservations: %v", placer.taken, w.reserved())
+		}
+		w.pass(time.Second)
+		w.settle()
+		if !slices.Equal(placer.taken, []string{"g-decode-0"}) || len(w.reserved()) > 0 {
+			t.Errorf("evicted: %v, reservations: %v", placer.taken, w.reserved())
+		}
+	})
+}
+
+// Places that could not be recorded at first are not reported as failing when they are.
+func TestFailuresEndWithAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, o := newCreating(t), planned(1, 1)
+		store := newRecordStore(t, w.bench)
+		store.err = errors.New("no space")
+		w.s.objects.reader = withGroup{graphs{"g1": o}, o.Groups[0]}
+		w.ask(o.Groups...)
+		for range 2 {
+			w.settle()
+			w.pass(lastRetry)
+		}
+		if n := len(w.s.ledger.failures); n != 1 {
+			t.Errorf("%d graphs fail", n)
+		}
+		store.err = nil
+		w.settle()
+		if attempts, _ := w.asks.Answered(o.Groups[0]); attempts[0] == 0 || len(w.s.ledger.failures) > 0 {
+			t.Errorf("answered: %v, failures: %v", attempts, w.s.ledger.failures)
+		}
+	})
+}
+
+// A gang that could not be created is announced once, also when nothing of it exists.
+func TestRefusedGangsAreAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, o := newCreating(t), plannedBase(1)
+		w.ask(o.Groups...)
+		w.look(o)
+		w.recordedStore(o)
+		for len(w.said.Events) > 0 {
+			<-w.said.Events
+		}
+		of := w.refuse(o.Groups[0])
+		for range 2 {
+			w.s.queue.add(clientKey(o))
+			w.settle()
+		}
+		announced := 0
+		for len(w.said.Events) > 0 {
+			if event := <-w.said.Events; strings.Contains(event, "gang "+of+" is evicted and requeued: "+uncreatable) {
+				announced++
+			}
+		}
+		if announced != 1 {
+			t.Errorf("announced %d times", announced)
+		}
+	})
+}
+
+// Pods that follow a base gang appear before it is refused, and nothing of the base gang exists: they are evicted.
+func TestWhatFollowsABaseGangOfWhichNothingExists(t *testing.T) {
+	w, o := newCreating(t), plannedBase(1)
+	w.host("a2", "a", 1)
+	o.Groups[1].Spec.Replicas = 2
+	w.ask(o.Groups...)
+	w.look(o)
+	o.Pods = w.see(w.createOrdinal(o.Groups[1], 1))
+	placer := w.recordedStore(o)
+	placer.fail = 1
+	w.refuse(o.Groups[0])
+	for range 2 {
+		was, err := w.s.placements.of(t.Context(), o.DGD)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Record = was.record
+		if !w.s.requeueStuck(t.Context(), o) {
+			t.Error("nothing is to be evicted")
+		}
+	}
+	if !slices.Equal(placer.taken, []string{"g-prefill-1"}) {
+		t.Errorf("evicted: %v", placer.taken)
 	}
 }

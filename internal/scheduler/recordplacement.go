@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -27,9 +28,9 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 	if o.Record == nil {
 		return
 	}
-	now, refused := l.clock.Now(), len(l.options.Asks.refusedOf(d.graph, o.Record)) > 0
+	now, refused := l.clock.Now(), l.options.Asks.refusedOf(d.graph, o.Record)
 	next, _ := l.followRecord(o, d.graph, func(gang string) bool { return d.stands[gang] }, now)
-	d.again = unassigned(o, next)
+	d.again = unassigned(o, next, refused)
 	assign(next, o, d, now)
 	for i := range d.releases {
 		l.pods.change(topology.PodID(d.releases[i].Pod), func(r *released) { r.attempt = d.releases[i].Pin.Attempt })
@@ -41,7 +42,7 @@ func (l *ledger) record(o gang.Observation, d *decision) {
 		delete(l.unrecorded, d.graph)
 		return
 	}
-	if len(d.releases) == 0 && !refused && (next.Unbound() || len(d.result.Waiting) > 0 || d.result.Creating) {
+	if len(d.releases)+len(refused) == 0 && (next.Unbound() || len(d.result.Waiting) > 0 || d.result.Creating) {
 		since, known := l.unrecorded[d.graph]
 		if !known {
 			since = now
@@ -79,16 +80,18 @@ func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, st
 	return next, shown
 }
 
-// unassigned returns the replicas with gated pods, by [gang.Of], that lose the place of an assigned gang.
-func unassigned(o gang.Observation, next *assignment.Record) map[string]bool {
-	lost := map[string]bool{}
-	for _, pod := range o.Pods {
-		key, of := o.KeyOf(pod), ""
-		if render.GateClosed(pod) {
-			of = o.Record.GangOf(key)
+// unassigned returns the replicas without released pods, by [gang.Of], that lose the place of an assigned gang. Those of refused gangs are
+// left out: their pods are deleted, also those that are not visible yet.
+func unassigned(o gang.Observation, next *assignment.Record, refused []string) map[string]bool {
+	lost, released := map[string]bool{}, gang.ReleasedReplicas(o)
+	for of, g := range o.Record.Gangs {
+		if g.State != trellisv1alpha1.GangAssigned || slices.Contains(refused, of) {
+			continue
 		}
-		if of != "" && next.GangOf(key) != of && o.Record.Gangs[of].State == trellisv1alpha1.GangAssigned {
-			lost[gang.Of(pod)] = true
+		for key := range g.Places {
+			if name := o.ReplicaName(key); name != "" && next.GangOf(key) != of && !released[name] {
+				lost[name] = true
+			}
 		}
 	}
 	return lost
@@ -113,7 +116,7 @@ func assign(next *assignment.Record, o gang.Observation, d *decision, now time.T
 		}
 		if next.GangOf(key) == of && !d.stands[of] && !begun[gang.Of(releases[0].Pod)] {
 			d.again[gang.Of(releases[0].Pod)] = true
-			next.Restart(key, now)
+			next.Restart(key)
 		}
 		next.Assign(of, key, releases[0].Domain, hostsByIndex(releases), now)
 		if !gang.Planned(releases[0].Pod) {

@@ -183,6 +183,7 @@ func TestNothingIsReleasedUnrecorded(t *testing.T) {
 func TestEvictionsAreRecorded(t *testing.T) {
 	b, o := newBench(t, Options{}), asking(2, 2, 0)
 	r := newRecordStore(t, b)
+	o.Record, b.s.objects.reader = &assignment.Record{}, graphs{"g2": o}
 	for _, pod := range o.Pods {
 		opened(pod, "g2-1", map[string]string{"z": "z", "r": "a"})
 		b.s.ledger.podChanged(pod)

@@ -20,7 +20,6 @@ func (s *Scheduler) recoverAll(ctx context.Context) error {
 	if err := s.objects.reader.List(ctx, graphs); err != nil {
 		return fmt.Errorf("listing graphs: %w", err)
 	}
-	s.ledger.leads()
 	for _, reserve := range []func(gang.Observation){s.ledger.reserveReleased, s.ledger.reserveRest, s.ledger.holdRecorded} {
 		for i := range graphs.Items {
 			dgd := &graphs.Items[i]

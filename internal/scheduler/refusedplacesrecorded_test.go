@@ -34,7 +34,7 @@ func TestRefusalsAreRecorded(t *testing.T) {
 	before.pass(30 * time.Second)
 	gangs, _ := before.s.ledger.stuckGangs(o)
 	before.s.ledger.requeued(o, gangs)
-	next := before.s.ledger.evictedRecord(o, gangs)
+	next, _ := before.s.ledger.evictedRecord(clientKey(o), gangs, asRead(o))
 	if next == nil || len(next.Refused) == 0 {
 		t.Fatalf("no refused place is recorded with the eviction of %v", gangs)
 	}

@@ -77,7 +77,7 @@ func TestARelabelledRackChangesTheResult(t *testing.T) {
 	}
 	b.deliver(o)
 	result := func() gang.Result {
-		_, d, err := b.s.ledger.decideNow(t.Context(), func() (gang.Observation, error) { return o, nil }, true, func(*decision) {})
+		_, d, err := b.s.ledger.decideNow(t.Context(), clientKey(o), asRead(o), true, func(*decision) {})
 		if err != nil {
 			t.Fatal(err)
 		}

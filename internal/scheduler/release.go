@@ -228,8 +228,13 @@ func (w *writers) answer(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDepl
 			created = append(created, r)
 		}
 	}
+	answer := func() {
+		if w.asks.answer(d.graph, attempts, d.gated); len(created) > 0 {
+			w.queue.wakeUp(w.ledger.gangReleased(d.graph))
+		}
+	}
 	if w.clear == nil || len(created) == 0 {
-		w.asks.answer(d.graph, attempts, d.gated)
+		answer()
 		return
 	}
 	hosts := w.ledger.hostsOf(created)
@@ -239,6 +244,6 @@ func (w *writers) answer(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDepl
 	go func() {
 		defer func() { <-w.slots }()
 		w.clear(ctx, dgd.UID, hosts)
-		w.asks.answer(d.graph, attempts, d.gated)
+		answer()
 	}()
 }

@@ -138,13 +138,6 @@ func (l *ledger) carriedOut(d *decision, now *assignment.Record) {
 	maps.DeleteFunc(l.spent[d.graph], func(key gang.Key, _ int32) bool { return now.GangOf(key) == "" })
 }
 
-// leads notes that this operator leads from now on.
-func (l *ledger) leads() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.started = l.clock.Now()
-}
-
 // recovered reserves what a graph has of an earlier leader, which is read under the lock.
 func (l *ledger) recovered(observe func() (gang.Observation, error), reserve func(gang.Observation)) error {
 	l.mu.Lock()

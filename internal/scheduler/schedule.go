@@ -6,9 +6,7 @@ package scheduler
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -27,6 +25,7 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 		return
 	}
 	s.askProvider(ctx, &o)
+	s.announceRefused(ctx, dgd)
 	if s.requeueStuck(ctx, o) {
 		return // the pods' deletion brings us back
 	}
@@ -46,33 +45,12 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	s.publish(ctx, dgd, o.Pods, d.result)
 }
 
-// observe reads everything about one graph, and what is recorded of it.
-func (s *Scheduler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (gang.Observation, recorded, error) {
-	o, err := s.objects.observe(ctx, dgd)
-	if err != nil {
-		return o, recorded{}, err
-	}
-	was, err := s.placements.of(ctx, dgd)
-	o.Record = was.record
-	return o, was, err
-}
-
-func (s *Scheduler) notRead(ctx context.Context, name types.NamespacedName, err error) {
-	log.FromContext(ctx).Error(err, "reading a graph's objects from the cache", "graph", name)
-	s.queue.retry(name, s.options.Clock.Now())
-}
-
-// decideNow has the ledger decide about a graph, which is read again for that, and reports what it decided. The provider was asked before:
-// its answer may take long.
+// decideNow has the ledger decide about a graph, which is read again for that, and reports what it decided.
 func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decision, error) {
 	name := client.ObjectKeyFromObject(o.DGD)
 	_, again := s.results.Get(name, o.DGD.UID)
 	var was recorded
-	now, d, err := s.ledger.decideNow(ctx, func() (gang.Observation, error) {
-		now, read, err := s.observe(ctx, o.DGD)
-		was, now.Bars, now.Objections = read, o.Bars, o.Objections
-		return now, err
-	}, again, func(d *decision) {
+	now, d, err := s.ledger.decideNow(ctx, name, s.rereading(ctx, *o, &was), again, func(d *decision) {
 		d.recorded = was
 		s.queue.wakeUp(d.wake)
 		if len(d.evicted) == 0 {
@@ -84,6 +62,11 @@ func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decisio
 	}
 	*o = now
 	s.report(o.DGD, d.events)
+	for of := range d.overdue {
+		logger(ctx, o.DGD).Info("the pods of a gang are not created in time; it is created gated", "gang", of)
+		members, base := o.Record.Members(of)
+		s.options.Asks.refuse(name, of, members, base)
+	}
 	return d, nil
 }
 

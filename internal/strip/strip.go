@@ -1,14 +1,14 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package strip bounds what caches keep of the metadata of objects. Tenants write it, and the API server allows 256 KiB of annotations, and
-// labels and owners up to the size of a request, 1.5 MiB, on each object.
+// Package strip limits how much metadata of objects is kept in caches. Tenants write this metadata, and the API server allows on each
+// object 256 KiB of annotations, and labels and owners up to the size of a request, 1.5 MiB.
 //
 //	a Service with kubectl.kubernetes.io/last-applied-configuration, 200 KiB, and trellis.dev/applied-metadata, 16 bytes
 //	kept: trellis.dev/applied-metadata
 //
-// Objects of caches are never written whole: a patch is the difference between two of them, so what is left out stays in the cluster.
-// Owners and finalizers are lists, which a patch replaces. They are kept where a patch may contain them.
+// Cached objects are never written as a whole: a patch is the difference between two of them, so stripped metadata stays in the cluster.
+// Owners and finalizers are lists, which a patch replaces, so they are kept where a patch may contain them.
 package strip
 
 import (
@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// MaxBytes bounds the annotations, and the labels, that are kept of one object, in bytes of keys and values.
+	// MaxBytes limits the annotations, and the labels, that are kept of one object, in bytes of keys and values.
 	MaxBytes = 8 << 10
-	// MaxOwners bounds the owners that are kept where they are only read.
+	// MaxOwners limits the owner references that are kept where they are only read.
 	MaxOwners = 4
-	// AnnotationLeftOut is on cached objects of which something that could be compared was left out. It is in no cluster.
+	// AnnotationLeftOut marks cached objects with stripped metadata that could be compared. It exists in caches only.
 	AnnotationLeftOut = "trellis.dev/left-out-of-cache"
 )
 
-// domains are those of the annotations that Trellis reads.
+// domains are the domains of annotations that Trellis reads.
 var domains = []string{"trellis.dev", "nvidia.com", "grove.io", "kai.scheduler", "kueue.x-k8s.io"}
 
 // undomained are the annotations without a domain that Trellis reads.
@@ -44,7 +44,7 @@ func read(key string) bool {
 	})
 }
 
-// Annotations are those that Trellis reads, within MaxBytes, and those with one of the keys whole, whatever their length.
+// Annotations returns the annotations that Trellis reads, up to MaxBytes, and the annotations with the whole keys at any length.
 func Annotations(all map[string]string, whole ...string) map[string]string {
 	out, _ := bounded(all, func(key string) bool { return read(key) && !slices.Contains(whole, key) })
 	for _, key := range whole {
@@ -58,7 +58,7 @@ func Annotations(all map[string]string, whole ...string) map[string]string {
 	return out
 }
 
-// Labels are all, if they are within MaxBytes, or else those that Trellis reads and the shortest of the others.
+// Labels returns all labels if they are within MaxBytes, or else those that Trellis reads and the shortest of the others.
 func Labels(all map[string]string) map[string]string {
 	if size(all) <= MaxBytes {
 		return all
@@ -67,8 +67,8 @@ func Labels(all map[string]string) map[string]string {
 	return out
 }
 
-// Object is a cache transform. It leaves out managed fields and what kubectl applied last, and bounds the annotations: of an object with
-// more it keeps a part, with AnnotationLeftOut.
+// Object is a cache transform. It removes managed fields and the last applied configuration, and limits the annotations: it marks an object
+// with more annotations by AnnotationLeftOut.
 func Object(obj any) (any, error) {
 	o, ok := obj.(client.Object)
 	if !ok {
@@ -83,7 +83,7 @@ func Object(obj any) (any, error) {
 	return o, nil
 }
 
-// Owned is a cache transform for objects of which only the pods that own them are read.
+// Owned is a cache transform for objects of which only the owning pods are read.
 func Owned(obj any) (any, error) {
 	o, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -101,11 +101,11 @@ func Owned(obj any) (any, error) {
 	}}, nil
 }
 
-// LeftOut reports whether something of a cached object was left out that could be compared.
+// LeftOut reports whether metadata of a cached object was stripped that could be compared.
 func LeftOut(o metav1.Object) bool { return o.GetAnnotations()[AnnotationLeftOut] != "" }
 
-// bounded are the entries that are needed, within MaxBytes: first those that Trellis reads, then the shortest. all reports whether they are
-// all that are needed.
+// bounded returns the needed entries up to MaxBytes: first those that Trellis reads, then the shortest. all reports whether none is left
+// out.
 func bounded(of map[string]string, needed func(key string) bool) (out map[string]string, all bool) {
 	var keys []string
 	for key := range of {

@@ -19,25 +19,25 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
-// bindings are the Bindings of the cluster, while it serves them.
+// bindings are the Bindings of the cluster, while the cluster serves them.
 type bindings struct {
-	// live asks whether they are served, and open opens a cache of them.
+	// live reads past the cache, to check whether Bindings are served; open opens a cache of Bindings.
 	live client.Reader
 	open func() (cache.Cache, error)
-	// every is how often the cluster is asked.
+	// every is the interval of these checks.
 	every time.Duration
-	// looked is closed after the first look.
+	// looked is closed after the first check.
 	looked chan struct{}
-	// running is what follows them; nil while they are not served. Only follow reads and writes it.
+	// running is the running cache of Bindings; nil while they are not served. Only follow reads and writes it.
 	running *running
 
-	// mu guards the rest. No handler is called under it: handlers read the cache and add handlers.
+	// mu guards the fields below. Handlers are called without the lock, because they read the cache and add handlers.
 	mu       sync.Mutex
 	known    map[string]entry
 	handlers map[toolscache.ResourceEventHandlerRegistration]toolscache.ResourceEventHandler
 }
 
-// entry is a Binding that Trellis did not write. With a problem only the metadata of topology holds.
+// entry is a Binding that Trellis did not write. If there is a problem, only the metadata of topology is valid.
 type entry struct {
 	topology *grovev1alpha1.ClusterTopology
 	problem  string
@@ -66,7 +66,7 @@ func (b *bindings) get(name string) (entry, bool) {
 	return known, is
 }
 
-// addTo adds to a list of all ClusterTopologies the Bindings of other names, in the order of their names.
+// addTo adds the Bindings to a list of all ClusterTopologies, sorted by name, except those whose name a ClusterTopology has.
 func (b *bindings) addTo(list *grovev1alpha1.ClusterTopologyList) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,14 +120,14 @@ func (b *bindings) set(binding *topologybinding.Binding) {
 		ct = &grovev1alpha1.ClusterTopology{ObjectMeta: *binding.ObjectMeta.DeepCopy()}
 		ct.SetGroupVersionKind(topologybinding.Kind)
 		b.change(binding.Name, &entry{ct, err.Error()})
-	case ct == nil: // Trellis wrote it
+	case ct == nil: // Trellis wrote the Binding
 		b.change(binding.Name, nil)
 	default:
 		b.change(binding.Name, &entry{topology: ct})
 	}
 }
 
-// change takes in what a Binding is now, nil for none, and passes it on.
+// change records the current state of a Binding, nil for none, and notifies the handlers.
 func (b *bindings) change(name string, now *entry) {
 	b.mu.Lock()
 	before, known := b.known[name]
@@ -150,7 +150,7 @@ func (b *bindings) change(name string, now *entry) {
 	}
 }
 
-// clear takes all Bindings as deleted.
+// clear removes all Bindings, as if they were deleted.
 func (b *bindings) clear() {
 	b.mu.Lock()
 	names := slices.Sorted(maps.Keys(b.known))

@@ -16,8 +16,8 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 )
 
-// Cache is a cache of which the ClusterTopologies include the Bindings of other names. Events of Bindings come as those of
-// ClusterTopologies, also for a name that a ClusterTopology has.
+// Cache is a cache whose ClusterTopologies include the Bindings with other names. Events of Bindings are delivered as events of
+// ClusterTopologies, even if a ClusterTopology has the same name.
 type Cache struct {
 	cache.Cache
 	bindings *bindings
@@ -25,8 +25,8 @@ type Cache struct {
 
 var _ cache.Cache = &Cache{}
 
-// NewCache adds Bindings to a cache that was made with the same configuration and options. every is how often the cluster is asked whether
-// it serves them.
+// NewCache adds Bindings to a cache that was created with the same configuration and options. every is how often the cache checks whether
+// the cluster serves Bindings.
 func NewCache(of cache.Cache, config *rest.Config, o cache.Options, every time.Duration) (*Cache, error) {
 	b, err := newBindings(config, o, every)
 	if err != nil {
@@ -35,8 +35,9 @@ func NewCache(of cache.Cache, config *rest.Config, o cache.Options, every time.D
 	return &Cache{Cache: of, bindings: b}, nil
 }
 
-// Binding returns the ClusterTopology that the Binding of a name stands for, whether or not there is a ClusterTopology of that name; nil
-// without one that Trellis did not write. why is why it cannot be read as a ClusterTopology; then only its metadata is returned.
+// Binding returns the Binding of a name as a ClusterTopology, whether or not there is a ClusterTopology of that name; nil without a
+// Binding, or with one that Trellis wrote. why is the reason why the Binding cannot be read as a ClusterTopology; then only the metadata is
+// returned.
 func (c *Cache) Binding(name string) (as *grovev1alpha1.ClusterTopology, why string) {
 	known, is := c.bindings.get(name)
 	if !is {
@@ -60,7 +61,7 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, object client.Obj
 	return nil
 }
 
-// List implements client.Reader. Selectors are not applied to Bindings: nothing lists topologies by them.
+// List implements client.Reader. It does not apply selectors to Bindings, because no caller lists topologies with selectors.
 func (c *Cache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	if err := c.Cache.List(ctx, list, opts...); err != nil {
 		return err
@@ -92,8 +93,8 @@ func (c *Cache) Start(ctx context.Context) error {
 	return err
 }
 
-// WaitForCacheSync implements cache.Informers. It waits for the first list of Bindings too, if they are served, so that after a start no
-// deployment is reported to lack its topology.
+// WaitForCacheSync implements cache.Informers. It also waits for the first list of Bindings, if they are served, so that no deployment is
+// reported to lack its topology after a start.
 func (c *Cache) WaitForCacheSync(ctx context.Context) bool {
 	if !c.Cache.WaitForCacheSync(ctx) {
 		return false
@@ -106,7 +107,7 @@ func (c *Cache) WaitForCacheSync(ctx context.Context) bool {
 	}
 }
 
-// informer has the events of Bindings delivered with those of ClusterTopologies.
+// informer delivers the events of Bindings along with those of ClusterTopologies.
 type informer struct {
 	cache.Informer
 	bindings *bindings

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// firstEvery is how often the cluster is asked whether it serves Bindings until it has answered.
+	// firstEvery is the interval of checks whether the cluster serves Bindings, until it has answered.
 	firstEvery = time.Second
 	// syncTimeout bounds the wait for the first answer, and for the first list of Bindings.
 	syncTimeout = 30 * time.Second
@@ -29,8 +29,8 @@ const (
 
 // +kubebuilder:rbac:groups=grove.io,resources=clustertopologybindings,verbs=get;list;watch
 
-// running is a cache of Bindings, separate from the operator's cache: if the kind is no longer served, its watches fail, and the cache with
-// them.
+// running is a cache of Bindings, separate from the operator's cache: if the kind is no longer served, its watches fail, and the whole
+// cache with them.
 type running struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
@@ -70,7 +70,7 @@ func (b *bindings) follow(ctx context.Context) {
 	}
 }
 
-// look starts and stops the watch of Bindings as they come and go. Without the right to read them they are as good as not served.
+// look starts or stops the watch of Bindings when the cluster begins or ceases to serve them, or the permission to read them changes.
 func (b *bindings) look(ctx context.Context) error {
 	err := b.served(ctx)
 	gone := apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
@@ -96,14 +96,14 @@ func (b *bindings) look(ctx context.Context) error {
 	return err
 }
 
-// served asks for one Binding: the answer tells whether they are served, and whether they may be read.
+// served requests one Binding: the answer shows whether Bindings are served and may be read.
 func (b *bindings) served(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	return b.live.List(ctx, &topologybinding.BindingList{}, client.Limit(1))
 }
 
-// start returns once the first list has been taken in.
+// start starts the cache of Bindings and returns after its first list was processed.
 func (b *bindings) start(ctx context.Context) (*running, error) {
 	own, err := b.open()
 	if err != nil {

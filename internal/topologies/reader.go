@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
-// Reader gets ClusterTopologies, and Bindings as such, past the cache. It lists ClusterTopologies only.
+// Reader gets ClusterTopologies, or else Bindings as ClusterTopologies, past the cache. It lists ClusterTopologies only.
 type Reader struct{ client.Reader }
 
 // Get implements client.Reader.
@@ -27,7 +27,7 @@ func (r Reader) Get(ctx context.Context, key client.ObjectKey, object client.Obj
 	}
 	binding := &topologybinding.Binding{}
 	switch err := r.Reader.Get(ctx, key, binding, opts...); {
-	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err): // there is none, or the kind is not served
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err): // no such Binding, or the kind is not served
 		return missing
 	case err != nil:
 		return fmt.Errorf("ClusterTopologyBinding: %w", err)

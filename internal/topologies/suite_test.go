@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -112,14 +113,19 @@ func open(ctx context.Context) *opened {
 	})
 	informer, err := c.GetInformer(ctx, &grovev1alpha1.ClusterTopology{})
 	Expect(err).NotTo(HaveOccurred())
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { result.note("+", o) },
-		UpdateFunc: func(_, o any) { result.note("~", o) },
-		DeleteFunc: func(o any) { result.note("-", o) },
-	})
+	_, err = informer.AddEventHandler(result.handler())
 	Expect(err).NotTo(HaveOccurred())
 	Expect(c.WaitForCacheSync(ctx)).To(BeTrue())
 	return result
+}
+
+// handler notes its events.
+func (o *opened) handler() toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { o.note("+", object) },
+		UpdateFunc: func(_, object any) { o.note("~", object) },
+		DeleteFunc: func(object any) { o.note("-", object) },
+	}
 }
 
 func (o *opened) note(kind string, object any) {
@@ -183,6 +189,12 @@ func binding(name string, domains ...string) *topologybinding.Binding {
 		b.Spec.Levels = append(b.Spec.Levels, topologybinding.Level{Domain: domain, Key: "example.com/" + domain})
 	}
 	return b
+}
+
+// ownedBy is the owner of a Binding that Trellis wrote for a ClusterTopology.
+func ownedBy(name string) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: grovev1alpha1.GroupVersion.String(), Kind: grovev1alpha1.KindClusterTopology, Name: name, UID: "1",
+		Controller: ptr.To(true)}}
 }
 
 // create makes an object until the spec ends. The client learns of a kind that is served since a moment.

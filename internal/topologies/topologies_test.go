@@ -4,9 +4,11 @@
 package topologies_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -77,6 +79,7 @@ var _ = Describe("A cache of topologies", func() {
 		create(ctx, binding("right", "rack"))
 		c := open(ctx)
 		c.has(ctx, "*right:rack")
+		Expect(apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(twice), &grovev1alpha1.ClusterTopology{}))).To(BeTrue(), "twice is not found")
 		_, why := c.Binding("twice")
 		Expect(why).To(ContainSubstring("spec.levels[1].domain"))
 		twice.Spec.Levels = twice.Spec.Levels[1:]
@@ -84,12 +87,72 @@ var _ = Describe("A cache of topologies", func() {
 		c.has(ctx, "*right:rack *twice:rack")
 	})
 
+	It("has no topology of a Binding that Trellis wrote", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		serve(ctx)
+		ours := binding("ours", "rack")
+		ours.OwnerReferences = ownedBy(ours.Name)
+		create(ctx, ours)
+		create(ctx, binding("theirs", "rack"))
+		c := open(ctx)
+		c.has(ctx, "*theirs:rack")
+
+		By("it loses its owner")
+		ours.OwnerReferences = nil
+		Expect(admin.Update(ctx, ours)).To(Succeed())
+		c.has(ctx, "*ours:rack *theirs:rack")
+
+		By("Trellis adopts it")
+		ours.OwnerReferences = ownedBy(ours.Name)
+		Expect(admin.Update(ctx, ours)).To(Succeed())
+		c.has(ctx, "*theirs:rack")
+	})
+
+	It("tells a handler that is added later of the Bindings, and one that was removed nothing", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		serve(ctx)
+		create(ctx, binding("first", "rack"))
+		c := open(ctx)
+		later := &opened{Cache: c.Cache}
+		informer, err := c.GetInformer(ctx, &grovev1alpha1.ClusterTopology{})
+		Expect(err).NotTo(HaveOccurred())
+		registration, err := informer.AddEventHandler(later.handler())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(later.noted()).To(Equal("+first"))
+
+		Expect(informer.RemoveEventHandler(registration)).To(Succeed())
+		for i, name := range []string{"second", "third"} { // all were told of one when another is told of the next
+			create(ctx, binding(name, "rack"))
+			eventually(ctx, "the other handler is told", func() error {
+				if n := len(strings.Fields(c.noted())); n != 2+i {
+					return fmt.Errorf("%d events", n)
+				}
+				return nil
+			})
+		}
+		Expect(later.noted()).To(Equal("+first"))
+	})
+
+	It("leaves Bindings out while the right to read them is withdrawn", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		serve(ctx)
+		create(ctx, binding("grove", "rack"))
+		create(ctx, topology("own", "zone"))
+		var withdrawn atomic.Bool
+		was := config
+		config = forbidding(config, "clustertopologybindings", withdrawn.Load)
+		DeferCleanup(func() { config = was })
+		c := open(ctx)
+		c.has(ctx, "own:zone *grove:rack")
+		withdrawn.Store(true)
+		c.has(ctx, "own:zone")
+		withdrawn.Store(false)
+		c.has(ctx, "own:zone *grove:rack")
+	})
+
 	It("works as without Bindings where these must not be read", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		serve(ctx)
 		create(ctx, binding("hidden", "rack"))
 		create(ctx, topology("own", "zone"))
 		was := config
-		config = forbidding(config, "clustertopologybindings")
+		config = forbidding(config, "clustertopologybindings", func() bool { return true })
 		DeferCleanup(func() { config = was })
 		c := open(ctx)
 		c.has(ctx, "own:zone")
@@ -110,6 +173,14 @@ var _ = Describe("A read of a topology past the cache", func() {
 		serve(ctx)
 		_, err = get("grove")
 		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v without one", err)
+		ours := binding("ours", "rack")
+		ours.OwnerReferences = ownedBy(ours.Name)
+		create(ctx, ours)
+		_, err = get("ours")
+		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v of one that Trellis wrote", err)
+		create(ctx, binding("twice", "rack", "rack"))
+		_, err = get("twice")
+		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v of one that is no topology", err)
 		create(ctx, binding("grove", "rack"))
 		Expect(get("grove")).To(Equal("*grove:rack"))
 		create(ctx, topology("grove", "zone"))
@@ -117,12 +188,12 @@ var _ = Describe("A read of a topology past the cache", func() {
 	})
 })
 
-// forbidding has the API server refuse requests for a resource.
-func forbidding(of *rest.Config, resource string) *rest.Config {
+// forbidding has the API server refuse requests for a resource when it is told to.
+func forbidding(of *rest.Config, resource string, when func() bool) *rest.Config {
 	of = rest.CopyConfig(of)
 	of.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if !strings.HasSuffix(r.URL.Path, "/"+resource) {
+			if !when() || !strings.HasSuffix(r.URL.Path, "/"+resource) {
 				return next.RoundTrip(r)
 			}
 			body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`

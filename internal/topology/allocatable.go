@@ -3,16 +3,15 @@
 
 package topology
 
-// allocatable is what the nodes of each domain offer of one resource together: unknownFree where that is not known.
+// allocatable caches the total allocatable amount of one resource per domain; unknownFree marks domains not yet added up.
 type allocatable struct {
-	// specs and epoch say of which objects and of which tree it is.
+	// specs and epoch identify the node objects and the tree that were added up.
 	specs, epoch uint64
 	sum          []int64
 }
 
-// Allocatable is what the nodes of a domain offer of a resource together, regardless of who uses it; false where some node need not offer
-// what is asked of it, because it is ignored or a DeviceClass serves it. It is added up when asked for, and kept until a node's object
-// changes.
+// Allocatable returns the total amount of a resource that the nodes of a domain offer, used or not; false where the resource does not count
+// on every node, because it is ignored or a DeviceClass serves it. The sum is computed on demand and kept until a node object changes.
 func (t *Tree) Allocatable(d DomainID, resource string) (sum int64, counts bool) {
 	c := t.cluster
 	if c.ignored.has(resource) || c.served[resource] {

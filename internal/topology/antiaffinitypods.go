@@ -9,13 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// AnyRepelling reports whether any pod has required anti-affinity that may be about pods of some namespaces.
+// AnyRepelling reports whether any pod has required anti-affinity that may apply to pods of the given namespaces.
 func (c *Cluster) AnyRepelling(namespaces []string) bool {
 	return len(c.repelling[anyNamespace]) > 0 || slices.ContainsFunc(namespaces, func(ns string) bool { return len(c.repelling[ns]) > 0 })
 }
 
-// EachRepelling calls f for every pod of those that have required anti-affinity which may be about pods of some namespaces, in no
-// particular order.
+// EachRepelling calls f for every pod with required anti-affinity that may apply to pods of the given namespaces, in no particular order.
 func (c *Cluster) EachRepelling(namespaces []string, f func(pod *corev1.Pod, n NodeID)) {
 	for _, scope := range append([]string{anyNamespace}, namespaces...) {
 		for id := range c.repelling[scope] {
@@ -25,10 +24,10 @@ func (c *Cluster) EachRepelling(namespaces []string, f func(pod *corev1.Pod, n N
 	}
 }
 
-// anyNamespace is the scope of anti-affinity that names namespaces, or selects them.
+// anyNamespace is the scope of anti-affinity terms with namespaces or a namespace selector.
 const anyNamespace = ""
 
-// scopeOf is the namespace whose pods a pod's required anti-affinity is about; none: it has no such rule.
+// scopeOf returns the namespace to whose pods a pod's required anti-affinity applies; false if the pod has no such rule.
 func scopeOf(pod *corev1.Pod) (scope string, repels bool) {
 	terms := antiAffinityTerms(pod)
 	if slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool { return len(t.Namespaces) > 0 || t.NamespaceSelector != nil }) {
@@ -37,9 +36,9 @@ func scopeOf(pod *corev1.Pod) (scope string, repels bool) {
 	return pod.Namespace, len(terms) > 0
 }
 
-// repels keeps the list of pods that have required anti-affinity.
+// repels updates the lists of pods with required anti-affinity.
 func (c *Cluster) repels(id string, r *record, k int) {
-	if r.pod == nil || r.shape != nil && !r.shape.binds && len(r.shape.load.exclusive) == 0 { // without a look at the pod
+	if r.pod == nil || r.shape != nil && !r.shape.binds && len(r.shape.load.exclusive) == 0 { // no such rule, known without reading the pod
 		return
 	}
 	scope, repels := scopeOf(r.pod)
@@ -57,7 +56,7 @@ func (c *Cluster) repels(id string, r *record, k int) {
 	}
 }
 
-// repelsStill reports whether another record of a pod has taken the place of one, in the same list.
+// repelsStill reports whether a newer record of the pod keeps it in the same list.
 func (c *Cluster) repelsStill(id string, old *record, scope string) bool {
 	now := c.pods[id]
 	if now == nil || now == old || now.pod == nil {

@@ -3,9 +3,9 @@
 
 package topology
 
-// Apart returns the shape of pods of which no two go to one host. Its views count hosts: a node holds one such pod or none, whatever other
-// pods are on it. The views do not know which hosts the pods have taken already, because pods of the same shape that belong to others may
-// share a host with them.
+// Apart returns the shape for pods that need hosts of their own. Its views count hosts: a node holds one such pod or none, whatever other
+// pods run there. The views do not know which hosts the pods have already taken, because pods of the same shape in other gangs may share a
+// host with them.
 func (s *Shape) Apart() *Shape {
 	out := *s
 	out.apart = true
@@ -13,7 +13,7 @@ func (s *Shape) Apart() *Shape {
 	return &out
 }
 
-// most bounds how many pods of the shape a node holds.
+// most limits how many pods of the shape a node holds.
 func (s *Shape) most(fit int32) int32 {
 	if s.apart {
 		return min(fit, 1)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Avoiding returns the shape of pods that are to stay off some hosts, whatever these have free. The kube-scheduler does not know that, so
-// such pods are pinned to their planned host.
+// Avoiding returns the shape for pods that avoid some hosts regardless of free capacity. The kube-scheduler does not know the list, so such
+// pods are pinned to their planned host.
 func (s *Shape) Avoiding(hosts []string) *Shape {
 	if len(hosts) == 0 {
 		return s

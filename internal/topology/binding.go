@@ -10,57 +10,54 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Binder reads what binds pods beyond the resources, ports, taints and labels of one node: rules about other pods, volumes, devices. A
-// cluster has the binders that its owner gives it. Pods that none of them binds cost nothing but the question.
+// Binder reads the rules that bind pods beyond the resources, ports, taints and labels of one node: rules about other pods, volumes,
+// devices. The owner of the cluster sets its binders.
 type Binder interface {
-	// Bind returns what binds pods of some shapes on a cluster as it is, for one plan on one tree; nil when nothing does.
+	// Bind returns the rules for pods of the shapes in the current cluster, for one plan on one tree; nil when there are none.
 	Bind(c *Cluster, t *Tree, shapes []*Shape) Binding
 }
 
-// Binding is what a Binder knows of the pods of one plan. It follows the pods that the plan puts on nodes and takes off them again
-// ([Cluster.Follow]), so that its answers are about the cluster as the search has it. One that has a method End is told when the plan has
-// ended.
+// Binding is the state of a Binder for one plan. It follows the pods that the plan adds to nodes and removes from them ([Cluster.Follow]),
+// so it always answers for the current state of the search. If it has a method End, that method is called when the plan ends.
 type Binding interface {
-	// Rule returns the rule of pods of one of the plan's shapes ([Shape.With]); nil when nothing binds them.
+	// Rule returns the rule for pods of one of the plan's shapes ([Shape.With]); nil when nothing binds them.
 	Rule(s *Shape) Rule
-	// Excludes describes what keeps one more pod off a node together with the pods that are on nodes now; "" for nothing. scope is the domain
-	// that has to hold the pod whichever node it gets.
+	// Excludes says what keeps one more pod off a node, given the pods currently on nodes; "" for nothing. scope is the domain that must hold
+	// the pod on any node.
 	Excludes(s *Shape, n NodeID, scope DomainID) string
-	// Bars says the same where no further pod of the plan can change it. What it lets pass may still be excluded when all pods are on nodes.
+	// Bars is Excludes for reasons that no further pod of the plan can remove. A node that it allows may still be excluded in the end.
 	Bars(s *Shape, n NodeID, scope DomainID) string
-	// Order answers in which orders pods of the plan can be bound that are off their nodes now; nil when their order does not matter.
+	// Order analyses in which orders the given pods, which are currently off their nodes, can be bound; nil when their order does not matter.
 	Order(pods []Waiting) Order
-	// Mark is equal for two nodes that are alike in all that the rules ask.
+	// Mark is equal for two nodes that the rules do not distinguish.
 	Mark(n NodeID) uint64
 
-	// Put is told of k more pods of a shape of the plan on a node, fewer when k is negative, and PutPod of a pod, which may be one of the
-	// plan.
+	// Put adds k pods of a shape of the plan to a node (removes them when k is negative). PutPod does so for a pod object, in the plan or not.
 	Put(s *Shape, n NodeID, k int)
 	PutPod(pod *corev1.Pod, n NodeID, k int)
 }
 
-// Rule is what binds the pods of a shape.
+// Rule restricts the nodes for pods of a shape.
 type Rule interface {
-	// Key is equal for rules that make pods interchangeable.
+	// Key is equal for rules whose pods are interchangeable.
 	Key() string
-	// Keeps describes what keeps such pods off a node whatever the plan puts elsewhere, by the node's name and labels; "" for nothing.
+	// Keeps says, by a node's name and labels, what keeps the pods off that node regardless of the rest of the plan; "" for nothing.
 	Keeps(node string, labels map[string]string) string
-	// Together states that it takes more to answer: where the other pods of the plan are.
+	// Together reports whether the rule also depends on the other pods of the plan.
 	Together() bool
 }
 
-// Counter is a Rule that bounds how many of its pods one node holds, as the plan has the cluster now. What bounds them on a node changes
-// with the pods on it and with nothing else.
+// Counter is a Rule that bounds how many of its pods one node holds in the current state of the plan. It depends only on the node's pods.
 type Counter interface {
 	Rule
-	// Room is how many further pods a node holds; false for any number.
+	// Room returns how many further pods a node holds; false for no limit.
 	Room(node string) (n int32, limited bool)
-	// Full describes what keeps a further pod off a node that has no room.
+	// Full says what keeps a further pod off a node without room.
 	Full(node string) string
 }
 
-// With returns the shape of pods that a rule binds. The kube-scheduler decides by the host, and knows nothing of the plan, so such pods
-// are pinned to their planned host.
+// With returns the shape for pods bound by a rule. The kube-scheduler decides host by host and does not know the plan, so such pods are
+// pinned to their planned host.
 func (s *Shape) With(r Rule) *Shape {
 	out := *s
 	out.rules = append(out.rules[:len(out.rules):len(out.rules)], r)
@@ -71,10 +68,10 @@ func (s *Shape) With(r Rule) *Shape {
 	return &out
 }
 
-// Rules are those that were added by With.
+// Rules returns the rules that With added.
 func (s *Shape) Rules() []Rule { return s.rules }
 
-// RuleOf returns the rule of a shape that has a type, which is that of one binding; its zero value for none.
+// RuleOf returns the shape's rule of type R, the type of one binding; the zero value if there is none.
 func RuleOf[R Rule](s *Shape) (own R) {
 	for _, r := range s.rules {
 		if of, is := r.(R); is {
@@ -84,8 +81,7 @@ func RuleOf[R Rule](s *Shape) (own R) {
 	return own
 }
 
-// Together reports whether where such pods may go depends on where other pods of the plan are, so that counting them host by host is an
-// upper bound.
+// Together reports whether the nodes for the pods depend on other pods of the plan. The host-by-host count is then an upper bound.
 func (s *Shape) Together() bool {
 	for _, r := range s.rules {
 		if r.Together() {
@@ -95,10 +91,10 @@ func (s *Shape) Together() bool {
 	return false
 }
 
-// Pod is the pod that the shape was read from. It must not be changed.
+// Pod returns the pod that the shape was read from. Callers must not change it.
 func (s *Shape) Pod() *corev1.Pod { return s.pod }
 
-// kept reports which rule keeps pods off a node whatever the plan puts elsewhere.
+// kept returns the rule that keeps pods off a node regardless of the rest of the plan.
 func (c *Cluster) kept(n *node, s *Shape) (Exclusion, bool) {
 	for _, r := range s.rules {
 		c.work++
@@ -109,7 +105,7 @@ func (c *Cluster) kept(n *node, s *Shape) (Exclusion, bool) {
 	return Exclusion{}, false
 }
 
-// Bindings returns what binds the pods of a plan.
+// Bindings returns the bindings for the pods of a plan.
 func (c *Cluster) Bindings(t *Tree, shapes []*Shape) []Binding {
 	var out []Binding
 	for _, binder := range c.Binders {
@@ -120,7 +116,7 @@ func (c *Cluster) Bindings(t *Tree, shapes []*Shape) []Binding {
 	return out
 }
 
-// Follow has bindings told of every pod that is put on a node or taken off one, until the function that it returns is called.
+// Follow passes every change of pods on nodes to the bindings until end is called.
 func (c *Cluster) Follow(bindings []Binding) (end func()) {
 	before := c.following
 	c.following = bindings
@@ -134,7 +130,7 @@ func (c *Cluster) Follow(bindings []Binding) (end func()) {
 	}
 }
 
-// within bounds a count of pods on a node by their rules.
+// within limits a count of pods on a node by their rules.
 func (s *Shape) within(n *node, fit int32) int32 {
 	for _, r := range s.rules {
 		if c, counts := r.(Counter); counts && fit > 0 {
@@ -146,7 +142,7 @@ func (s *Shape) within(n *node, fit int32) int32 {
 	return fit
 }
 
-// full reports which rule has no room for a further pod on a node.
+// full returns the rule that has no room for a further pod on a node.
 func (c *Cluster) full(n *node, s *Shape) (Exclusion, bool) {
 	for _, r := range s.rules {
 		counter, counts := r.(Counter)
@@ -161,14 +157,14 @@ func (c *Cluster) full(n *node, s *Shape) (Exclusion, bool) {
 	return Exclusion{}, false
 }
 
-// followed tells the bindings of pods of a view.
+// followed passes a change of a view's pods to the bindings.
 func (c *Cluster) followed(s *Shape, n NodeID, k int) {
 	for _, b := range c.following {
 		b.Put(s, n, k)
 	}
 }
 
-// followedRecord tells the bindings of a pod that is counted, or no longer.
+// followedRecord passes an added or removed pod to the bindings.
 func (c *Cluster) followedRecord(r *record, k int) {
 	if len(c.following) == 0 || r.pod == nil {
 		return
@@ -187,7 +183,7 @@ func (c *Cluster) EachPod(f func(pod *corev1.Pod, n NodeID)) {
 	}
 }
 
-// LabelsOf returns the labels of a node, nil when it has no object. They must not be changed.
+// LabelsOf returns the labels of a node, nil when it has no object. Callers must not change them.
 func (c *Cluster) LabelsOf(n NodeID) map[string]string { return c.nodes[n].spec.labels }
 
 // EachNode calls f for every node that has an object.
@@ -199,13 +195,13 @@ func (c *Cluster) EachNode(f func(NodeID)) {
 	}
 }
 
-// Selects reports whether the selector and the required affinity of a shape take a node.
+// Selects reports whether a node matches the selector and the required affinity of a shape.
 func (c *Cluster) Selects(s *Shape, n NodeID) bool {
 	_, mismatch := c.labelsMismatch(c.nodes[n], s)
 	return !mismatch
 }
 
-// Tolerates reports whether pods of a shape tolerate all taints of a node that keep pods off.
+// Tolerates reports whether pods of a shape tolerate all NoSchedule and NoExecute taints of a node.
 func (c *Cluster) Tolerates(s *Shape, n NodeID) bool {
 	for i := range c.nodes[n].spec.taints {
 		if !c.tolerated(s, &c.nodes[n].spec.taints[i]) {
@@ -215,7 +211,7 @@ func (c *Cluster) Tolerates(s *Shape, n NodeID) bool {
 	return true
 }
 
-// HashOf is a number that is equal for equal texts.
+// HashOf returns a number that is equal for equal texts.
 func HashOf(texts ...string) uint64 {
 	h := fnv.New64a()
 	for _, text := range texts {
@@ -225,7 +221,7 @@ func HashOf(texts ...string) uint64 {
 	return h.Sum64()
 }
 
-// unruled is the shape without the rules of a plan.
+// unruled returns the shape without the rules of a plan.
 func (s *Shape) unruled() *Shape {
 	if s.plain != nil {
 		return s.plain

@@ -3,14 +3,14 @@
 
 package topology
 
-// Blocker is a Rule that may keep its pods off every node, whatever is free and wherever other pods are, until an object changes.
+// Blocker is a Rule that may keep its pods off every node, regardless of capacity and other pods, until an object changes.
 type Blocker interface {
 	Rule
-	// Blocked describes what keeps them; "" for nothing.
+	// Blocked says what keeps the pods off every node; "" for nothing.
 	Blocked() string
 }
 
-// Blocked describes what keeps pods of the shape off every node, whatever is free; "" for nothing.
+// Blocked says what keeps pods of the shape off every node regardless of capacity; "" for nothing.
 func (s *Shape) Blocked() string {
 	for _, r := range s.rules {
 		if b, is := r.(Blocker); is {

@@ -13,33 +13,34 @@ const (
 	maxSizes, maxCapacityLevels = 6, 64
 )
 
-// CapacityByLevel is what the levels of some trees offer of one resource. It is counted on nodes that are ready, not cordoned and not
-// about to be removed; other taints are not looked at, because a pod may tolerate them. Reservations of pods that are released and not
-// bound yet are used capacity.
+// CapacityByLevel is the capacity for one resource at the levels of several trees. Only nodes count that are ready, not cordoned and not
+// about to be removed; other taints are ignored, because a pod may tolerate them. Reservations of released, unbound pods count as used
+// capacity.
 type CapacityByLevel struct {
-	// Sizes are the pod sizes that gangs are counted in, ascending: the powers of two up to what the largest node has, and that. At most 6.
+	// Sizes are the pod sizes by which gangs are measured, ascending: the powers of two below the capacity of the largest node, and that
+	// capacity. At most 6.
 	Sizes []int64
-	// Levels are the whole cluster and then the levels of the trees. Levels of one name in several trees are one; a level with the name of the
-	// whole cluster is left out.
+	// Levels are the whole cluster and then the levels of the trees. Levels with the same name in several trees are counted as one; a level
+	// with the name of the whole cluster is omitted.
 	Levels []LevelCapacity
 }
 
-// LevelCapacity is one level of a CapacityByLevel. Amounts are in the units of the resource, of cpu in thousandths.
+// LevelCapacity is one level of a CapacityByLevel. Amounts are in the units of the resource, cpu in thousandths.
 type LevelCapacity struct {
-	// Level is the name of its domains, such as rack.
+	// Level is the name of the level's domains, such as rack.
 	Level string
-	// Domains counts the domains, of all trees. Unlabelled counts the nodes with the resource that a tree takes and that are in no domain of
-	// the level, in the tree where they are most.
+	// Domains counts the domains in all trees. Unlabelled counts the nodes of a tree that offer the resource but are in no domain of the
+	// level; it is the maximum over the trees.
 	Domains, Unlabelled int
-	// Capacity is what the usable nodes in these domains have, Free what of it is not used.
+	// Capacity is the total of the usable nodes in these domains, Free the unused part of it.
 	Capacity, Free int64
-	// Largest is, for each of the sizes, the largest gang of pods of that size that fits one domain; Gathered what it would be if all that is
-	// free lay together: no more than a domain holds when empty, and no more than is free.
+	// Largest is, per size, the largest gang of pods of that size that fits into one domain. Gathered is the largest gang if all free capacity
+	// were in one place: at most what an empty domain holds, and at most what is free.
 	Largest, Gathered []int64
 }
 
-// Fragmentation describes how much smaller the largest gang of pods of the i-th size is than it would be if all that is free lay together:
-// 0 for not at all, 1 when none fits. It is 0 when nothing is free.
+// Fragmentation returns how much smaller the largest gang of pods of the i-th size is than it would be if all free capacity were in one
+// place: 0 for no difference, 1 when no gang fits. It is 0 when nothing is free.
 func (l LevelCapacity) Fragmentation(i int) float64 {
 	if l.Gathered[i] == 0 {
 		return 0
@@ -47,7 +48,7 @@ func (l LevelCapacity) Fragmentation(i int) float64 {
 	return 1 - float64(l.Largest[i])/float64(l.Gathered[i])
 }
 
-// tally is what is added up for a domain: amounts, and how many pods of each size fit now and when it is empty. It fills a cache line.
+// tally is the sum for a domain: amounts, and how many pods of each size fit now and when the domain is empty. It fills a cache line.
 type tally struct {
 	capacity, free int64
 	fits, empty    [maxSizes]int32
@@ -60,11 +61,11 @@ func (t *tally) add(o *tally, sizes int) {
 	}
 }
 
-// plus adds two numbers of pods. It stays at the largest number there is, which pods of a few bytes of memory reach on one node.
+// plus adds two numbers of pods and saturates at the maximum of int32, which pods with a few bytes of memory can reach on one node.
 func plus(a, b int32) int32 { return int32(min(int64(a)+int64(b), math.MaxInt32)) }
 
-// CapacityByLevel counts a resource over the levels of trees of this cluster. It costs one pass over the nodes and domains of each tree,
-// and leaves no counts behind that later changes would have to keep up to date.
+// CapacityByLevel counts a resource over the levels of trees of this cluster. It takes one pass over the nodes and domains of each tree,
+// and creates no counts that later changes would have to update.
 func (c *Cluster) CapacityByLevel(resource string, trees ...*Tree) CapacityByLevel {
 	at := c.resources.of(resource)
 	if at == notOffered {
@@ -82,7 +83,7 @@ func (c *Cluster) CapacityByLevel(resource string, trees ...*Tree) CapacityByLev
 	cluster.Capacity, cluster.Free = all.capacity, all.free
 	cluster.widen(&all, capacity.Sizes, all.free)
 	levels := []*LevelCapacity{cluster}
-	var counted []uint64 // by which levels a node is counted already; nil for a single tree
+	var counted []uint64 // per node, the levels at which it is already counted; nil for a single tree
 	if len(trees) > 1 {
 		counted = make([]uint64, len(c.nodes))
 	}
@@ -95,7 +96,7 @@ func (c *Cluster) CapacityByLevel(resource string, trees ...*Tree) CapacityByLev
 	return capacity
 }
 
-// widen takes in a domain of a tree in which so much is free.
+// widen includes a domain of a tree in which the given amount is free.
 func (l *LevelCapacity) widen(domain *tally, sizes []int64, free int64) {
 	if l.Largest == nil {
 		l.Largest, l.Gathered = make([]int64, len(sizes)), make([]int64, len(sizes))
@@ -106,13 +107,13 @@ func (l *LevelCapacity) widen(domain *tally, sizes []int64, free int64) {
 	}
 }
 
-// count adds a tree's levels.
+// count adds the levels of a tree.
 func (t *Tree) count(levels []*LevelCapacity, counted []uint64, sizes []int64, resource int) []*LevelCapacity {
 	levels, index := t.indexIn(levels)
 	unlabelled := make([]int, len(t.levels))
 	domains := slices.Grow(t.cluster.tallies[:0], len(t.domains))[:len(t.domains)]
 	clear(domains)
-	t.cluster.tallies = domains // kept for the next time: at 100,000 nodes with a level of hosts it takes 7 MB
+	t.cluster.tallies = domains // reused by the next call: at 100,000 nodes with a level of hosts it takes 7 MB
 	for id, n := range t.cluster.nodes {
 		home := t.Home(NodeID(id))
 		if home == Nowhere || !n.offers(resource) {
@@ -128,7 +129,7 @@ func (t *Tree) count(levels []*LevelCapacity, counted []uint64, sizes []int64, r
 			}
 		}
 	}
-	for d := len(domains) - 1; d > int(Root); d-- { // a domain comes after the one around it
+	for d := len(domains) - 1; d > int(Root); d-- { // a domain has a higher index than its parent
 		domains[t.domains[d].parent].add(&domains[d], len(sizes))
 	}
 	for level, at := range index {
@@ -145,8 +146,8 @@ func (t *Tree) count(levels []*LevelCapacity, counted []uint64, sizes []int64, r
 	return levels
 }
 
-// indexIn finds the tree's levels among those that are counted, and adds the others; -1 stands for a level too many, and for one with the
-// name of the whole cluster, which is counted already.
+// indexIn finds the tree's levels among the counted ones and adds the others. Index -1 is a level beyond maxCapacityLevels, or one with the
+// name of the whole cluster, which is already counted.
 func (t *Tree) indexIn(levels []*LevelCapacity) (all []*LevelCapacity, index []int) {
 	for _, level := range t.levels {
 		i := slices.IndexFunc(levels, func(l *LevelCapacity) bool { return l.Level == level.Domain })
@@ -160,7 +161,7 @@ func (t *Tree) indexIn(levels []*LevelCapacity) (all []*LevelCapacity, index []i
 	return levels, index
 }
 
-// firstTime reports whether a node is counted for a level for the first time, and notes it.
+// firstTime reports whether a node is counted for a level for the first time, and records that it is.
 func firstTime(counted []uint64, id, level int) bool {
 	if counted == nil {
 		return true
@@ -171,10 +172,10 @@ func firstTime(counted []uint64, id, level int) bool {
 	return !was
 }
 
-// offers reports whether the node has some of a resource, regardless of who uses it.
+// offers reports whether the node offers a resource, used or not.
 func (n *node) offers(resource int) bool { return n != nil && n.spec.present && n.has(resource) }
 
-// tally counts a resource on a node; nothing on one that takes no pods.
+// tally counts a resource on a node; a node that takes no pods counts as zero.
 func (n *node) tally(resource int, sizes []int64) (t tally) {
 	if !n.offers(resource) || n.spec.notReady || n.spec.cordoned || n.spec.leaving {
 		return t
@@ -186,7 +187,7 @@ func (n *node) tally(resource int, sizes []int64) (t tally) {
 	return t
 }
 
-// largest is the most that one node has of a resource.
+// largest returns the maximum amount of a resource on one node.
 func (c *Cluster) largest(resource int) (most int64) {
 	for _, n := range c.nodes {
 		if n.offers(resource) {
@@ -196,7 +197,7 @@ func (c *Cluster) largest(resource int) (most int64) {
 	return most
 }
 
-// sizesUpTo lists the powers of two up to an amount, and the amount.
+// sizesUpTo lists the powers of two below an amount, and the amount.
 func sizesUpTo(most int64) []int64 {
 	var sizes []int64
 	for size := int64(1); size < most && len(sizes) < maxSizes-1 && size < math.MaxInt64/2; size *= 2 {

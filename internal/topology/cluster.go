@@ -13,13 +13,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/leaving"
 )
 
-// Cluster is the store of nodes and of what uses them. It is not safe for concurrent use.
+// Cluster is the store of nodes and of the pods that use them. It is not safe for concurrent use.
 type Cluster struct {
 	resources resources
-	// ignored are resources that count nowhere, served those that count on the nodes that offer them only.
+	// ignored are resources that count on no node; served are resources that count only on the nodes that offer them.
 	ignored Ignored
 	served  map[string]bool
-	// leaving are the rules by which nodes take no pods because they are to be removed.
+	// leaving are the rules that identify nodes about to be removed, which take no pods.
 	leaving leaving.Rules
 	// ignoresFeatures: see IgnoreDeclaredFeatures.
 	ignoresFeatures bool
@@ -37,57 +37,57 @@ type Cluster struct {
 	marks               []int
 	// pending counts reservations by shape key.
 	pending map[string]int
-	// tick numbers node specs and the uses of views.
+	// tick is the source of versions for node specs and of use times for views.
 	tick uint64
 	// work counts comparisons; see [Cluster.Work].
 	work uint64
-	// end is the work with which [Cluster.Spent] begins; 0: never.
+	// end is the work at which [Cluster.Spent] becomes true; 0: never.
 	end uint64
-	// specs counts the changes of what is known of node objects, and of what counts there.
+	// specs counts the changes of node objects, and of the rules by which they count.
 	specs uint64
 
-	// GangOf names the gang that a pod is a member of; nil, or an empty answer: the pod is one by itself. Set it before the first pod.
+	// GangOf returns the gang that a pod belongs to; if nil or the result is empty, the pod is a gang of its own. Set it before the first pod.
 	GangOf func(*corev1.Pod) string
-	// OnFreed is called when [Cluster.Freed] may have something to tell, once until it is asked; nil: no one wants to know.
+	// OnFreed is called once when [Cluster.Freed] may have new results, and not again before Freed is called; nil: no notification.
 	OnFreed func()
 	changes changes
-	// calls numbers the calls of Freed, from 1.
+	// calls is the number of the next call of Freed, from 1.
 	calls uint64
-	// priorities counts bound pods that are not leaving, by priority.
+	// priorities counts bound pods that are not being deleted, by priority.
 	priorities map[int32]int
 
-	// tallies are where CapacityByLevel adds up.
+	// tallies is the buffer of CapacityByLevel.
 	tallies []tally
-	// Binders read what else binds the pods of a plan. Set it before the first plan.
+	// Binders read further rules that bind the pods of a plan. Set it before the first plan.
 	Binders []Binder
-	// following are told of every pod that is put on a node or taken off one.
+	// following are the bindings that receive every change of pods on nodes.
 	following []Binding
-	// repelling are the pods with required anti-affinity, bound or with a reservation, by the namespace that it is about.
+	// repelling are the pods with required anti-affinity, bound or with a reservation, by the namespace to which it applies.
 	repelling map[string]map[string]struct{}
 
-	// scratch is handed to library functions that want a node object.
+	// scratch is a reused node object for library functions.
 	scratch corev1.Node
 }
 
-// record is one counted pod: bound, or a reservation (then shape is set). It is replaced, never changed but for added: transactions keep
-// the old one.
+// record is one counted pod: bound, or a reservation (then shape is set). It is immutable except for added: transactions keep the old
+// record.
 type record struct {
 	node  *node
 	held  *held
 	shape *Shape
-	// pin are the node labels the reserved pod is pinned to; nil: none. loose: these labels are all that pins it, so its scheduler may bind
-	// it to another node than the one that is reserved.
+	// pin are the node labels that the reserved pod is pinned to; nil: none. loose: only these labels pin the pod, so its scheduler may bind
+	// it to another node than the reserved one.
 	pin   map[string]string
 	loose bool
-	// pod is its object, which is only looked at; nil for capacity that no pod takes now.
+	// pod is the pod object, which must not be changed; nil for held capacity without a pod.
 	pod *corev1.Pod
-	// added is set when nothing counted for the pod before, and a transaction added it: after which call of [Cluster.Freed].
+	// added is set when a transaction added the pod and nothing counted for it before: the number of the following call of [Cluster.Freed].
 	added uint64
-	// standing is what counts for a bound pod when another one wants its capacity.
+	// standing ranks a bound pod as a candidate for preemption.
 	standing
 }
 
-// manyPods is what a cluster has at least, so that the first large gang does not have to wait for the growth of a map.
+// manyPods is the initial size of the pod map, so that the first large gang does not wait for the map to grow.
 const manyPods = 2048
 
 // NewCluster returns an empty store.
@@ -106,12 +106,11 @@ func NewCluster() *Cluster {
 	}
 }
 
-// SetNode adds a node or takes over what changed of it. The labels map of the object is kept, not copied: objects from an informer are
-// never written to.
+// SetNode adds or updates a node. It keeps the labels map of the object without a copy, because objects from an informer are never changed.
 func (c *Cluster) SetNode(object *corev1.Node) {
 	spec := c.specOf(object)
 	if slices.Equal(spec.offers, c.resources.last) {
-		spec.offers = c.resources.last // in memory once
+		spec.offers = c.resources.last // equal offers share memory
 	} else {
 		c.resources.last = spec.offers
 	}
@@ -121,17 +120,17 @@ func (c *Cluster) SetNode(object *corev1.Node) {
 	c.putSpec(object.Name, spec)
 }
 
-// Leaving sets which nodes are to be removed; they take no pods. Call it before the first node.
+// Leaving sets the rules that identify nodes about to be removed, which take no pods. Call it before the first node.
 func (c *Cluster) Leaving(rules leaving.Rules) { c.leaving = rules }
 
-// DeleteNode takes a node's object away. Pods bound there stay counted in case it returns.
+// DeleteNode removes a node's object. Pods bound there stay counted in case the node returns.
 func (c *Cluster) DeleteNode(name string) {
 	if n, ok := c.byName[name]; ok && n.spec.present {
 		c.putSpec(name, nodeSpec{})
 	}
 }
 
-// NodeNames lists the nodes that have an object, in order.
+// NodeNames lists the nodes that have an object, sorted by name.
 func (c *Cluster) NodeNames() []string {
 	names := make([]string, 0, len(c.byName))
 	for name, n := range c.byName {
@@ -143,13 +142,13 @@ func (c *Cluster) NodeNames() []string {
 	return names
 }
 
-// Size counts the nodes that have an object.
+// Size returns the number of nodes that have an object.
 func (c *Cluster) Size() int { return c.present }
 
 // NodeName returns the name of a node.
 func (c *Cluster) NodeName(id NodeID) string { return c.nodes[id].name }
 
-// Node addresses a node by its name; false when the cluster does not know it.
+// Node returns the ID of a node by its name; false when the cluster does not know the node.
 func (c *Cluster) Node(name string) (NodeID, bool) {
 	if n, ok := c.byName[name]; ok {
 		return n.id, true
@@ -157,13 +156,13 @@ func (c *Cluster) Node(name string) (NodeID, bool) {
 	return 0, false
 }
 
-// NodeReady reports whether a node has an object by which it is ready.
+// NodeReady reports whether a node has an object and is ready.
 func (c *Cluster) NodeReady(name string) bool {
 	n, ok := c.byName[name]
 	return ok && n.spec.present && !n.spec.notReady
 }
 
-// NodeLabels returns the labels of a node, nil when it has no object. They must not be changed.
+// NodeLabels returns the labels of a node, nil when it has no object. Callers must not change them.
 func (c *Cluster) NodeLabels(name string) map[string]string {
 	if n, ok := c.byName[name]; ok {
 		return n.spec.labels
@@ -171,24 +170,24 @@ func (c *Cluster) NodeLabels(name string) map[string]string {
 	return nil
 }
 
-// Work counts what was compared and asked for so far: of one pod with one node each request, port, rule, selector, toleration, and each
-// term, expression and value of an affinity; and each count of a node or domain that was asked for. It never decreases. A plan bounds what
-// it costs by it.
+// Work returns the number of comparisons so far: for each comparison of a pod with a node, the requests, ports, rules, selectors,
+// tolerations, and the terms, expressions and values of affinity; and each read of a node's or domain's count. It never decreases. Plans
+// use it to bound their cost.
 func (c *Cluster) Work() uint64 { return c.work }
 
-// Spend adds what a caller has compared by itself.
+// Spend adds comparisons that a caller made itself.
 func (c *Cluster) Spend(comparisons int) { c.work += uint64(max(comparisons, 0)) }
 
-// Until stops binders from asking anything that takes long once this much work is done; 0: they may always ask.
+// Until stops expensive questions of binders once the given work is done; 0: never.
 func (c *Cluster) Until(work uint64) { c.end = work }
 
-// Spent reports whether what a plan may compare is used up.
+// Spent reports whether the plan's budget of comparisons is used up.
 func (c *Cluster) Spent() bool { return c.end > 0 && c.work >= c.end }
 
-// recordWork is what it costs to put a pod on a node or take it off, in comparisons.
+// recordWork is the cost of adding a pod to a node or removing it, in comparisons.
 const recordWork = 16
 
-// ensure returns the node of that name, known by its pods only if need be.
+// ensure returns the node of that name; it adds a node without an object if there is none, so that pods can be counted there.
 func (c *Cluster) ensure(name string) *node {
 	if n, ok := c.byName[name]; ok {
 		return n
@@ -205,7 +204,7 @@ func (c *Cluster) ensure(name string) *node {
 	return n
 }
 
-// release forgets a node that has neither an object nor pods.
+// release removes a node that has neither an object nor pods.
 func (c *Cluster) release(n *node) {
 	if n.spec.present || n.pods > 0 {
 		return
@@ -215,7 +214,7 @@ func (c *Cluster) release(n *node) {
 	c.vacant = append(c.vacant, n.id)
 }
 
-// putSpec is the one place where what is known of a node object changes.
+// putSpec is the only function that changes a node's spec.
 func (c *Cluster) putSpec(name string, spec nodeSpec) {
 	n := c.ensure(name)
 	if len(c.marks) > 0 {
@@ -240,7 +239,7 @@ func (c *Cluster) putSpec(name string, spec nodeSpec) {
 	c.release(n)
 }
 
-// intern returns the load in this cluster's terms.
+// intern returns the cluster's shared form of a load.
 func (c *Cluster) intern(l *load) *held {
 	key := l.key()
 	if h, ok := c.loads[key]; ok {

@@ -11,31 +11,31 @@ import (
 	"k8s.io/component-helpers/nodedeclaredfeatures"
 )
 
-// Node declared features, as the kube-scheduler's NodeDeclaredFeatures has them: a pod that uses a feature of the kubelet, such as the
-// restart rule RestartAllContainers, goes to nodes that declare the feature (node.status.declaredFeatures). Before Kubernetes 1.36, where
-// nodes declare none, the kube-scheduler does not ask for any.
+// Node declared features work as in the kube-scheduler's NodeDeclaredFeatures plugin: a pod that uses a kubelet feature, such as the
+// restart rule RestartAllContainers, needs a node that declares the feature (node.status.declaredFeatures). Before Kubernetes 1.36, nodes
+// declare none and the kube-scheduler requires none.
 
 // featureSet is a set of features that nodes may declare.
 type featureSet = nodedeclaredfeatures.FeatureSet
 
 var knownFeatures = nodedeclaredfeatures.DefaultFramework
 
-// asOf is the release for which features are read from pods. None of them ends with a release.
+// asOf is the release for which features are inferred from pods. No feature ends with a particular release.
 var asOf = version.MajorMinor(1, 36)
 
-// featuresOf are the features that a pod uses.
+// featuresOf returns the features that a pod uses.
 func featuresOf(pod *corev1.Pod) featureSet {
 	used, err := knownFeatures.InferForPodScheduling(&nodedeclaredfeatures.PodInfo{Spec: &pod.Spec}, asOf)
-	if err != nil || used.IsEmpty() { // an error is for a release that is not stated
+	if err != nil || used.IsEmpty() { // the only error is a missing release
 		return noFeatures
 	}
 	return used
 }
 
-// noFeatures is shared by all pods that use none and all nodes that declare none.
+// noFeatures is shared by all pods and nodes without features.
 var noFeatures = knownFeatures.NewFeatureSet()
 
-// declaredBy are the features that a node declares, of those that are known.
+// declaredBy returns the known features that a node declares.
 func declaredBy(n *corev1.Node) featureSet {
 	if len(n.Status.DeclaredFeatures) == 0 {
 		return noFeatures
@@ -43,8 +43,8 @@ func declaredBy(n *corev1.Node) featureSet {
 	return knownFeatures.TryMap(n.Status.DeclaredFeatures)
 }
 
-// IgnoreDeclaredFeatures states whether the kube-scheduler is of a release that asks for no declared features, and reports whether that
-// changed anything. It costs every view a look at all nodes.
+// IgnoreDeclaredFeatures sets whether the kube-scheduler's release ignores declared features, and reports whether the setting changed. A
+// change makes every view recount all nodes.
 func (c *Cluster) IgnoreDeclaredFeatures(ignore bool) (changed bool) {
 	if ignore == c.ignoresFeatures {
 		return false
@@ -61,20 +61,20 @@ func (c *Cluster) IgnoreDeclaredFeatures(ignore bool) (changed bool) {
 	return true
 }
 
-// lacksFeatures finds features that pods use and a node does not declare.
+// lacksFeatures returns the features that pods use and a node does not declare.
 func (c *Cluster) lacksFeatures(n *node, s *Shape) (Exclusion, bool) {
 	if c.ignoresFeatures || s.features.IsEmpty() {
 		return Exclusion{}, false
 	}
 	c.work++
 	match, err := knownFeatures.MatchNodeFeatureSet(s.features, n.spec.features)
-	if err != nil || match.IsMatch { // an error is for a node without an object, which is excluded as one
+	if err != nil || match.IsMatch { // the only error is a node without an object, which another check excludes
 		return Exclusion{}, false
 	}
 	return Exclusion{Kind: KindFeature, Detail: strings.Join(match.UnsatisfiedRequirements, ", ")}, true
 }
 
-// featureText is the key of a set of features; "" for none.
+// featureText returns the key of a set of features; "" for an empty set.
 func featureText(f featureSet) string {
 	if f.IsEmpty() {
 		return ""

@@ -1,19 +1,19 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topology knows where the nodes of a cluster are and how many pods of a kind each network domain still holds.
+// Package topology knows where the nodes of a cluster are, and how many pods of a shape each network domain still holds.
 //
-// A [Cluster] is one store of nodes and of the pods that use them: bound pods, and reservations of pods that are released but not bound
-// yet. A [Tree] is one list of levels laid over that store; several trees share it. A [View] counts, for one tree and one pod [Shape], how
-// many such pods fit every node and, summed up, every domain. Counting is per node: a rack with four GPUs free on four hosts holds no pod
-// that asks for four (docs/providers.md#gates).
+// A [Cluster] is the store of nodes and of the pods that use them: bound pods, and reservations of released, unbound pods. A [Tree] applies
+// a list of levels to that store; several trees share it. A [View] counts, for one tree and one pod [Shape], how many such pods fit each
+// node and, summed up, each domain. Pods are counted per node: a rack with one free GPU on each of four hosts holds no pod that requests
+// four GPUs (docs/providers.md#gates).
 //
 // # Cost
 //
-// Every change of a node (its object, a pod on it) is one entry of a change log. A view remembers how far it has read and, when it is
-// asked, works off only what is new: one division per resource and one addition per level for each changed node. So an event costs
-// nothing for views that no one asks, a question costs nothing on a quiet cluster, and neither grows with the number of nodes. A view
-// that fell behind by more than the log keeps is counted afresh, O(nodes). Undoing is a change like any other.
+// Every change of a node (its object, or a pod on it) is one entry in a change log. A view knows how far it has read the log and processes
+// only the new entries when it is read: one division per resource and one addition per level for each changed node. So an event costs
+// nothing for views that are not read, a read costs nothing without changes, and neither grows with the number of nodes. A view that fell
+// behind by more than the log keeps is recounted, O(nodes). An undo is a change like any other.
 //
 // # Example
 //
@@ -26,8 +26,8 @@
 //	└─ zone-b         6
 //	   └─ rack-1      5  (b1, b2, b3-2, b4-6): 2+2+1+0; host b5-4 lacks the rack label and counts its 1 in zone-b only
 //
-// zone-a/rack-1 and zone-b/rack-1 are two domains: a domain is a [Path], never a label value. Binding a pod to a1 writes one log entry;
-// the next question recounts a1 and corrects zone-a/rack-1, zone-a and the cluster.
+// zone-a/rack-1 and zone-b/rack-1 are two domains: a domain is a [Path], not a label value. Binding a pod to a1 adds one log entry; the
+// next read recounts a1 and corrects zone-a/rack-1, zone-a and the cluster.
 //
 // Nothing here is safe for concurrent use; the owner of the Cluster locks.
 package topology

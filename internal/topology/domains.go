@@ -8,7 +8,7 @@ import "slices"
 // Levels returns the tree's levels.
 func (t *Tree) Levels() Levels { return t.levels }
 
-// Find returns the domain of a path, if any node carries it.
+// Find returns the domain of a path, if it has any node.
 func (t *Tree) Find(p Path) (DomainID, bool) {
 	at := Root
 	if len(p) > len(t.levels) {
@@ -24,10 +24,10 @@ func (t *Tree) Find(p Path) (DomainID, bool) {
 	return at, true
 }
 
-// Path returns the path of a domain. It must not be changed.
+// Path returns the path of a domain. Callers must not change it.
 func (t *Tree) Path(d DomainID) Path { return t.domains[d].path }
 
-// Labels are those that only nodes of the domain carry: the whole path, and the node selector. Only read them.
+// Labels returns the labels that only nodes of the domain carry: the whole path, and the node selector. Callers must not change them.
 func (t *Tree) Labels(d DomainID) map[string]string {
 	at := &t.domains[d]
 	if at.labels == nil {
@@ -42,13 +42,13 @@ func (t *Tree) LevelOf(d DomainID) int { return len(t.domains[d].path) - 1 }
 // Parent returns the enclosing domain; Nowhere for the root.
 func (t *Tree) Parent(d DomainID) DomainID { return t.domains[d].parent }
 
-// Size counts the nodes in a domain.
+// Size returns the number of nodes in a domain.
 func (t *Tree) Size(d DomainID) int { return t.domains[d].size }
 
-// Children returns the domains one level below, in path order. Only read it.
+// Children returns the domains one level below, in path order. Callers must not change the list.
 func (t *Tree) Children(d DomainID) []DomainID { return t.domains[d].children }
 
-// Nodes returns the nodes that belong to the domain and to none below it, in name order. Only read it.
+// Nodes returns the nodes directly in the domain, not in a child, in name order. Callers must not change the list.
 func (t *Tree) Nodes(d DomainID) []NodeID { return t.domains[d].nodes }
 
 // Home returns the narrowest domain of a node; Nowhere when it is not in the tree.
@@ -59,7 +59,7 @@ func (t *Tree) Home(n NodeID) DomainID {
 	return t.home[n]
 }
 
-// HostOf returns the node that a pod is bound to or has reserved; false for a pod that has none.
+// HostOf returns the node on which a pod is bound or has a reservation; false for none.
 func (t *Tree) HostOf(id string) (NodeID, bool) {
 	if r := t.cluster.pods[id]; r != nil {
 		return r.node.id, true
@@ -67,7 +67,7 @@ func (t *Tree) HostOf(id string) (NodeID, bool) {
 	return 0, false
 }
 
-// At returns the domain of a level around d; Nowhere when d lies above that level.
+// At returns the domain of a level that contains d; Nowhere when d is above that level.
 func (t *Tree) At(d DomainID, level int) DomainID {
 	for d != Nowhere && t.LevelOf(d) > level {
 		d = t.domains[d].parent
@@ -83,7 +83,7 @@ func (t *Tree) Within(d, outer DomainID) bool {
 	return t.At(d, t.LevelOf(outer)) == outer
 }
 
-// Domains returns the domains of a level inside d (d itself at its own level), in path order. Only read it.
+// Domains returns the domains of a level inside d (d itself at its own level), in path order. Callers must not change the list.
 func (t *Tree) Domains(level int, d DomainID) []DomainID {
 	from := t.LevelOf(d)
 	switch {
@@ -108,7 +108,7 @@ func (t *Tree) Domains(level int, d DomainID) []DomainID {
 	return order[low:high]
 }
 
-// AllNodes calls f for every node in a domain, broad to narrow, in path and name order, until it returns false.
+// AllNodes calls f for every node in a domain, broad to narrow, in path and name order, until f returns false.
 func (t *Tree) AllNodes(d DomainID, f func(NodeID) bool) bool {
 	for _, n := range t.domains[d].nodes {
 		if !f(n) {

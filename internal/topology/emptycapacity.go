@@ -5,32 +5,30 @@ package topology
 
 import "math"
 
-// emptyCounts are what the nodes of a tree would hold of a shape if nothing ran on them and each took pods: what no pod's end and no
-// command to a node can exceed. They change with the objects of nodes only.
+// emptyCounts has the capacity of a tree's nodes for a shape if they were empty and schedulable. Ending pods or uncordoning nodes cannot
+// exceed it; only changes of node objects do.
 type emptyCounts struct {
-	// specs and epoch say for which objects and for which tree they were counted.
+	// specs and epoch identify the counted node objects and the counted tree.
 	specs, epoch uint64
-	// sum is per domain, most that of the largest node.
+	// sum is the capacity per domain, most that of the largest node.
 	sum  []int64
 	most int32
-	// matching counts the nodes that the pods' selector and affinity take, offered is the most that one of them offers of each thing the pods
-	// want.
+	// matching counts the nodes that match the pods' selector and affinity; offered is their maximum offer of each requested resource.
 	matching int
 	offered  []int64
 }
 
-// WhenEmpty is how many pods of the shape a domain would hold if nothing ran on its nodes and each took pods, whatever its state and
-// taints are now.
+// WhenEmpty returns how many pods of the shape a domain would hold if its nodes were empty and schedulable, whatever their current state.
 func (v *View) WhenEmpty(d DomainID) int { return int(v.whenEmpty().sum[d]) }
 
-// HostWhenEmpty is the most that one node would hold so.
+// HostWhenEmpty returns the maximum that one empty node would hold.
 func (v *View) HostWhenEmpty() int { return int(v.whenEmpty().most) }
 
-// Matching is how many nodes of the tree the pods' selector and affinity take.
+// Matching returns how many nodes of the tree match the pods' selector and affinity.
 func (v *View) Matching() int { return v.whenEmpty().matching }
 
-// Lacking is the resource of which no such node has as much as one pod asks for, with the most that one has; false when there is none,
-// because each resource by itself suffices somewhere.
+// Lacking returns a resource of which no matching node offers enough for one pod, with the maximum that a node offers; false when each
+// resource by itself is sufficient on some node.
 func (v *View) Lacking() (Exclusion, bool) {
 	counts := v.whenEmpty()
 	for i := range v.held.wants {
@@ -57,13 +55,13 @@ func (v *View) whenEmpty() *emptyCounts {
 		fit := v.empty.count(c, n, v.held, v.shape)
 		v.empty.sum[t.Home(n.id)] += int64(fit)
 	}
-	for d := len(v.empty.sum) - 1; d > int(Root); d-- { // a domain comes after the one around it
+	for d := len(v.empty.sum) - 1; d > int(Root); d-- { // a domain has a higher index than its parent
 		v.empty.sum[t.domains[d].parent] += v.empty.sum[d]
 	}
 	return &v.empty
 }
 
-// count notes one node.
+// count counts one node.
 func (e *emptyCounts) count(c *Cluster, n *node, h *held, s *Shape) int32 {
 	fit := int64(math.MaxInt32)
 	for i := range h.wants {

@@ -13,10 +13,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Kind is what keeps pods off a node.
+// Kind is the kind of reason that keeps pods off a node.
 type Kind string
 
-// The kinds of exclusion, in the order they are looked at.
+// The kinds of exclusion, in the order in which they are checked.
 const (
 	KindCordoned     Kind = "cordoned"
 	KindLeaving      Kind = "about to be removed"
@@ -34,17 +34,18 @@ const (
 	KindRule         Kind = "rule"
 )
 
-// Exclusion is why a node takes no pod, or no further pod, of a shape.
+// Exclusion is the reason why a node takes no pod, or no further pod, of a shape.
 type Exclusion struct {
 	Kind Kind
-	// Detail is the taint ("key=value:NoSchedule"), for whom the node is reserved, the resource that is short ("pods": no pod slot left), the
-	// host port ("8080/TCP"), the features that are not declared ("A, B"), or what a rule says of the node ([Rule]).
+	// Detail is the taint ("key=value:NoSchedule"), the name for which the node is reserved, the insufficient resource ("pods": no pod slot
+	// left), the host port ("8080/TCP"), the undeclared features ("A, B"), or the reason of a rule ([Rule]).
 	Detail string
 	// Have and Need are the free and the requested amount of the resource.
 	Have, Need int64
 }
 
-// String is how messages count the hosts it excludes: "cordoned", "taint a=b:NoSchedule", "short of nvidia.com/gpu", "pod slots used up".
+// String returns the form that follows a number of hosts: "cordoned", "taint a=b:NoSchedule", "short of nvidia.com/gpu", "pod slots used
+// up".
 func (e Exclusion) String() string {
 	switch {
 	case e.Kind == KindTaint:
@@ -71,8 +72,7 @@ func (e Exclusion) String() string {
 	return string(e.Kind)
 }
 
-// State says in words, after "the node is", what keeps a pod off it: "cordoned", "tainted a=b:NoSchedule", "short of nvidia.com/gpu (4 of
-// 8)".
+// State returns the form that follows "the node is": "cordoned", "tainted a=b:NoSchedule", "short of nvidia.com/gpu (4 of 8)".
 func (e Exclusion) State() string {
 	switch e.Kind {
 	case KindTaint:
@@ -85,7 +85,7 @@ func (e Exclusion) State() string {
 	return e.String()
 }
 
-// Why describes what keeps a further pod of the shape off a node; false when one fits, or the node is not known.
+// Why returns the reason that keeps a further pod of the shape off a node; false when one fits, or the node is unknown.
 func (c *Cluster) Why(name string, s *Shape) (Exclusion, bool) {
 	n, ok := c.byName[name]
 	if !ok {
@@ -97,7 +97,7 @@ func (c *Cluster) Why(name string, s *Shape) (Exclusion, bool) {
 	return c.why(n, s, h)
 }
 
-// Why describes what keeps a further pod of the shape off a node; false when one fits.
+// Why returns the reason that keeps a further pod of the shape off a node; false when one fits.
 func (v *View) Why(n NodeID) (Exclusion, bool) {
 	if v.NodeFit(n) > 0 {
 		return Exclusion{}, false
@@ -117,7 +117,7 @@ func (c *Cluster) why(n *node, s *Shape, h *held) (Exclusion, bool) {
 	return c.lacks(n, s, h)
 }
 
-// lacks finds what a node that the pods may be bound to has too little of.
+// lacks returns the port, exclusive slot, resource or room that a node lacks for pods it admits.
 func (c *Cluster) lacks(n *node, s *Shape, h *held) (Exclusion, bool) {
 	if port, taken := c.portTaken(n, h); taken {
 		return Exclusion{Kind: KindHostPort, Detail: port.name()}, true
@@ -131,7 +131,7 @@ func (c *Cluster) lacks(n *node, s *Shape, h *held) (Exclusion, bool) {
 	return c.full(n, s)
 }
 
-// shortest finds the resource that is missing most, relative to what one pod asks.
+// shortest returns the resource with the largest shortage relative to the request of one pod.
 func (c *Cluster) shortest(n *node, h *held) (Exclusion, bool) {
 	var worst Exclusion
 	found := false
@@ -150,7 +150,7 @@ func (c *Cluster) shortest(n *node, h *held) (Exclusion, bool) {
 	return worst, found
 }
 
-// exclusion judges what does not depend on the pods of the node, as the kube-scheduler would.
+// exclusion checks everything that does not depend on the pods of the node, as the kube-scheduler would.
 func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
 	if e, closed := c.closed(n, s); closed {
 		return e, true
@@ -164,14 +164,14 @@ func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
 	if e, mismatch := c.mismatch(n, s); mismatch {
 		return e, true
 	}
-	if n.spec.leaving { // the pods tolerate the taint that says so
+	if n.spec.leaving { // even if the pods tolerate the taint that marks the node
 		return Exclusion{Kind: KindLeaving}, true
 	}
 	return c.kept(n, s)
 }
 
-// closed judges whether the node takes pods now; a node that is not ready is left out even for pods that tolerate its taint, because a
-// gang member there would not start.
+// closed checks whether the node takes pods now. A node that is not ready is excluded even for pods that tolerate its taint, because a gang
+// member would not start there.
 func (c *Cluster) closed(n *node, s *Shape) (Exclusion, bool) {
 	if n.spec.cordoned && !c.tolerated(s, &unschedulable) {
 		return Exclusion{Kind: KindCordoned}, true
@@ -185,7 +185,7 @@ func (c *Cluster) closed(n *node, s *Shape) (Exclusion, bool) {
 	return Exclusion{}, false
 }
 
-// mismatch judges what the pods' own rules say of a node, whether or not it takes pods now.
+// mismatch checks the pods' tolerations, selector, affinity and features against a node, whether or not the node takes pods now.
 func (c *Cluster) mismatch(n *node, s *Shape) (Exclusion, bool) {
 	if e, tainted := c.tainted(n, s); tainted {
 		return e, true
@@ -196,7 +196,7 @@ func (c *Cluster) mismatch(n *node, s *Shape) (Exclusion, bool) {
 	return c.lacksFeatures(n, s)
 }
 
-// tainted finds a taint of the node that the pods do not tolerate.
+// tainted returns a taint of the node that the pods do not tolerate.
 func (c *Cluster) tainted(n *node, s *Shape) (Exclusion, bool) {
 	for i := range n.spec.taints {
 		if t := &n.spec.taints[i]; t.Key != corev1.TaintNodeUnschedulable && !c.tolerated(s, t) {
@@ -206,7 +206,7 @@ func (c *Cluster) tainted(n *node, s *Shape) (Exclusion, bool) {
 	return Exclusion{}, false
 }
 
-// labelsMismatch judges what the pods' selector and affinity say of a node.
+// labelsMismatch checks the pods' selector and affinity against a node.
 func (c *Cluster) labelsMismatch(n *node, s *Shape) (Exclusion, bool) {
 	c.work += uint64(len(s.selector) + s.affinityEntries)
 	if !matches(s.selector, n.spec.labels) {

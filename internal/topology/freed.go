@@ -8,20 +8,20 @@ import (
 	"slices"
 )
 
-// changes are what was replaced since the last call of [Cluster.Freed].
+// changes has the state replaced since the last call of [Cluster.Freed].
 type changes struct {
-	// records are what counted for pods before. What was added in a transaction knows it itself ([record].added).
+	// records are the previous records of pods. Records that a transaction added are marked in [record].added instead.
 	records map[string]*record
-	// specs are the nodes whose objects changed, reservedFor is for whom nodes were reserved before.
+	// specs are the nodes whose objects changed; reservedFor are the previous names for which nodes were reserved.
 	specs       map[string]bool
 	reservedFor map[string]string
 	// some: [Cluster.OnFreed] was called.
 	some bool
 }
 
-// Freed lists, in order, the nodes on which something may fit that did not at the last call: less is used there by bound pods and
-// reservations, the node's object changed, or the node is no longer reserved for someone. What a transaction has put back is not freed.
-// Call it outside of transactions.
+// Freed lists, sorted by name, the nodes that may hold pods which did not fit at the last call: bound pods and reservations use less there,
+// the node's object changed, or its reservation for another name ended. Changes that a transaction rolled back do not count. Call it
+// outside of transactions.
 func (c *Cluster) Freed() []string {
 	freed := c.changes.specs
 	if freed == nil {
@@ -42,18 +42,18 @@ func (c *Cluster) Freed() []string {
 	return slices.Sorted(maps.Keys(freed))
 }
 
-// frees reports whether a pod takes less of the node now that it was on.
+// frees reports whether a pod now uses less of its former node.
 func (c *Cluster) frees(id string, was *record) bool {
 	now := c.pods[id]
 	return now == nil || now.node.name != was.node.name || now.held != was.held && now.held.leaves(was.held)
 }
 
-// leaves reports whether a load takes less than another one of some resource, or leaves out a port or a rule of it.
+// leaves reports whether a load uses less of some resource than another load, or lacks one of its ports or rules.
 func (h *held) leaves(other *held) bool {
 	return h.needsLess(other) || lacksAny(h.ports, other.ports) || lacksAny(h.exclusive, other.exclusive)
 }
 
-// lacksAny reports whether a list lacks something that another one has.
+// lacksAny reports whether a list lacks an item of another list.
 func lacksAny[T comparable](list, other []T) bool {
 	if len(other) == 0 {
 		return false
@@ -65,8 +65,8 @@ func lacksAny[T comparable](list, other []T) bool {
 	return slices.ContainsFunc(other, func(one T) bool { return !has[one] })
 }
 
-// noteRecord is told what counts for a pod before and after a change, nil for nothing. What is added outside of a transaction, and gone
-// again before the next call of [Cluster.Freed], may count as freed.
+// noteRecord records a change of what counts for a pod; nil for nothing. A pod that is added outside of a transaction and removed before
+// the next call of [Cluster.Freed] may count as freed.
 func (c *Cluster) noteRecord(id string, was, now *record) {
 	if was == nil || was.added == c.calls {
 		if now != nil && (was != nil || len(c.marks) > 0) {
@@ -84,7 +84,7 @@ func (c *Cluster) noteRecord(id string, was, now *record) {
 	c.noteSome()
 }
 
-// noteSpec is told that what is known of a node's object changed.
+// noteSpec records a change of a node's object.
 func (c *Cluster) noteSpec(name string) {
 	if c.changes.specs == nil {
 		c.changes.specs = map[string]bool{}
@@ -93,7 +93,7 @@ func (c *Cluster) noteSpec(name string) {
 	c.noteSome()
 }
 
-// noteReserved is told for whom a node was reserved before that changed.
+// noteReserved records the name for which a node was reserved before a change.
 func (c *Cluster) noteReserved(name, was string) {
 	if _, known := c.changes.reservedFor[name]; known {
 		return

@@ -5,33 +5,33 @@ package topology
 
 import "math/bits"
 
-// index sorts the domains of one level into classes by what they hold, so that the tightest domain is found by looking at a few classes
-// instead of at all domains. The members of a class are bits in path order. It is kept up to date with the view: a domain whose count
-// changed is noted, and moved to its class by the next question.
+// index sorts the domains of one level into classes by their capacity, so that the tightest domain is found by examining a few classes
+// instead of all domains. The members of a class are bits in path order. The view keeps the index up to date: a domain whose count changed
+// is marked, and the next read moves it to its class.
 type index struct {
 	shape   uint64
 	classes []Class
 	byKey   map[[2]int64]int32
-	// of is the class of each position in path order.
+	// of is the class of each domain, by position in path order.
 	of      []int32
 	pending []DomainID
-	// rest counts down the questions that go unanswered before an index with too many classes is tried again.
+	// rest is how many further reads return nothing before an index with too many classes is tried again.
 	rest int
 }
 
-// Class is the domains of one level that are alike to a view.
+// Class is the set of domains of one level that are alike in a view.
 type Class struct {
-	// Fit is how many pods each holds, Biggest how many the largest child of each holds; at the narrowest level Biggest is 0.
+	// Fit is how many pods each domain holds, Biggest how many its largest child holds; at the narrowest level Biggest is 0.
 	Fit, Biggest int
-	// Domains counts the members.
+	// Domains is the number of members.
 	Domains int
 	members []uint64
 }
 
-// maxClasses bounds an index: beyond it, going over the domains is as good.
+// maxClasses bounds an index: with more classes, iterating over the domains is as fast.
 const maxClasses = 512
 
-// Classes returns the classes of a level, in no particular order, some empty; nil when there are too many to be of use. Only read it.
+// Classes returns the classes of a level in no particular order, some empty; nil if there are too many. Callers must not change the list.
 func (v *View) Classes(level int) []Class {
 	v.refresh()
 	if v.indexes == nil {
@@ -52,7 +52,7 @@ func (v *View) Classes(level int) []Class {
 		ix.pending = ix.pending[:0]
 	}
 	if len(ix.classes) > maxClasses {
-		ix = v.index(level) // classes that became empty pile up
+		ix = v.index(level) // removes empty classes, which accumulate
 	}
 	if len(ix.classes) > maxClasses {
 		ix.classes, ix.byKey, ix.rest = nil, nil, 4*maxClasses
@@ -60,7 +60,7 @@ func (v *View) Classes(level int) []Class {
 	return ix.classes
 }
 
-// index sorts all domains of a level afresh.
+// index rebuilds the index of a level.
 func (v *View) index(level int) *index {
 	order := v.tree.order[level]
 	ix := &index{shape: v.tree.shape, byKey: map[[2]int64]int32{}, of: make([]int32, len(order))}
@@ -79,7 +79,7 @@ func (v *View) index(level int) *index {
 	return ix
 }
 
-// classify moves a domain to the class it belongs to now.
+// classify moves a domain to its current class.
 func (v *View) classify(ix *index, level int, d DomainID) {
 	if v.tree.domains[d].size == 0 {
 		return
@@ -106,8 +106,8 @@ func (v *View) classify(ix *index, level int, d DomainID) {
 	ix.classes[at].Domains++
 }
 
-// Members calls f for the domains of a class that lie within a domain, in path order, until it returns false. The class must come from the
-// last call of Classes for that level.
+// Members calls f for the domains of a class inside a domain, in path order, until f returns false. The class must come from the last call
+// of Classes for that level.
 func (v *View) Members(level int, c *Class, within DomainID, f func(DomainID) bool) {
 	inside := v.tree.Domains(level, within)
 	if c.Domains == 0 || len(inside) == 0 {
@@ -129,7 +129,7 @@ func (v *View) Members(level int, c *Class, within DomainID, f func(DomainID) bo
 	}
 }
 
-// number writes down where each domain is in its level's order.
+// number assigns each domain its position in the order of its level.
 func (t *Tree) number() {
 	if t.numbered == t.shape {
 		return
@@ -145,7 +145,7 @@ func (t *Tree) number() {
 	}
 }
 
-// Before reports whether a comes before b, both of one level, in path order.
+// Before reports whether a precedes b, both of one level, in path order.
 func (t *Tree) Before(a, b DomainID) bool {
 	t.number()
 	return t.position[a] < t.position[b]

@@ -11,15 +11,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Leaving is a bound pod that is being deleted and still takes its capacity.
+// Leaving is a bound pod that is being deleted and still uses its capacity.
 type Leaving struct {
-	// Pod is its namespace and name.
+	// Pod is the namespace and name of the pod.
 	Pod string
-	// Since is when its deletion was asked for, Until the end of its grace period: both by the API server's clock, in whole seconds.
+	// Since is the time of the deletion request, Until the end of the grace period: both by the API server's clock, in whole seconds.
 	Since, Until time.Time
 }
 
-// LeavingOf says since and until when a pod leaves; nil when it is not being deleted.
+// LeavingOf returns the deletion times of a pod; nil when it is not being deleted.
 func LeavingOf(pod *corev1.Pod) *Leaving {
 	if pod.DeletionTimestamp == nil {
 		return nil
@@ -35,7 +35,7 @@ func (l *Leaving) equal(o *Leaving) bool {
 	return l == o || l != nil && o != nil && l.Pod == o.Pod && l.Since.Equal(o.Since) && l.Until.Equal(o.Until)
 }
 
-// LeavingOn lists the pods bound to a node that are being deleted: the last to go first, then by name.
+// LeavingOn lists the pods on a node that are being deleted, the latest end of the grace period first, then by name.
 func (c *Cluster) LeavingOn(node string) []Leaving {
 	n, ok := c.byName[node]
 	if !ok {

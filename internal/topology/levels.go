@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Level is one rung of a topology: a domain name and the node label key that carries its values.
+// Level is one level of a topology: a domain name and the node label key with its values.
 type Level struct {
 	Domain string
 	Key    string
@@ -21,7 +21,7 @@ type Levels []Level
 const (
 	// NoLevel is the index of "no level": the whole cluster.
 	NoLevel = -1
-	// GoneLevel is the index of a level that is asked for and is not among the levels any more (docs/placement.md#when-something-breaks).
+	// GoneLevel is the index of a required level that the topology no longer has (docs/placement.md#when-something-breaks).
 	GoneLevel = -2
 )
 
@@ -35,7 +35,7 @@ func (ls Levels) IndexOfKey(key string) int {
 	return slices.IndexFunc(ls, func(l Level) bool { return l.Key == key })
 }
 
-// PathOf reads a node's path out of its labels, down to the first label it lacks (docs/providers.md#gates).
+// PathOf returns a node's path from its labels, down to the first label that it lacks (docs/providers.md#gates).
 func (ls Levels) PathOf(labels map[string]string) Path {
 	path := make(Path, 0, len(ls))
 	for _, l := range ls {
@@ -48,7 +48,7 @@ func (ls Levels) PathOf(labels map[string]string) Path {
 	return path
 }
 
-// In reports whether a node with these labels is in a domain of the narrowest level: whether it has them all.
+// In reports whether a node with these labels is in a domain of the narrowest level: it has the labels of all levels.
 func (ls Levels) In(labels map[string]string) bool {
 	for _, l := range ls {
 		if labels[l.Key] == "" {
@@ -58,7 +58,7 @@ func (ls Levels) In(labels map[string]string) bool {
 	return true
 }
 
-// Share reports whether nodes with these labels, which are [Levels.In] domains of the narrowest level, are in the same one.
+// Share reports whether nodes with these labels are in the same domain of the narrowest level. Both must be in one ([Levels.In]).
 func (ls Levels) Share(a, b map[string]string) bool {
 	for _, l := range ls {
 		if a[l.Key] != b[l.Key] {
@@ -68,8 +68,7 @@ func (ls Levels) Share(a, b map[string]string) bool {
 	return true
 }
 
-// Selector returns the node labels that a pod pinned to the path must ask for: every level of the path, not the last one only,
-// because a rack name need not be unique across zones.
+// Selector returns the node labels that pin a pod to a path. They include every level, because a rack name need not be unique across zones.
 func (ls Levels) Selector(p Path) map[string]string {
 	selector := make(map[string]string, len(p))
 	for i := range min(len(p), len(ls)) {
@@ -78,7 +77,7 @@ func (ls Levels) Selector(p Path) map[string]string {
 	return selector
 }
 
-// Labels are those that only nodes of a domain carry among the nodes of a selector: the selector, and the whole path.
+// Labels returns the labels that only nodes of a domain carry among the nodes of a selector: the selector, and the whole path.
 func (ls Levels) Labels(domain Path, selector map[string]string) map[string]string {
 	labels := ls.Selector(domain)
 	if len(selector) == 0 {
@@ -89,7 +88,7 @@ func (ls Levels) Labels(domain Path, selector map[string]string) map[string]stri
 	return out
 }
 
-// Name is what messages call a level; NoLevel is the cluster.
+// Name returns the name of a level in messages; NoLevel is the cluster.
 func (ls Levels) Name(level int) string {
 	if level < 0 || level >= len(ls) {
 		return "cluster"
@@ -97,14 +96,14 @@ func (ls Levels) Name(level int) string {
 	return ls[level].Domain
 }
 
-// Path names one domain: the label values from the broadest level down. The empty path is the whole cluster.
-// Two zones may both have a rack-1; zone-a/rack-1 and zone-b/rack-1 are different paths and so different domains.
+// Path identifies one domain by the label values from the broadest level down. The empty path is the whole cluster. Two zones may both have
+// a rack-1; zone-a/rack-1 and zone-b/rack-1 are different paths and so different domains.
 type Path []string
 
 // String joins the values with slashes: "zone-a/rack-1".
 func (p Path) String() string { return strings.Join(p, "/") }
 
-// ParsePath reads what Path.String wrote. Label values hold no slash.
+// ParsePath parses the result of Path.String. Label values contain no slash.
 func ParsePath(s string) Path {
 	if s == "" {
 		return nil
@@ -115,16 +114,16 @@ func ParsePath(s string) Path {
 // Equal reports whether both name the same domain.
 func (p Path) Equal(other Path) bool { return slices.Equal(p, other) }
 
-// Contains reports whether other is this domain or lies inside it.
+// Contains reports whether other is the same domain or lies inside it.
 func (p Path) Contains(other Path) bool {
 	return len(p) <= len(other) && slices.Equal(p, other[:len(p)])
 }
 
-// Level is the index of the level the path ends at; NoLevel for the whole cluster.
+// Level returns the index of the last level of the path; NoLevel for the whole cluster.
 func (p Path) Level() int { return len(p) - 1 }
 
-// Truncate returns the enclosing domain at a level (the path itself when it ends above that level).
+// Truncate returns the enclosing domain at a level (the path itself if it ends above that level).
 func (p Path) Truncate(level int) Path { return p[:min(len(p), max(level+1, 0))] }
 
-// Compare orders paths value by value, a domain before what lies inside it.
+// Compare orders paths value by value; a domain precedes the domains inside it.
 func (p Path) Compare(other Path) int { return slices.Compare(p, other) }

@@ -7,10 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// kindGone is a node without an object. Plans do not know such nodes.
+// kindGone is a node without an object. Plans never contain such nodes.
 const kindGone Kind = "gone"
 
-// ReservedOn lists the pods that have reservations on a node, without capacity that is held for pods which do not exist.
+// ReservedOn lists the pods that have reservations on a node. Held capacity without a pod is omitted.
 func (c *Cluster) ReservedOn(node string) []*corev1.Pod {
 	n, ok := c.byName[node]
 	if !ok {
@@ -25,8 +25,8 @@ func (c *Cluster) ReservedOn(node string) []*corev1.Pod {
 	return pods
 }
 
-// LostPlace reports why the kube-scheduler cannot bind a released pod to the host that it is pinned to: the node is gone, closed or does
-// not suit the pod any more. Nothing is known of a node whose object was never seen: it may be new.
+// LostPlace returns the reason why the kube-scheduler cannot bind a released pod to its planned host: the node is gone, closed, or no
+// longer suits the pod. A node whose object was never seen may be new, so it gives no reason.
 func (c *Cluster) LostPlace(pod *corev1.Pod, host string) (Exclusion, bool) {
 	n, known := c.byName[host]
 	if !known || n.version == 0 {
@@ -49,7 +49,7 @@ func (c *Cluster) LostPlace(pod *corev1.Pod, host string) (Exclusion, bool) {
 	return Exclusion{Kind: KindLeaving}, n.spec.leaving
 }
 
-// shapeOf is the shape that a pod was planned with, where it has a reservation.
+// shapeOf returns the shape that a pod was planned with if it has a reservation, else the shape of its spec.
 func (c *Cluster) shapeOf(pod *corev1.Pod) *Shape {
 	if r, ok := c.pods[PodID(pod)]; ok && r.shape != nil {
 		return r.shape
@@ -57,9 +57,9 @@ func (c *Cluster) shapeOf(pod *corev1.Pod) *Shape {
 	return ShapeOf(pod)
 }
 
-// LostCapacity reports of which resource a node has too little left for a released pod that is reserved there, because others use it.
-// false: it has enough. released reports whether another pod with a reservation on the node may be bound there now. Of released pods those
-// of a higher priority come first, then those with the lower ID: the capacity is lost for the others.
+// LostCapacity returns the resource of which a node has too little left for a released pod with a reservation there, because others use it;
+// false: there is enough. released reports whether another pod with a reservation may be bound there now. Among released pods, those with a
+// higher priority, then a lower ID, get the capacity; the others lose it.
 func (c *Cluster) LostCapacity(id string, released func(id string) bool) (Exclusion, bool) {
 	r, ok := c.pods[id]
 	if !ok || r.shape == nil || !r.node.spec.present {
@@ -89,7 +89,7 @@ func (c *Cluster) LostCapacity(id string, released func(id string) bool) (Exclus
 	return Exclusion{}, false
 }
 
-// before reports whether the first of two pods with reservations has the higher priority, or the lower ID.
+// before reports whether the first of two pods with reservations has the higher priority, or else the lower ID.
 func (c *Cluster) before(id, other string) bool {
 	if a, b := c.priorityOf(id), c.priorityOf(other); a != b {
 		return a > b
@@ -104,7 +104,7 @@ func (c *Cluster) priorityOf(id string) int32 {
 	return 0
 }
 
-// amountOf is what a load takes of one resource.
+// amountOf returns the amount of one resource in a load.
 func (h *held) amountOf(resource int) int64 {
 	for i := range h.wants {
 		if h.wants[i].resource == resource {

@@ -12,49 +12,48 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// NodeID addresses a node of a Cluster. It stays the same while the node has an object or pods.
+// NodeID identifies a node of a Cluster. It is stable while the node has an object or pods.
 type NodeID int32
 
-// node is what the store knows of one node. A node may be known by its pods only, before its object arrives or after it is gone.
+// node is the state of one node. A node without an object may have pods: before its object arrives, or after it is deleted.
 type node struct {
 	name string
 	id   NodeID
 	spec nodeSpec
-	// free is what spec offers, and used what the pods here take, by the index of the resource. Either may be shorter than there are
-	// resources.
+	// free is what the node offers, used what its pods use, by the index of the resource. Either may be shorter than the list of resources.
 	free, used []int64
 	// pods counts the records on the node, reservations included.
 	pods  int
 	ports portSet
-	// rules counts the pods that carry each "one of us per host" rule.
+	// rules counts the pods with each one-per-host rule.
 	rules    map[string]int
 	reserved []string
 	// bound are the pods bound here.
 	bound []string
-	// reservedFor names for whom the whole node is reserved; see [Cluster.ReserveNode].
+	// reservedFor is the name for which the whole node is reserved; see [Cluster.ReserveNode].
 	reservedFor string
-	// version tells one spec from the next, also across nodes that reuse the id; never 0.
+	// version identifies a spec, also across nodes that reuse the ID; never 0.
 	version uint64
 }
 
-// nodeSpec is what the node object says; the zero value is a node without an object.
+// nodeSpec is the part of a node object that matters here; the zero value is a node without an object.
 type nodeSpec struct {
 	present  bool
 	cordoned bool
 	notReady bool
-	// leaving: it is to be removed, and takes no pod, whatever the pods tolerate.
+	// leaving: the node is about to be removed and takes no pods, regardless of their tolerations.
 	leaving bool
 	labels  map[string]string
 	taints  []corev1.Taint
 	// soft are the taints that the kube-scheduler avoids without excluding the node (PreferNoSchedule).
 	soft []corev1.Taint
-	// offers are the resources that the node has, by name.
+	// offers are the allocatable resources of the node, by name.
 	offers []Request
-	// features are those that the node declares.
+	// features are the declared features of the node.
 	features featureSet
 }
 
-// held is a load in the terms of one Cluster: resources by index.
+// held is a load in one Cluster, with resources by index.
 type held struct {
 	key       string
 	wants     []want
@@ -63,16 +62,16 @@ type held struct {
 	refs      int
 }
 
-// want is what a load takes of one resource, whose index may be notOffered.
+// want is the amount of one resource in a load; the index may be notOffered.
 type want struct {
 	name     string
 	resource int
 	amount   int64
-	// ignored and served say that it may not count; see node.counts.
+	// ignored and served: the resource may not count; see node.counts.
 	ignored, served bool
 }
 
-// needsLess reports whether of some resource less is needed than by another load.
+// needsLess reports whether the load needs less of some resource than another load.
 func (h *held) needsLess(than *held) bool {
 	mine := make(map[string]int64, len(h.wants))
 	for _, w := range h.wants {
@@ -81,8 +80,8 @@ func (h *held) needsLess(than *held) bool {
 	return slices.ContainsFunc(than.wants, func(w want) bool { return mine[w.name] < w.amount })
 }
 
-// Ready reports whether pods may go to a node by its condition Ready. A node without the condition has not been judged yet; the node
-// lifecycle controller taints such nodes.
+// Ready reports whether a node's condition Ready allows pods. A node without the condition counts as ready: the node lifecycle controller
+// taints it.
 func Ready(n *corev1.Node) bool {
 	return !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
@@ -109,7 +108,7 @@ func (s *nodeSpec) equal(o *nodeSpec) bool {
 		slices.Equal(s.offers, o.offers) && s.features.Equal(o.features)
 }
 
-// available is what is left of a resource; negative when more is bound than the node has now.
+// available returns the unused amount of a resource; negative when the pods use more than the node now has.
 func (n *node) available(resource int) int64 {
 	var v int64
 	if resource == notOffered {
@@ -124,7 +123,7 @@ func (n *node) available(resource int) int64 {
 	return v
 }
 
-// fits is how many pods of a load fit what is left of a node, whatever else keeps them out.
+// fits returns how many pods of a load fit into the unused capacity of a node, regardless of other exclusions.
 func (c *Cluster) fits(n *node, h *held) int32 {
 	most := int64(math.MaxInt32)
 	for i := range h.wants {
@@ -147,7 +146,7 @@ func (c *Cluster) fits(n *node, h *held) int32 {
 	return int32(min(most, 1))
 }
 
-// portTaken is the first port of the pods that is taken on the node.
+// portTaken returns the first port of the pods that is in use on the node.
 func (c *Cluster) portTaken(n *node, h *held) (hostPort, bool) {
 	if len(n.ports) == 0 {
 		return hostPort{}, false
@@ -172,7 +171,7 @@ func (c *Cluster) ruleTaken(n *node, h *held) bool {
 	return false
 }
 
-// add counts k more pods of a load on a node (fewer, when k is negative).
+// add counts k more pods of a load on a node (fewer if k is negative).
 func (c *Cluster) add(n *node, h *held, k int) {
 	for _, w := range h.wants {
 		c.work++
@@ -198,8 +197,7 @@ func (c *Cluster) add(n *node, h *held, k int) {
 	}
 }
 
-// Overbooked reports whether more of some resource is taken on a node, by bound pods and reservations, than it has: some of it has to
-// leave.
+// Overbooked reports whether bound pods and reservations use more of some resource than a node has, so that some pods must leave.
 func (c *Cluster) Overbooked(node string) bool {
 	n, ok := c.byName[node]
 	if !ok {
@@ -213,7 +211,7 @@ func (c *Cluster) Overbooked(node string) bool {
 	return false
 }
 
-// Load counts the pods that take capacity on a node and stay: bound ones that are not leaving, and reservations.
+// Load counts the pods on a node that are not being deleted, and the reservations there.
 func (c *Cluster) Load(n NodeID) int {
 	load := len(c.nodes[n].reserved)
 	for _, id := range c.nodes[n].bound {

@@ -15,7 +15,7 @@ type NodeCapacity struct {
 	Total int64
 }
 
-// CapacityOf counts a resource on a node as plans do, for pods of the shapes. It is zero for a node that the cluster does not know.
+// CapacityOf counts a resource on a node as plans do, for pods of the shapes. It is zero for an unknown node.
 func (c *Cluster) CapacityOf(name, resource string, shapes ...*Shape) NodeCapacity {
 	at, n := c.resources.of(resource), c.byName[name]
 	if n == nil || at == notOffered {
@@ -32,9 +32,8 @@ func (c *Cluster) CapacityOf(name, resource string, shapes ...*Shape) NodeCapaci
 	return capacity
 }
 
-// Closed returns what excludes pods of all the shapes from a node, whatever they request: a cordon, its condition, a reservation, a
-// taint, or that it is about to be removed. Selectors and affinity of pods close no node. It returns false for a node that the cluster does
-// not know.
+// Closed returns the exclusion of pods of all the shapes from a node regardless of their requests: a cordon, its condition, a reservation,
+// a taint, or its upcoming removal. Selectors and affinity are not considered. It returns false for an unknown node.
 func (c *Cluster) Closed(name string, shapes ...*Shape) (Exclusion, bool) {
 	n := c.byName[name]
 	if n == nil {
@@ -62,7 +61,7 @@ func (c *Cluster) Closed(name string, shapes ...*Shape) (Exclusion, bool) {
 // Ignores reports whether a resource counts on no node; see [Cluster.Ignore].
 func (c *Cluster) Ignores(resource string) bool { return c.ignored.has(resource) }
 
-// Requested is the amount of a resource that a pod requests, as [RequestsOf] counts it.
+// Requested returns the amount of a resource that a pod requests, as [RequestsOf] counts it.
 func Requested(pod *corev1.Pod, resource string) int64 {
 	for _, r := range RequestsOf(pod) {
 		if r.Name == resource {

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// PodID is the key under which the store knows a pod: its UID, or namespace/name for an object that was never created.
+// PodID returns the key of a pod in the store: its UID, or namespace/name for an object that was never created.
 func PodID(pod *corev1.Pod) string {
 	if pod.UID != "" {
 		return string(pod.UID)
@@ -18,10 +18,10 @@ func PodID(pod *corev1.Pod) string {
 }
 
 // SetPod counts a pod on its node until it is deleted or finished; a terminating pod still runs and counts. A pod without a node is not
-// counted, but keeps a reservation it has.
+// counted, but keeps its reservation.
 //
-// A bound pod replaces its reservation. A pod that is pinned by labels alone ([Cluster.Loosen]) may be bound to a host where another
-// such pod has its reservation. If both are interchangeable, that reservation moves to the host that became free.
+// A bound pod replaces its reservation. A pod that only labels pin ([Cluster.Loosen]) may be bound to a host that is reserved for another
+// such pod. If the two are interchangeable, that reservation moves to the host that became free.
 func (c *Cluster) SetPod(pod *corev1.Pod) {
 	id := PodID(pod)
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
@@ -37,7 +37,7 @@ func (c *Cluster) SetPod(pod *corev1.Pod) {
 	r := &record{held: h, standing: c.standingOf(pod), pod: c.objectOf(pod)}
 	if known && old.shape == nil && old.held == h && old.standing.equal(r.standing) && old.node.name == pod.Spec.NodeName &&
 		affinityOf(old.pod) == affinityOf(r.pod) {
-		old.pod = r.pod // the cache has the older one no longer
+		old.pod = r.pod // refers to the current object of the cache
 		return
 	}
 	n := c.ensure(pod.Spec.NodeName)
@@ -48,7 +48,7 @@ func (c *Cluster) SetPod(pod *corev1.Pod) {
 	}
 }
 
-// objectOf is the object of a bound pod, if it is looked at later: binders ask for all, and without any only rules against others count.
+// objectOf returns the object of a bound pod if it is needed later: binders need all pods; without binders, only anti-affinity counts.
 func (c *Cluster) objectOf(pod *corev1.Pod) *corev1.Pod {
 	if _, repels := scopeOf(pod); len(c.Binders) > 0 || repels {
 		return pod
@@ -63,7 +63,7 @@ func affinityOf(pod *corev1.Pod) *corev1.Affinity {
 	return pod.Spec.Affinity
 }
 
-// swap moves one loose reservation that is interchangeable with the freed one from n to the freed one's host.
+// swap moves one loose reservation on n that is interchangeable with the freed one to the freed host.
 func (c *Cluster) swap(n *node, freed *record) {
 	best := ""
 	for _, id := range n.reserved {
@@ -84,16 +84,16 @@ func (c *Cluster) reachable(name string, pin map[string]string) bool {
 	return len(pin) == 0 || matches(pin, c.NodeLabels(name))
 }
 
-// DeletePod forgets a pod, bound or reserved.
+// DeletePod removes a pod, bound or reserved.
 func (c *Cluster) DeletePod(id string) { c.putPod(id, nil) }
 
-// Assume reserves capacity on a node that no pod takes now: what is held.
+// Assume holds capacity on a node without a pod that uses it.
 func (c *Cluster) Assume(id, node string, s *Shape) {
 	c.putPod(id, &record{node: c.ensure(node), held: c.intern(&s.load), shape: s})
 }
 
-// Loosen marks the reservation of a released pod that is pinned by labels alone: an earlier version of the operator released it, or its
-// scheduler chooses the host. Its scheduler may bind it to any node with the labels.
+// Loosen marks the reservation of a released pod that only labels pin, because an earlier version of the operator released it or its
+// scheduler chooses the host. That scheduler may bind it to any node with the labels.
 func (c *Cluster) Loosen(id string) {
 	if r, ok := c.pods[id]; ok && r.shape != nil && !r.loose {
 		loose := *r
@@ -102,15 +102,15 @@ func (c *Cluster) Loosen(id string) {
 	}
 }
 
-// AssumePinned reserves capacity on a node for a pod that is released but not bound yet. It is pinned to nodes with the given labels: its
-// reservation never moves out of them.
+// AssumePinned reserves capacity on a node for a released, unbound pod that is pinned to nodes with the given labels. The reservation never
+// moves to another node without these labels.
 func (c *Cluster) AssumePinned(id, node string, s *Shape, pin map[string]string) {
 	h := c.intern(&s.load)
 	c.putPod(id, &record{node: c.ensure(node), held: h, shape: s.unruled(), pod: s.pod, pin: pin})
 }
 
-// HandOver gives the reservation of a planned pod to the pod that was created for it, which is pinned by its node selector. It keeps the
-// planned shape, without the pins. Only a pod that takes something else of its node than planned gets a shape of its own.
+// HandOver transfers the reservation of a planned pod to the pod that was created for it, which its node selector pins. It keeps the
+// planned shape, without the pins. A pod whose load differs from the plan gets a shape of its own.
 func (c *Cluster) HandOver(planned string, pod *corev1.Pod) {
 	r, ok := c.pods[planned]
 	if !ok || r.shape == nil {
@@ -139,7 +139,7 @@ func (c *Cluster) Reserved(id string) (node string, ok bool) {
 	return "", false
 }
 
-// Bound returns the node a pod is bound to.
+// Bound returns the node that a pod is bound to.
 func (c *Cluster) Bound(id string) (node string, ok bool) {
 	if r, ok := c.pods[id]; ok && r.shape == nil {
 		return r.node.name, true
@@ -156,14 +156,14 @@ func (c *Cluster) Reservations(f func(id, node string, s *Shape)) {
 	}
 }
 
-// Expect grows the store for so many more changes: a large gang is reserved at once.
+// Expect grows the undo log for the given number of changes, because a large gang is reserved in one step.
 func (c *Cluster) Expect(changes int) {
 	if len(c.marks) > 0 {
 		c.undo = slices.Grow(c.undo, changes)
 	}
 }
 
-// putPod is the one place where what counts for a pod changes; nil removes it.
+// putPod is the only function that changes a pod's record and counts; nil removes the record.
 func (c *Cluster) putPod(id string, r *record) {
 	if r != nil {
 		c.add(r.node, r.held, 1)
@@ -175,7 +175,7 @@ func (c *Cluster) putPod(id string, r *record) {
 	c.setRecord(id, r)
 }
 
-// setRecord does the book-keeping of putPod except counting the new pod on its node.
+// setRecord does the bookkeeping of putPod except for counting the new pod on its node.
 func (c *Cluster) setRecord(id string, r *record) {
 	old := c.pods[id]
 	c.work += recordWork
@@ -225,7 +225,7 @@ func (c *Cluster) list(id string, r *record, k int) {
 	}
 }
 
-// PriorityOf is the priority that admission wrote into the pod; 0 without one, as the kube-scheduler has it.
+// PriorityOf returns the priority that admission set on the pod; 0 without a priority, as in the kube-scheduler.
 func PriorityOf(pod *corev1.Pod) int32 {
 	if pod.Spec.Priority == nil {
 		return 0

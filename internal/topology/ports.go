@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// hostPort is a port of a host that a pod takes.
+// hostPort is a host port that a pod uses.
 type hostPort struct {
 	protocol, ip string
 	port         int32
 }
 
 const (
-	// anyAddress is the host IP of a port that is taken on all addresses of the host.
+	// anyAddress is the host IP of a port that is in use on all addresses of the host.
 	anyAddress = "0.0.0.0"
-	// eachAddress stands for a port on whatever address, in a portSet only.
+	// eachAddress is the key of a port on any address, in a portSet only.
 	eachAddress = ""
 )
 
-// name is how messages have the port, as kubectl writes ports: "8080/TCP".
+// name returns the port as kubectl prints ports: "8080/TCP".
 func (p hostPort) name() string { return strconv.Itoa(int(p.port)) + "/" + p.protocol }
 
 func (p hostPort) text() string {
@@ -33,11 +33,10 @@ func compareHostPorts(a, b hostPort) int {
 	return cmp.Or(strings.Compare(a.protocol, b.protocol), strings.Compare(a.ip, b.ip), cmp.Compare(a.port, b.port))
 }
 
-// portSet counts the pods that take each port of a host. Each port counts a second time for whatever address, so that a conflict is found
-// by at most two lookups.
+// portSet counts the pods that use each port of a host, also under eachAddress, so that at most two lookups find a conflict.
 type portSet map[hostPort]int
 
-// conflicts follows the kube-scheduler: the same port and protocol on the same address, and 0.0.0.0 is every address.
+// conflicts follows the kube-scheduler: two uses conflict on the same port, protocol and address, and 0.0.0.0 stands for every address.
 func (s portSet) conflicts(p hostPort) bool {
 	if p.ip == anyAddress {
 		return s[hostPort{p.protocol, eachAddress, p.port}] > 0
@@ -45,7 +44,7 @@ func (s portSet) conflicts(p hostPort) bool {
 	return s[p] > 0 || s[hostPort{p.protocol, anyAddress, p.port}] > 0
 }
 
-// add counts k more pods that take a port (fewer, when k is negative).
+// add counts k more pods that use a port (fewer if k is negative).
 func (s portSet) add(p hostPort, k int) {
 	for _, key := range [...]hostPort{p, {p.protocol, eachAddress, p.port}} {
 		if s[key] += k; s[key] <= 0 {

@@ -8,16 +8,16 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// Preference is how well a node suits a pod among nodes that hold it. The kube-scheduler scores nodes by the same two properties; it has no
-// choice for a pod that is pinned to a host.
+// Preference says how well a node suits a pod, among nodes that hold it. The kube-scheduler scores nodes by the same two properties, but it
+// has no choice for a pod that is pinned to a host.
 type Preference struct {
-	// Taints counts the node's taints PreferNoSchedule that the pod does not tolerate.
+	// Taints counts the node's PreferNoSchedule taints that the pod does not tolerate.
 	Taints int
-	// Weight adds up the weights of the pod's preferred node affinity terms that match the node.
+	// Weight is the sum of the weights of the pod's preferred node affinity terms that match the node.
 	Weight int64
 }
 
-// Better reports whether a node is preferred to another one: fewer taints, then the higher weight.
+// Better reports whether one preference is better than another: fewer taints, then the higher weight.
 func (p Preference) Better(than Preference) bool {
 	if p.Taints != than.Taints {
 		return p.Taints < than.Taints
@@ -44,10 +44,10 @@ func (c *Cluster) Preference(id NodeID, s *Shape) (p Preference) {
 	return p
 }
 
-// Cluster returns the store that the tree is laid over.
+// Cluster returns the store that the tree is built on.
 func (t *Tree) Cluster() *Cluster { return t.cluster }
 
-// OnlyNode returns the node of a domain that has no other; false when it has several.
+// OnlyNode returns the only node of a domain; false when it has several or none.
 func (t *Tree) OnlyNode(d DomainID) (only NodeID, is bool) {
 	at := &t.domains[d]
 	if at.size != 1 {
@@ -68,7 +68,7 @@ func (t *Tree) OnlyNode(d DomainID) (only NodeID, is bool) {
 	return at.nodes[0], true
 }
 
-// preferredTerms are the preferred node affinity terms of a pod; nil when it has none, or one of them cannot be read.
+// preferredTerms returns the preferred node affinity terms of a pod; nil when it has none, or a term is invalid.
 func preferredTerms(pod *corev1.Pod) *nodeaffinity.PreferredSchedulingTerms {
 	a := pod.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0 {

@@ -10,14 +10,13 @@ import (
 	"strings"
 )
 
-// Refused is a place that pods are kept off because a scheduler refused them there: one host, or without a host all nodes that carry the
-// labels.
+// Refused is a place where a scheduler refused pods: one host, or, without a host, all nodes with the labels.
 type Refused struct {
 	Host   string
 	Labels map[string]string
 }
 
-// Covers reports whether a node, by its name and labels, is in the place. A place without a host and without labels has no node.
+// Covers reports whether the place includes a node, by its name and labels. A place without a host and without labels includes no node.
 func (r Refused) Covers(node string, labels map[string]string) bool {
 	if r.Host != "" {
 		return r.Host == node
@@ -39,7 +38,7 @@ func (r Refused) key() string {
 	return b.String()
 }
 
-// Refusing returns the shape of pods that are kept off places.
+// Refusing returns the shape for pods that are kept off the places.
 func (s *Shape) Refusing(places []Refused) *Shape {
 	if len(places) == 0 {
 		return s
@@ -55,7 +54,7 @@ func (s *Shape) Refusing(places []Refused) *Shape {
 	return &out
 }
 
-// refuses reports whether pods of the shape are kept off a node because a scheduler refused them there.
+// refuses reports whether a scheduler refused pods of the shape on a node.
 func (c *Cluster) refuses(s *Shape, n *node) bool {
 	for _, place := range s.refused {
 		c.work += uint64(1 + len(place.Labels))

@@ -11,22 +11,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// resources gives the names of resources that nodes offer an index each, so that amounts are lists of numbers. Any pod may ask for any
-// name: names that no node offers have no index, and pods that ask for one fit nowhere. Index and memory of a name end with the last node
-// that offers it.
+// resources assigns an index to each resource name that nodes offer, so that amounts are lists of numbers. Pods may request any name; names
+// that no node offers have no index, and pods that request one fit nowhere. The index of a name is freed when the last node stops offering
+// it.
 type resources struct {
 	index  map[string]int
 	names  []string
-	nodes  []int // that offer each name
+	nodes  []int // nodes that offer each name
 	vacant []int
-	// last is what the last node offered, which the next one often shares.
+	// last has the offers of the last node, which the next node often shares.
 	last []Request
 }
 
 const (
 	// podSlots is the index of the "pods" resource in every cluster: how many pods a node takes.
 	podSlots = 0
-	// notOffered stands for the index of a name that no node offers.
+	// notOffered is the index of a name that no node offers.
 	notOffered = -1
 )
 
@@ -43,7 +43,7 @@ func (r *resources) of(name string) int {
 	return notOffered
 }
 
-// offer notes one more node that offers a name, and reports whether it is the first.
+// offer counts one more node that offers a name, and reports whether it is the first.
 func (r *resources) offer(name string) (i int, first bool) {
 	i, known := r.index[name]
 	if known {
@@ -60,7 +60,7 @@ func (r *resources) offer(name string) (i int, first bool) {
 	return i, true
 }
 
-// withdraw notes one node less that offers a name, and reports whether it was the last.
+// withdraw counts one node less that offers a name, and reports whether it was the last.
 func (r *resources) withdraw(name string) (i int, last bool) {
 	i = r.index[name]
 	if r.nodes[i]--; r.nodes[i] > 0 || i == podSlots {
@@ -71,8 +71,8 @@ func (r *resources) withdraw(name string) (i int, last bool) {
 	return i, true
 }
 
-// setOffers replaces what a node offers. A name that is new to the cluster costs a look at all pods, one that is given up at all nodes: the
-// pods that ask for it are counted, or not any more.
+// setOffers replaces the offers of a node. A name that is new to the cluster requires a pass over all pods, a name that is no longer
+// offered a pass over all nodes, because the requests for that name begin or cease to count.
 func (c *Cluster) setOffers(n *node, old, now []Request) {
 	for _, r := range now {
 		if i, first := c.resources.offer(r.Name); first {
@@ -125,14 +125,13 @@ func (c *Cluster) forgetOffered(i int) {
 	}
 }
 
-// use counts an amount of a resource as used, or as free again.
+// use adds an amount to the used amount of a resource.
 func (n *node) use(resource int, amount int64) {
 	n.used = fill(n.used, resource+1, 0)
 	n.used[resource] += amount
 }
 
-// offersOf lists what a node has of each resource, by name: thousandths for cpu, else the plain amount. A resource of which it has nothing
-// is not offered.
+// offersOf lists the allocatable resources of a node by name, cpu in thousandths, else the plain amount, without amounts of zero.
 func offersOf(n *corev1.Node) []Request {
 	var offers []Request
 	for _, name := range slices.Sorted(maps.Keys(n.Status.Allocatable)) {

@@ -10,16 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// maxNames caps the lists of names in a scan: a status must stay small on a large cluster.
+// maxNames caps the lists of names in a scan, so that a status stays small on a large cluster.
 const maxNames = 10
 
 // LevelScan describes how the nodes match one level.
 type LevelScan struct {
 	Level
-	// Domains counts the distinct paths that end here. Nodes counts the nodes that belong to one of them, Missing those that do not: they
-	// lack this label or a broader one.
+	// Domains counts the distinct paths that end at the level, Nodes the nodes in these domains, Missing all other nodes.
 	Domains, Nodes, Missing int
-	// MissingNodes are the first few of the nodes that lack this very label, by name, and MissingLabel is their full number.
+	// MissingNodes are the first nodes by name that lack the label of this level, and MissingLabel is their number.
 	MissingNodes []string
 	MissingLabel int
 }
@@ -27,18 +26,18 @@ type LevelScan struct {
 // Duplicate is a value of the kubernetes.io/hostname label that several nodes carry.
 type Duplicate struct {
 	Value string
-	// Nodes are the first few, by name; Count is the full number.
+	// Nodes are the first of these nodes by name; Count is their number.
 	Nodes []string
 	Count int
 }
 
 // Scan describes how the nodes of a cluster match a topology.
 type Scan struct {
-	// Nodes counts the nodes the selector takes.
+	// Nodes counts the nodes that the selector matches.
 	Nodes  int
 	Levels []LevelScan
-	// Duplicates are host names that are not unique, the first few by value; DuplicateCount is the full number. They matter only when the
-	// hostname label is one of the levels. One rack value under two zones is no inconsistency: domains are paths.
+	// Duplicates are the first duplicate host names by value; DuplicateCount is their number. They matter only when the hostname label is one
+	// of the levels. The same rack value in two zones is consistent, because domains are paths.
 	Duplicates     []Duplicate
 	DuplicateCount int
 }
@@ -110,7 +109,7 @@ func (s *scanner) finish() Scan {
 	return s.out
 }
 
-// first sorts the names and returns the first few.
+// first sorts the names and returns the first maxNames.
 func first(names []string) []string {
 	slices.Sort(names)
 	return names[:min(len(names), maxNames)]

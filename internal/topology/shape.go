@@ -16,13 +16,13 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// Request is what one pod asks of one resource: thousandths for cpu, else the plain value.
+// Request is the amount of one resource that a pod requests: cpu in thousandths, else the plain value.
 type Request struct {
 	Name   string
 	Amount int64
 }
 
-// Shape is everything of a pod that decides which nodes hold it, and what it takes from one. Pods of equal [Shape.Key] are interchangeable.
+// Shape is the part of a pod that decides which nodes can hold it and what it uses there. Pods with equal [Shape.Key] are interchangeable.
 type Shape struct {
 	load        load
 	selector    map[string]string
@@ -33,24 +33,24 @@ type Shape struct {
 	tolerations     []corev1.Toleration
 	// preferred are the pod's preferred node affinity terms; nil: none.
 	preferred *nodeaffinity.PreferredSchedulingTerms
-	// features are those of the kubelet that the pod uses.
+	// features are the kubelet features that the pod uses.
 	features featureSet
-	// binds states that the pod has rules of its own that binders count.
+	// binds: the pod has rules that binders handle.
 	binds bool
 	// apart: see Apart.
 	apart bool
-	// avoid are hosts that such pods are kept off, in order.
+	// avoid are the hosts that the pods avoid, sorted.
 	avoid []string
-	// refused are places that such pods are kept off; see [Refused].
+	// refused are the places where a scheduler refused the pods; see [Refused].
 	refused []Refused
-	// rules are what binders added, and plain is the shape without them; nil: this one.
+	// rules are the rules that With added, and plain is the shape without them; nil: this shape.
 	rules []Rule
 	plain *Shape
 	pod   *corev1.Pod
 	key   string
 }
 
-// ShapeOf reads the shape of a pod, bound or not.
+// ShapeOf returns the shape of a pod, bound or not.
 func ShapeOf(pod *corev1.Pod) *Shape {
 	s := &Shape{load: loadOf(pod), selector: pod.Spec.NodeSelector, tolerations: pod.Spec.Tolerations, pod: pod}
 	s.affinity = nodeaffinity.GetRequiredNodeAffinity(pod)
@@ -63,7 +63,7 @@ func ShapeOf(pod *corev1.Pod) *Shape {
 	return s
 }
 
-// Key is equal exactly for interchangeable shapes.
+// Key is equal if and only if shapes are interchangeable.
 func (s *Shape) Key() string { return s.key }
 
 // Digest identifies the shape in stored objects: a hash of its key.
@@ -72,35 +72,35 @@ func (s *Shape) Digest() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Requests are what one pod asks for, as the kube-scheduler counts it, in name order, pod slot excluded.
+// Requests returns the requests of one pod as the kube-scheduler counts them, in name order, without the pod slot.
 func (s *Shape) Requests() []Request { return s.load.requests }
 
-// load is what a pod takes from its node, whatever let it in there.
+// load is what a pod uses on its node.
 type load struct {
 	requests []Request
 	ports    []hostPort
-	// exclusive are the pod's "one of us per host" rules.
+	// exclusive are the pod's one-per-host rules.
 	exclusive []string
 }
 
-// loadOf counts like the kube-scheduler: init and sidecar containers, overhead, resizes in flight, every resource name.
+// loadOf counts like the kube-scheduler: init and sidecar containers, overhead, resizes in progress, every resource name.
 func loadOf(pod *corev1.Pod) load {
 	return load{requests: RequestsOf(pod), ports: portsOf(pod), exclusive: exclusiveOf(pod)}
 }
 
-// SameRequests reports whether two pods ask for the same, as the kube-scheduler counts it: by their status too, while they are resized in
-// place (KEP-1287).
+// SameRequests reports whether two pods have the same requests as the kube-scheduler counts them. It includes their status, which differs
+// during an in-place resize (KEP-1287).
 func SameRequests(a, b *corev1.Pod) bool { return slices.Equal(RequestsOf(a), RequestsOf(b)) }
 
-// counting are the options that the kube-scheduler counts a pod with (framework.PodInfo.CalculateResource), with every feature gate on:
-// where one is off, the API server drops the fields that it is about, and the option changes nothing.
+// counting are the options with which the kube-scheduler counts a pod (framework.PodInfo.CalculateResource), with every feature gate on.
+// Where a gate is off, the API server drops its fields, and the option has no effect.
 var counting = resource.PodResourcesOptions{
 	UseStatusResources: true,
 	InPlacePodLevelResourcesVerticalScalingEnabled: true,
 	UseDRANodeAllocatableResourceClaimStatus:       true,
 }
 
-// RequestsOf are the requests of a pod, as the kube-scheduler counts them, in name order: thousandths for cpu, otherwise the plain value.
+// RequestsOf returns the requests of a pod as the kube-scheduler counts them, in name order: cpu in thousandths, otherwise the plain value.
 func RequestsOf(pod *corev1.Pod) []Request {
 	options := counting
 	options.UseStatusResources = statusHasResources(pod)
@@ -122,8 +122,8 @@ func requestsBy(pod *corev1.Pod, options resource.PodResourcesOptions) []Request
 	return requests
 }
 
-// statusHasResources reports whether the status of a pod can change what it requests. Where it cannot, as of any pod that has not
-// started, the helper need not count it three times.
+// statusHasResources reports whether the status of a pod can change its requests. If not, as for any pod that has not started, the helper
+// skips the status, which would be counted twice more.
 func statusHasResources(pod *corev1.Pod) bool {
 	inStatus := func(c corev1.ContainerStatus) bool { return c.AllocatedResources != nil || c.Resources != nil }
 	status := &pod.Status
@@ -160,8 +160,8 @@ func portsOf(pod *corev1.Pod) []hostPort {
 	return slices.Compact(ports)
 }
 
-// exclusiveOf returns the pod's required anti-affinity terms against its own kind on one host. Two pods that carry the same term shut each
-// other out; that is the common "one per host" and cheap to count. Every other term is left to binders.
+// exclusiveOf returns the keys of the pod's required anti-affinity terms that match its own labels on one host. Two pods with the same term
+// exclude each other; such one-per-host rules are common and cheap to count. Binders handle all other terms.
 func exclusiveOf(pod *corev1.Pod) []string {
 	var keys []string
 	for _, term := range antiAffinityTerms(pod) {
@@ -173,7 +173,7 @@ func exclusiveOf(pod *corev1.Pod) []string {
 	return slices.Compact(keys)
 }
 
-// OnePerHost returns what pods that carry such a term have in common, when the term is one against the pod's own kind on one host.
+// OnePerHost returns the key of a one-per-host term, which is the same for all pods that exclude each other by it; false for other terms.
 func OnePerHost(pod *corev1.Pod, term *corev1.PodAffinityTerm) (key string, is bool) {
 	if !ownHostTerm(pod, term) {
 		return "", false
@@ -197,7 +197,7 @@ func ownHostTerm(pod *corev1.Pod, term *corev1.PodAffinityTerm) bool {
 	return err == nil && selector.Matches(labels.Set(pod.Labels))
 }
 
-// bindsOf reports whether the pod has rules that binders count: about other pods, but for those of exclusive, of volumes, or of devices.
+// bindsOf reports whether the pod has rules that binders handle: about other pods (except one-per-host terms), volumes, or devices.
 func bindsOf(pod *corev1.Pod, exclusive int) bool {
 	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
 		return true
@@ -216,7 +216,7 @@ func requiredNodeTerms(pod *corev1.Pod) *corev1.NodeSelector {
 	return nil
 }
 
-// entriesOf counts what a node is compared with for a node selector: terms, expressions and values.
+// entriesOf counts the terms, expressions and values of a node selector, which a node is compared with.
 func entriesOf(selector *corev1.NodeSelector) (n int) {
 	if selector == nil {
 		return 0

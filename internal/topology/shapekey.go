@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// shapeKey writes down what the shape was read from; equal text, equal shape.
+// shapeKey serializes the fields that a shape depends on: equal text, equal shape.
 func shapeKey(pod *corev1.Pod, s *Shape) string {
 	var b strings.Builder
 	b.WriteString(s.load.key())
@@ -33,7 +33,7 @@ func shapeKey(pod *corev1.Pod, s *Shape) string {
 		writeJSON(&b, sortedTolerations(s.tolerations))
 	}
 	b.WriteString(featureText(s.features))
-	if s.binds { // such pods are interchangeable only with pods of the same rules
+	if s.binds { // interchangeable only with pods that have the same rules
 		b.WriteString("|u:" + pod.Namespace)
 		writeJSON(&b, pod.Spec.Affinity)
 		writeJSON(&b, pod.Spec.TopologySpreadConstraints)
@@ -43,7 +43,7 @@ func shapeKey(pod *corev1.Pod, s *Shape) string {
 	return b.String()
 }
 
-// key names what a pod takes from its node.
+// key serializes a load.
 func (l *load) key() string {
 	var b strings.Builder
 	for _, r := range l.requests {
@@ -58,7 +58,7 @@ func (l *load) key() string {
 	return b.String()
 }
 
-// writeJSON appends API types, which always marshal.
+// writeJSON appends a value as JSON; API types always marshal.
 func writeJSON(b *strings.Builder, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -10,32 +10,32 @@ import (
 	"strings"
 )
 
-// DomainID addresses a domain of a Tree. It stays valid until nodes change.
+// DomainID identifies a domain of a Tree. It is valid until nodes change.
 type DomainID int32
 
 const (
-	// Root is the whole cluster (all nodes the tree's node selector takes) in every tree.
+	// Root is the whole cluster (all nodes that the tree's node selector matches) in every tree.
 	Root DomainID = 0
 	// Nowhere is no domain.
 	Nowhere DomainID = -1
 )
 
-// Tree is one list of levels laid over a Cluster, kept up to date as nodes change.
+// Tree applies a list of levels to a Cluster and is updated as nodes change.
 type Tree struct {
 	cluster  *Cluster
 	levels   Levels
 	selector map[string]string
 	domains  []domain
-	// order lists the existing domains of each level in path order, so that what lies inside one domain is one stretch.
+	// order lists the existing domains of each level in path order, so that the domains inside a broader domain are contiguous.
 	order [][]DomainID
 	// home is the narrowest domain of each node.
 	home []DomainID
-	// latest is the domain found last: nodes arrive rack by rack more often than not.
+	// latest is the domain found last, because nodes usually arrive rack by rack.
 	latest DomainID
 	dead   int
-	// epoch tells one build from the next, shape one set of domains from the next.
+	// epoch changes with every build, shape with every change of the set of domains.
 	epoch, shape uint64
-	// position is each existing domain's place in its level's order, as of the shape in numbered.
+	// position is the index of each existing domain in the order of its level, valid for the shape in numbered.
 	position []int32
 	numbered uint64
 	views    map[string]*View
@@ -47,13 +47,13 @@ type domain struct {
 	parent   DomainID
 	children []DomainID
 	nodes    []NodeID
-	// size counts the nodes in here and below; a domain without any is dead.
+	// size counts the nodes in the domain and below it; a domain of size 0 is dead.
 	size int
-	// labels are made when they are asked for.
+	// labels are created on demand.
 	labels map[string]string
 }
 
-// Tree returns the tree of these levels over the nodes that the selector takes (nil: all). Trees are kept and shared by content.
+// Tree returns the tree of these levels over the nodes that the selector matches (nil: all). Equal arguments share one tree.
 func (c *Cluster) Tree(levels Levels, nodeSelector map[string]string) *Tree {
 	key := treeKey(make([]byte, 0, 256), levels, nodeSelector)
 	t, ok := c.trees[string(key)]
@@ -68,10 +68,10 @@ func (c *Cluster) Tree(levels Levels, nodeSelector map[string]string) *Tree {
 	return t
 }
 
-// NodeSelector is what the tree takes nodes by; empty: all. It must not be changed.
+// NodeSelector returns the selector of the tree's nodes; empty: all. Callers must not change it.
 func (t *Tree) NodeSelector() map[string]string { return t.selector }
 
-// DropTree forgets a tree that no one uses any more.
+// DropTree removes a tree that is no longer used.
 func (c *Cluster) DropTree(levels Levels, nodeSelector map[string]string) {
 	key := string(treeKey(nil, levels, nodeSelector))
 	if t, ok := c.trees[key]; ok {
@@ -82,7 +82,7 @@ func (c *Cluster) DropTree(levels Levels, nodeSelector map[string]string) {
 	}
 }
 
-// KeepTrees drops every tree for which keep says no.
+// KeepTrees drops every tree for which keep returns false.
 func (c *Cluster) KeepTrees(keep func(levels Levels, nodeSelector map[string]string) bool) {
 	for _, t := range slices.Collect(maps.Values(c.trees)) {
 		if !keep(t.levels, t.selector) {
@@ -91,7 +91,7 @@ func (c *Cluster) KeepTrees(keep func(levels Levels, nodeSelector map[string]str
 	}
 }
 
-// treeKey appends what tells trees apart.
+// treeKey appends the key that identifies a tree.
 func treeKey(key []byte, levels Levels, selector map[string]string) []byte {
 	for _, l := range levels {
 		key = strconv.AppendQuote(strconv.AppendQuote(key, l.Domain), l.Key)
@@ -102,7 +102,7 @@ func treeKey(key []byte, levels Levels, selector map[string]string) []byte {
 	return key
 }
 
-// build reads all nodes again.
+// build rebuilds the tree from all nodes.
 func (t *Tree) build() {
 	t.cluster.tick++
 	t.epoch = t.cluster.tick
@@ -118,7 +118,7 @@ func (t *Tree) build() {
 	}
 }
 
-// place moves a node to where its labels say now.
+// place moves a node to the domain of its current labels.
 func (t *Tree) place(n *node) {
 	t.settle(n)
 	if t.dead > 64+len(t.domains)/2 {
@@ -158,7 +158,7 @@ func (t *Tree) byName(id NodeID, name string) int {
 	return strings.Compare(t.cluster.nodes[id].name, name)
 }
 
-// grow returns the domain of a node's labels, made if it is new.
+// grow returns the domain of a node's labels and creates missing domains.
 func (t *Tree) grow(labels map[string]string) DomainID {
 	if t.isHome(t.latest, labels) {
 		return t.latest
@@ -176,7 +176,7 @@ func (t *Tree) grow(labels map[string]string) DomainID {
 			path := append(slices.Clone(t.domains[at].path), value)
 			d := domain{path: path, parent: at}
 			if len(path) == len(t.levels) {
-				d.nodes = make([]NodeID, 0, len(t.domains[t.latest].nodes)) // as many as its neighbour has, more often than not
+				d.nodes = make([]NodeID, 0, len(t.domains[t.latest].nodes)) // usually as many as its neighbour has
 			}
 			t.domains = append(t.domains, d)
 			t.domains[at].children = slices.Insert(t.domains[at].children, i, id)
@@ -190,7 +190,8 @@ func (t *Tree) grow(labels map[string]string) DomainID {
 	return at
 }
 
-// isHome reports whether an existing domain is the narrowest one of a node's labels. Two nodes differ at the narrowest level first.
+// isHome reports whether an existing domain is the narrowest one of a node's labels. It compares the narrowest level first, because that is
+// where nodes differ most often.
 func (t *Tree) isHome(d DomainID, labels map[string]string) bool {
 	path := t.domains[d].path
 	if t.domains[d].size == 0 || len(path) < len(t.levels) && labels[t.levels[len(path)].Key] != "" {
@@ -213,7 +214,7 @@ func (t *Tree) child(at DomainID, value string) (int, bool) {
 	})
 }
 
-// resize counts k nodes more or fewer in a domain and all around it; what is empty then, dies.
+// resize adds k nodes to a domain and all domains around it. Domains that become empty are dead.
 func (t *Tree) resize(at DomainID, k int) {
 	for id := at; id != Nowhere; id = t.domains[id].parent {
 		d := &t.domains[id]

@@ -3,19 +3,19 @@
 
 package topology
 
-// undo is what one change replaced: the spec of a node when spec is set, else the record of a pod, nil if it was not known.
+// undo is the state before one change: the spec of a node if spec is set, else the record of a pod, nil if there was none.
 type undo struct {
 	name   string
 	spec   *nodeSpec
 	record *record
-	// node names the record's node, whose entry may be gone by the time it is put back.
+	// node is the name of the record's node, because the node may be released before the record is restored.
 	node string
 }
 
-// Begin opens a transaction; they nest. Every change after it can be dropped by Rollback in O(changes).
+// Begin opens a transaction; transactions may be nested. Rollback undoes every later change in O(changes).
 func (c *Cluster) Begin() { c.marks = append(c.marks, len(c.undo)) }
 
-// Commit keeps what was done since the last Begin; an enclosing transaction can still drop it.
+// Commit keeps the changes since the last Begin; an enclosing transaction can still undo them.
 func (c *Cluster) Commit() {
 	c.marks = c.marks[:len(c.marks)-1]
 	if len(c.marks) > 0 {
@@ -27,12 +27,12 @@ func (c *Cluster) Commit() {
 	c.undo = c.undo[:0]
 }
 
-// Rollback puts everything back as it was at the last Begin.
+// Rollback undoes the changes since the last Begin.
 func (c *Cluster) Rollback() {
 	mark := c.marks[len(c.marks)-1]
 	changes := c.undo[mark:]
 	open := c.marks
-	c.marks = nil // putting back is not recorded
+	c.marks = nil // undoing is not recorded
 	for i := len(changes) - 1; i >= 0; i-- {
 		c.putBack(&changes[i])
 		changes[i] = undo{}
@@ -62,21 +62,22 @@ func (c *Cluster) forgetUndo(u *undo) {
 	*u = undo{}
 }
 
-// changeLog lists the nodes that changed, in order, so that every view catches up on its own.
+// changeLog lists the nodes that changed, in order, so that every view catches up independently.
 type changeLog struct {
-	// base is the position of entries[0]; older ones are gone.
+	// base is the position of entries[0]; older entries were dropped.
 	base    int
 	entries []NodeID
 	// last is the newest position of each node, so that a view recounts a node once, however often it changed.
 	last []int
 }
 
-// minLog is how many changes are kept at least; beyond that, four times the number of nodes: recounting everything is cheaper then.
+// minLog is the minimum number of changes to keep. The log keeps up to four times the number of nodes if that is more; beyond that,
+// recounting everything is cheaper.
 const minLog = 1 << 14
 
 func (l *changeLog) end() int { return l.base + len(l.entries) }
 
-// forget has every view count afresh.
+// forget makes every view recount all nodes.
 func (l *changeLog) forget() { l.base, l.entries = l.end()+1, l.entries[:0] }
 
 func (l *changeLog) touch(n NodeID) {

@@ -12,17 +12,17 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// Uncounted resources, as the kube-scheduler's NodeResourcesFit has them:
+// Uncounted resources follow the kube-scheduler's NodeResourcesFit plugin:
 //
-//   - A resource that the scheduler is configured to ignore counts on no node: something else decides about it (an extender).
-//   - A resource that a DeviceClass serves counts on the nodes whose kubelet offers it, by a device plugin. On the others the
-//     kube-scheduler makes a claim of it, and allocates devices; how many a node has is not counted here.
+//  - A resource that the scheduler is configured to ignore counts on no node, because an extender decides about it.
+//  - A resource that a DeviceClass serves counts on the nodes whose kubelet offers it through a device plugin. On other nodes the
+//    kube-scheduler creates a claim for it and allocates devices, which are not counted here.
 
-// Ignored reports which resources the kube-scheduler that binds the pods ignores: names such as example.com/gpumem, and groups such as
-// example.com for all names in one. Like there, only extended resources can be ignored.
+// Ignored are the resources that the kube-scheduler ignores: names such as example.com/gpumem, and groups such as example.com for all names
+// in a group. As in the kube-scheduler, only extended resources can be ignored.
 type Ignored struct{ names, groups map[string]bool }
 
-// IgnoredResources reads names, which have a slash, and groups, which have none.
+// IgnoredResources parses names, which have a slash, and groups, which have none.
 func IgnoredResources(list []string) Ignored {
 	i := Ignored{map[string]bool{}, map[string]bool{}}
 	for _, entry := range list {
@@ -42,10 +42,10 @@ func (i Ignored) has(name string) bool {
 		(i.names[name] || i.groups[group])
 }
 
-// Ignore sets what is ignored. Call it before the first pod.
+// Ignore sets the ignored resources. Call it before the first pod.
 func (c *Cluster) Ignore(i Ignored) { c.ignored = i }
 
-// ServedBy lists the resources that DeviceClasses serve: by their own name, and by the one that each may have.
+// ServedBy lists the resources that DeviceClasses serve: each class's implicit name, and its extended resource name if it has one.
 func ServedBy(classes []*resourcev1.DeviceClass) []string {
 	served := map[string]bool{}
 	for _, class := range classes {
@@ -57,8 +57,7 @@ func ServedBy(classes []*resourcev1.DeviceClass) []string {
 	return slices.Sorted(maps.Keys(served))
 }
 
-// Serve replaces the resources that DeviceClasses serve, and reports whether that changed anything. It costs every view a look at all
-// nodes.
+// Serve replaces the resources that DeviceClasses serve, and reports whether they changed. A change makes every view recount all nodes.
 func (c *Cluster) Serve(names []string) (changed bool) {
 	served := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -78,17 +77,17 @@ func (c *Cluster) Serve(names []string) (changed bool) {
 	return true
 }
 
-// counts reports whether a node has to offer what a pod wants.
+// counts reports whether a wanted resource counts on the node.
 func (n *node) counts(w *want) bool {
 	return !w.ignored && (!w.served || n.has(w.resource))
 }
 
-// has reports whether the node offers some of a resource, regardless of who uses it.
+// has reports whether the node offers a resource, used or not.
 func (n *node) has(resource int) bool {
 	return resource != notOffered && resource < len(n.free) && n.free[resource] > 0
 }
 
-// Served lists what of a shape's resources DeviceClasses serve, by name: on a node that does not offer it, it is not counted.
+// Served lists the resources of a shape that DeviceClasses serve, by name; they do not count on nodes that do not offer them.
 func (c *Cluster) Served(s *Shape) (names []string) {
 	if len(c.served) == 0 {
 		return nil
@@ -101,10 +100,10 @@ func (c *Cluster) Served(s *Shape) (names []string) {
 	return names
 }
 
-// ServesNone reports whether no DeviceClass serves a resource.
+// ServesNone reports whether DeviceClasses serve no resources.
 func (c *Cluster) ServesNone() bool { return len(c.served) == 0 }
 
-// Offers reports whether a node offers some of a resource, regardless of who uses it.
+// Offers reports whether a node offers a resource, used or not.
 func (c *Cluster) Offers(node, resource string) bool {
 	n, known := c.byName[node]
 	return known && n.has(c.resources.of(resource))

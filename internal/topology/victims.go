@@ -10,12 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// standing is what counts for a bound pod when another one wants its capacity.
+// standing ranks a bound pod as a candidate for preemption.
 type standing struct {
 	priority int32
-	// leaving is nil unless the pod is being deleted and goes by itself.
+	// leaving is set while the pod is being deleted; it needs no preemption.
 	leaving *Leaving
-	// started is when it began to run, in seconds; the older of two pods of one priority is kept.
+	// started is the start time in seconds; of two pods with the same priority, the older is kept.
 	started int64
 	gang    string
 }
@@ -37,18 +37,18 @@ func (c *Cluster) standingOf(pod *corev1.Pod) standing {
 	return s
 }
 
-// Victim is a bound pod whose capacity a more important one may get.
+// Victim is a bound pod that a pod of higher priority may preempt.
 type Victim struct {
 	ID   string
 	Node NodeID
-	// Gang the pod belongs to; the pod's own ID when it has none. A gang that loses one pod loses its place.
+	// Gang is the gang of the pod; its own ID if it has none. A gang that loses one pod loses its place.
 	Gang     string
 	Priority int32
 
 	record *record
 }
 
-// AnyBelow reports whether any bound pod has a lower priority. It costs next to nothing.
+// AnyBelow reports whether any bound pod has a lower priority. It reads only the counts per priority.
 func (c *Cluster) AnyBelow(priority int32) bool {
 	for p := range c.priorities {
 		if p < priority {
@@ -58,7 +58,7 @@ func (c *Cluster) AnyBelow(priority int32) bool {
 	return false
 }
 
-// Victims appends the pods bound to a node that have a lower priority, except those that are leaving anyway.
+// Victims appends the pods on a node that have a lower priority and are not already being deleted.
 func (c *Cluster) Victims(list []Victim, n NodeID, below int32) []Victim {
 	for _, id := range c.nodes[n].bound {
 		r := c.pods[id]
@@ -70,21 +70,21 @@ func (c *Cluster) Victims(list []Victim, n NodeID, below int32) []Victim {
 	return list
 }
 
-// Clear takes everything off a node that is bound to it or has a reservation there. It belongs into a transaction.
+// Clear removes all bound pods and reservations from a node. Call it inside a transaction.
 func (c *Cluster) Clear(n NodeID) {
 	for _, id := range slices.Concat(c.nodes[n].bound, c.nodes[n].reserved) {
 		c.DeletePod(id)
 	}
 }
 
-// Evict takes a victim off its node. It belongs into a transaction.
+// Evict removes a victim from its node. Call it inside a transaction.
 func (c *Cluster) Evict(v Victim) { c.putPod(v.ID, nil) }
 
 // Spare undoes Evict.
 func (c *Cluster) Spare(v Victim) { c.putPod(v.ID, v.record) }
 
-// SpareWhatFits puts back, of the evicted pods of one node, those that still have capacity there, and returns the others. It goes in the
-// order in which the kube-scheduler lets its candidates off: higher priority first, then the one that runs longer.
+// SpareWhatFits restores the evicted pods of one node that still fit there, and returns the others. It uses the order in which the
+// kube-scheduler reprieves victims: higher priority first, then longer runtime.
 func (c *Cluster) SpareWhatFits(victims []Victim) (lost []Victim) {
 	victims = slices.Clone(victims)
 	slices.SortFunc(victims, func(a, b Victim) int {
@@ -100,7 +100,7 @@ func (c *Cluster) SpareWhatFits(victims []Victim) (lost []Victim) {
 	return lost
 }
 
-// stand keeps the lists of bound pods.
+// stand updates the list of bound pods and the counts per priority.
 func (c *Cluster) stand(id string, r *record, k int) {
 	if k > 0 {
 		r.node.bound = append(r.node.bound, id)

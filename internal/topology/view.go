@@ -9,29 +9,28 @@ import (
 	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
-// View counts how many pods of one shape fit the nodes and domains of one tree. It catches up with the cluster when asked.
+// View counts how many pods of one shape fit the nodes and domains of one tree. It processes pending changes when it is read.
 type View struct {
 	tree  *Tree
 	shape *Shape
 	held  *held
-	// fit and home are what each node counts and where it was counted.
+	// fit is the count of each node, home the domain in which it was counted.
 	fit  []int32
 	home []DomainID
-	// admits remembers whether the node lets such pods in, judged for the spec version in seen.
+	// admits caches whether each node admits the pods, as of the spec version in seen.
 	admits []bool
 	seen   []uint64
-	// suiting is how many nodes of each domain suit such pods. suits says of each node whether it does, judged as admits, and suited whether
-	// it was counted so.
+	// suiting is how many nodes of each domain suit the pods. suits caches this per node, like admits; suited: the node is counted in suiting.
 	suiting       []int32
 	suits, suited []bool
-	// sum is what each domain counts. Nodes of absurd amounts count up to the largest int32 each, which add up to more.
+	// sum is the count of each domain. It is an int64, because nodes with absurd amounts count up to the maximum of int32 each.
 	sum []int64
-	// biggest caches the largest child of each domain; below 0: ask again.
+	// biggest caches the largest child of each domain; negative: unknown.
 	biggest []int64
-	// free caches what is left of one request, the freeOf-th, by domain. It is empty until asked for.
+	// free caches the free amount of one request, the freeOf-th, by domain. It is empty until it is read.
 	free   []int64
 	freeOf int
-	// indexes are per level, made when asked for; noted are the domains waiting to be sorted again.
+	// indexes are created per level on demand; noted marks the domains that an index has yet to reclassify.
 	indexes []*index
 	noted   []bool
 	cursor  int
@@ -40,7 +39,7 @@ type View struct {
 	empty   emptyCounts
 }
 
-// maxViews is how many shapes a tree keeps counts of; the least recently used one is dropped first. At 100,000 nodes a view takes 2 MB.
+// maxViews is how many shapes a tree keeps counts of; the least recently used view is dropped first. At 100,000 nodes a view takes 2 MB.
 const maxViews = 64
 
 // View returns the counts of a shape.
@@ -60,7 +59,7 @@ func (t *Tree) View(s *Shape) *View {
 	return v
 }
 
-// evict drops the view that was not asked for longest.
+// evict drops the least recently used view.
 func (t *Tree) evict() {
 	oldest := ""
 	for key, v := range t.views {
@@ -72,39 +71,40 @@ func (t *Tree) evict() {
 	delete(t.views, oldest)
 }
 
-// Shape returns what the view counts.
+// Shape returns the shape that the view counts.
 func (v *View) Shape() *Shape { return v.shape }
 
-// Fit is how many pods of the shape a domain holds now.
+// Fit returns how many pods of the shape a domain holds now.
 func (v *View) Fit(d DomainID) int {
 	v.tree.cluster.work++
 	v.refresh()
 	return int(v.sum[d])
 }
 
-// Suiting is how many nodes of a domain suit such pods, whatever else is on them: those that are ready, and match the selectors, affinity
-// and tolerations of the pods. A node that is cordoned or reserved may be among them.
+// Suiting returns how many nodes of a domain suit the pods regardless of the other pods there: nodes that are ready and match the pods'
+// selector, affinity and tolerations. They may be cordoned or reserved.
 func (v *View) Suiting(d DomainID) int {
 	v.tree.cluster.work++
 	v.refresh()
 	return int(v.suiting[d])
 }
 
-// NodeFit is how many pods of the shape a node holds now.
+// NodeFit returns how many pods of the shape a node holds now.
 func (v *View) NodeFit(n NodeID) int {
 	v.tree.cluster.work++
 	v.refresh()
 	return int(v.fit[n])
 }
 
-// NodeFits is NodeFit of all nodes, by their numbers, of which so many are read. It holds until pods or nodes change.
+// NodeFits returns NodeFit of all nodes, by NodeID. read is how many of them the caller reads, which is added to the work. The list is
+// valid until pods or nodes change.
 func (v *View) NodeFits(read int) []int32 {
 	v.tree.cluster.work += uint64(read)
 	v.refresh()
 	return v.fit
 }
 
-// Biggest is the largest Fit among the domain's children and its own nodes.
+// Biggest returns the largest Fit among the domain's children and its own nodes.
 func (v *View) Biggest(d DomainID) int {
 	v.refresh()
 	if v.biggest[d] >= 0 {
@@ -121,15 +121,15 @@ func (v *View) Biggest(d DomainID) int {
 	return int(most)
 }
 
-// Left is what is left on a node of the i-th of the shape's Requests; negative when the node shrank below what is bound. It is false when
-// the node need not have any of it; see [Cluster.Serve].
+// Left returns the unused amount on a node of the shape's i-th request; negative when the node shrank below its use. counts is false when
+// the resource does not count on the node; see [Cluster.Serve].
 func (v *View) Left(n NodeID, i int) (left int64, counts bool) {
 	node, w := v.tree.cluster.nodes[n], &v.held.wants[i+1]
 	return node.available(w.resource), node.counts(w)
 }
 
-// Take counts k more pods of the shape on a node without naming them: the planner's way to try. Every Take is undone by a Give or made
-// lasting by [Cluster.Reserve]; transactions do not know of it.
+// Take counts k more pods of the shape on a node without identifying them, which the planner uses for trials. Every Take must be undone by
+// Give or turned into reservations by [Cluster.Reserve]; transactions do not include it.
 func (v *View) Take(n NodeID, k int) {
 	c := v.tree.cluster
 	c.add(c.nodes[n], v.held, k)
@@ -139,7 +139,7 @@ func (v *View) Take(n NodeID, k int) {
 	}
 }
 
-// Mark is equal for nodes that are alike for pods of the shape, now and after any further pods are placed on both; 0 when none fits.
+// Mark is equal for nodes that are alike for pods of the shape, now and after the same further pods are placed on both; 0 when no pod fits.
 func (v *View) Mark(id NodeID) uint64 {
 	if v.NodeFit(id) == 0 {
 		return 0
@@ -161,12 +161,12 @@ const (
 // Give undoes Take.
 func (v *View) Give(n NodeID, k int) { v.Take(n, -k) }
 
-// Reserve turns the capacity that Take took for one pod, whose shape is one of the view, into that pod's reservation.
+// Reserve turns the capacity that Take counted for one pod into that pod's reservation. v is the view with which it was taken.
 func (c *Cluster) Reserve(id string, n NodeID, v *View, s *Shape, pin map[string]string) {
 	c.setRecord(id, &record{node: c.nodes[n], held: v.held, shape: s.unruled(), pod: s.pod, pin: pin})
 }
 
-// refresh recounts the nodes that changed since the last question.
+// refresh recounts the nodes that changed since the last read.
 func (v *View) refresh() {
 	log := &v.tree.cluster.log
 	switch {
@@ -182,7 +182,7 @@ func (v *View) refresh() {
 	}
 }
 
-// recount counts everything afresh.
+// recount counts all nodes again.
 func (v *View) recount() {
 	v.sum, v.biggest, v.fit, v.home = v.sum[:0], v.biggest[:0], v.fit[:0], v.home[:0]
 	v.suiting, v.suited, v.free = v.suiting[:0], v.suited[:0], v.free[:0]
@@ -197,7 +197,7 @@ func (v *View) recount() {
 			v.suiting[v.home[id]] += int32(bools.Int(v.suited[id]))
 		}
 	}
-	for d := len(v.sum) - 1; d > int(Root); d-- { // a domain comes after the one around it
+	for d := len(v.sum) - 1; d > int(Root); d-- { // a domain has a higher index than its parent
 		v.sum[v.tree.domains[d].parent] += v.sum[d]
 		v.suiting[v.tree.domains[d].parent] += v.suiting[d]
 	}
@@ -217,7 +217,7 @@ func (v *View) grow() {
 	v.suits = fill(v.suits, len(v.fit), false)
 }
 
-// fill makes a list at least n long.
+// fill extends a list to at least length n.
 func fill[T any](list []T, n int, with T) []T {
 	if more := n - len(list); more > 0 {
 		list = slices.Grow(list, more)
@@ -228,7 +228,7 @@ func fill[T any](list []T, n int, with T) []T {
 	return list
 }
 
-// update recounts one node and corrects the sums around it.
+// update recounts one node and corrects the sums of the domains around it.
 func (v *View) update(id NodeID) {
 	fit, home := v.count(id)
 	v.forgetFree(v.home[id])
@@ -249,7 +249,7 @@ func (v *View) update(id NodeID) {
 	v.fit[id], v.home[id] = fit, home
 }
 
-// count is how many pods a node holds now, and which domain it is in.
+// count returns how many pods a node holds now, and its domain.
 func (v *View) count(id NodeID) (fit int32, home DomainID) {
 	home = v.tree.Home(id)
 	n := v.tree.cluster.nodes[id]
@@ -270,14 +270,14 @@ func (v *View) count(id NodeID) (fit int32, home DomainID) {
 	return fit, home
 }
 
-// countSuiting counts a node more or less that suits the pods, in a domain and all around it.
+// countSuiting changes the number of suitable nodes in a domain and all domains around it.
 func (v *View) countSuiting(at DomainID, by int) {
 	for ; by != 0 && at != Nowhere; at = v.tree.domains[at].parent {
 		v.suiting[at] += int32(by)
 	}
 }
 
-// shift adds to a domain and all around it.
+// shift adds to the sums of a domain and all domains around it.
 func (v *View) shift(at DomainID, by int64) {
 	for ; at != Nowhere; at = v.tree.domains[at].parent {
 		v.sum[at] += by

@@ -3,8 +3,8 @@
 
 package topology
 
-// Free is how much of the i-th of the shape's Requests is left on the nodes of a domain that suit the pods. It is added up when asked
-// for, and kept until one of the nodes changes.
+// Free returns how much of the shape's i-th request is unused on the nodes of a domain that suit the pods. The sum is computed on demand
+// and kept until one of the nodes changes.
 func (v *View) Free(d DomainID, i int) int64 {
 	v.refresh()
 	if v.freeOf != i {
@@ -14,7 +14,7 @@ func (v *View) Free(d DomainID, i int) int64 {
 	return v.freeIn(d, i)
 }
 
-// unknownFree: the nodes of the domain were not added up.
+// unknownFree marks a domain whose nodes were not added up.
 const unknownFree = -1
 
 func (v *View) freeIn(d DomainID, i int) int64 {
@@ -39,7 +39,7 @@ func (v *View) addFree(d DomainID, i int) (free int64) {
 	return free
 }
 
-// forgetFree has the nodes of a domain, and of all around it, added up again when asked for.
+// forgetFree invalidates the sums of a domain and all domains around it.
 func (v *View) forgetFree(at DomainID) {
 	for ; at != Nowhere && len(v.free) > 0; at = v.tree.domains[at].parent {
 		if int(at) < len(v.free) {

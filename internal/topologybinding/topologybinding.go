@@ -1,16 +1,16 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topologybinding reads Grove's ClusterTopologyBindings as ClusterTopologies. Users who come from Dynamo 1.4 or later have Bindings
-// and no ClusterTopology.
+// Package topologybinding reads Grove's ClusterTopologyBindings as ClusterTopologies. Users of Dynamo 1.4 or later have Bindings and no
+// ClusterTopology.
 //
 //	ClusterTopologyBinding gb200, annotation trellis.dev/node-selector: pool=gb200    ClusterTopology gb200
 //	  levels: block, rack                                                         ->    levels: block, rack
 //	  schedulerTopologyBindings: kai-scheduler gb200                                    schedulerTopologyReferences: kai-scheduler gb200
 //	                                                                                    nodeSelector: pool: gb200
 //
-// Of a ClusterTopology and a Binding of one name the ClusterTopology counts. A Binding that Trellis wrote for a ClusterTopology is no
-// source: it says the same, and is deleted with that.
+// A ClusterTopology takes precedence over a Binding with the same name. A Binding that Trellis wrote for a ClusterTopology is ignored: it
+// has the same levels, and is deleted with the ClusterTopology.
 package topologybinding
 
 import (
@@ -24,20 +24,20 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 )
 
-// AnnotationNodeSelector on a Binding limits it to the nodes that carry all of these labels, "KEY=VALUE,KEY=VALUE", as
-// spec.nodeSelector does on a ClusterTopology.
+// AnnotationNodeSelector on a Binding limits it to the nodes with all of these labels, "KEY=VALUE,KEY=VALUE", like spec.nodeSelector on a
+// ClusterTopology.
 const AnnotationNodeSelector = "trellis.dev/node-selector"
 
-// MaxKey is how long a label key Grove takes.
+// MaxKey is the maximum length of a label key in Grove.
 const MaxKey = 63
 
 const (
-	// maxLevels is how many levels a ClusterTopology may have. Grove sets no bound.
+	// maxLevels is the maximum number of levels of a ClusterTopology. Grove sets no maximum.
 	maxLevels = 16
-	// maxSelector is how many labels its node selector may have.
+	// maxSelector is the maximum number of labels in its node selector.
 	maxSelector = 16
-	// noVersion is the resourceVersion of what is read from Bindings. A client that waits until its cache shows its writes compares the
-	// resourceVersions of ClusterTopologies, among which that of a Binding must not count.
+	// noVersion is the resourceVersion of topologies that are read from Bindings. A client that waits until its cache shows its writes
+	// compares the resourceVersions of ClusterTopologies, and must not compare that of a Binding.
 	noVersion = "0"
 )
 
@@ -48,8 +48,8 @@ func Ours(b *Binding) bool {
 		strings.HasPrefix(owner.APIVersion, grovev1alpha1.GroupVersion.Group+"/")
 }
 
-// Read returns the ClusterTopology that a Binding stands for, which is nil for one that Trellis wrote. The error says why a Binding cannot
-// be read as one, with the fix: its definition allows what a ClusterTopology does not.
+// Read returns a Binding as a ClusterTopology, nil for one that Trellis wrote. If a Binding cannot be a ClusterTopology, because its
+// definition allows more, the error says why, with the fix.
 func Read(b *Binding) (*grovev1alpha1.ClusterTopology, error) {
 	if Ours(b) {
 		return nil, nil
@@ -79,8 +79,8 @@ func Read(b *Binding) (*grovev1alpha1.ClusterTopology, error) {
 	return ct, nil
 }
 
-// problem is why the levels of a Binding are not those of a ClusterTopology. That domains and keys are unique is checked by a webhook of
-// Grove alone.
+// problem says why the levels of a Binding are invalid for a ClusterTopology. Only a webhook of Grove checks that domains and keys are
+// unique, so this is checked again.
 func problem(b *Binding) error {
 	if n := len(b.Spec.Levels); n == 0 || n > maxLevels {
 		return fmt.Errorf("spec.levels: has %d levels; use 1 to %d", n, maxLevels)
@@ -98,7 +98,7 @@ func problem(b *Binding) error {
 	return nil
 }
 
-// Merge adds to ClusterTopologies those of the Bindings whose name none of them has. Bindings that cannot be read are left out.
+// Merge appends Bindings as ClusterTopologies, except those whose name a ClusterTopology already has and those that cannot be read.
 func Merge(topologies []*grovev1alpha1.ClusterTopology, bindings []*Binding) []*grovev1alpha1.ClusterTopology {
 	for _, b := range bindings {
 		taken := slices.ContainsFunc(topologies, func(ct *grovev1alpha1.ClusterTopology) bool { return ct.Name == b.Name })
@@ -109,7 +109,7 @@ func Merge(topologies []*grovev1alpha1.ClusterTopology, bindings []*Binding) []*
 	return topologies
 }
 
-// Differ describes how the levels of a Binding differ from those of the ClusterTopology of its name, or "".
+// Differ says how the levels of a Binding differ from those of the ClusterTopology with the same name; "" if they do not.
 func Differ(ct, binding *grovev1alpha1.ClusterTopology) string {
 	if slices.Equal(ct.Spec.Levels, binding.Spec.Levels) {
 		return ""
@@ -118,7 +118,7 @@ func Differ(ct, binding *grovev1alpha1.ClusterTopology) string {
 		ct.Name, LevelsText(ct.Spec.Levels))
 }
 
-// LevelsText lists levels as "zone=topology.kubernetes.io/zone > rack=example.com/rack".
+// LevelsText formats levels as "zone=topology.kubernetes.io/zone > rack=example.com/rack".
 func LevelsText(levels []grovev1alpha1.TopologyLevel) string {
 	parts := make([]string, 0, len(levels))
 	for _, level := range levels {

@@ -92,8 +92,10 @@ func TestOursIsNoSource(t *testing.T) {
 func TestMerge(t *testing.T) {
 	ct := &grovev1alpha1.ClusterTopology{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	ct.Spec.Levels = []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: "z"}}
+	ours := binding("d", "", rack)
+	ours.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(ct, grovev1alpha1.GroupVersion.WithKind(grovev1alpha1.KindClusterTopology))}
 	got := topologybinding.Merge([]*grovev1alpha1.ClusterTopology{ct}, []*topologybinding.Binding{
-		binding("a", "", rack), binding("b", "", rack), binding("c", ""),
+		binding("a", "", rack), binding("b", "", rack), binding("c", ""), ours,
 	})
 	if len(got) != 2 || got[0] != ct || got[1].Name != "b" || !got[1].FromBinding() {
 		t.Errorf("%v", got)

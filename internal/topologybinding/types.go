@@ -12,10 +12,10 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 )
 
-// Kind of Bindings.
+// Kind is the kind of Bindings.
 var Kind = grovev1alpha1.GroupVersion.WithKind(grovev1alpha1.KindClusterTopologyBinding)
 
-// Binding is Grove's ClusterTopologyBinding: its description of the hierarchy since v0.1.0-alpha.9, and Dynamo's since 1.4.
+// Binding is Grove's ClusterTopologyBinding, which describes the hierarchy in Grove since v0.1.0-alpha.9, and in Dynamo since 1.4.
 type Binding struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -23,13 +23,13 @@ type Binding struct {
 	Status            Status `json:"status,omitzero"`
 }
 
-// Spec may change at any time.
+// Spec is the spec of a Binding; it may change at any time.
 type Spec struct {
 	Levels                    []Level            `json:"levels"`
 	SchedulerTopologyBindings []SchedulerBinding `json:"schedulerTopologyBindings,omitempty"`
 }
 
-// Level is one level, the broadest first.
+// Level is one level; levels are listed from the broadest.
 type Level struct {
 	Domain string `json:"domain"`
 	Key    string `json:"key"`
@@ -41,7 +41,7 @@ type SchedulerBinding struct {
 	TopologyReference string `json:"topologyReference"`
 }
 
-// Status is Grove's.
+// Status is the status of a Binding, which Grove writes.
 type Status struct {
 	ObservedGeneration        int64              `json:"observedGeneration,omitempty"`
 	Conditions                []metav1.Condition `json:"conditions,omitempty"`
@@ -59,7 +59,7 @@ func (b *Binding) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// BindingList is a list of them.
+// BindingList is a list of Bindings.
 type BindingList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
@@ -77,7 +77,7 @@ func (l *BindingList) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// AddToScheme makes the kind known to a scheme.
+// AddToScheme registers the kind in a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypeWithName(Kind, &Binding{})
 	s.AddKnownTypeWithName(Kind.GroupVersion().WithKind(Kind.Kind+"List"), &BindingList{})

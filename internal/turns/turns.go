@@ -1,14 +1,14 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package turns orders the graphs to plan: higher priority first; within one priority the namespaces take turns, and each brings its oldest
-// graph. So a namespace with a thousand graphs delays the first graph of another one by one plan, not by a thousand.
+// Package turns orders the graphs to plan: higher priority first; within one priority the namespaces take turns, each with its oldest
+// graph. So a namespace with a thousand graphs delays the first graph of another namespace by one plan, not by a thousand.
 //
 //	priority 0: team-a has a1 (oldest), a2, a3; team-b has b1 (youngest)    order: a1 b1 a2 a3
 //
-// Whose turn it is goes by when a namespace was served last, for as long as something of its priority is in line: a namespace that is
-// always in line is served once between two turns of another one. Adding a graph costs a binary search in its namespace, taking one a look
-// at each namespace of the priority.
+// The turn goes to the namespace that was served least recently. Turns are recorded per priority while it has graphs in line, so a
+// namespace that always has graphs in line is served once between two turns of another one. Adding a graph costs a binary search in its
+// namespace; taking one costs a comparison for each namespace of the priority.
 package turns
 
 import (
@@ -21,7 +21,7 @@ import (
 // Turn is one graph in line.
 type Turn struct {
 	Namespace, Name string
-	// Priority: higher ones come first.
+	// Priority of the graph; higher ones come first.
 	Priority int32
 	// Created orders the graphs of one namespace.
 	Created time.Time
@@ -42,26 +42,26 @@ type Line struct {
 	served     uint64
 }
 
-// priority is the line of one priority.
+// priority has the graphs of one priority.
 type priority struct {
-	// graphs by namespace, oldest first; no namespace is empty.
+	// graphs by namespace, oldest first; no list is empty.
 	graphs map[string][]Turn
-	// last is when a namespace was served, as a running number.
+	// last is the serial number of each namespace's last turn.
 	last map[string]uint64
 }
 
 // usuallyRemembered is how many namespaces without a graph in line are remembered.
 const usuallyRemembered = 1024
 
-// maxRemembered is that number; tests change it.
+// maxRemembered is usuallyRemembered, except in tests.
 var maxRemembered = usuallyRemembered
 
-// Len is how many graphs are in line.
+// Len returns the number of graphs in line.
 func (l *Line) Len() int { return len(l.known) }
 
-// Add puts a graph in line. One that is there already gets its priority and creation time of now.
+// Add puts a graph in line, or updates its priority and creation time.
 func (l *Line) Add(g Turn) {
-	// Removing the last graph of a priority forgets whose turn it is; a graph that only changes must not.
+	// Removing the last graph of a priority drops the record of turns, which must survive the update of a graph.
 	p := l.priorities[g.Priority]
 	if old, known := l.known[g.id()]; known {
 		if old.Priority == g.Priority && old.Created.Equal(g.Created) {
@@ -82,7 +82,7 @@ func (l *Line) Add(g Turn) {
 	p.graphs[g.Namespace] = slices.Insert(list, at, g)
 }
 
-// Remove takes a graph out of line, if it is there.
+// Remove removes a graph from the line, if it is there.
 func (l *Line) Remove(namespace, name string) {
 	g, known := l.known[id{namespace, name}]
 	if !known {
@@ -103,7 +103,7 @@ func (l *Line) Remove(namespace, name string) {
 	}
 }
 
-// Next takes the graph whose turn it is out of line; ok is false when there is none.
+// Next removes and returns the graph whose turn it is; ok is false when the line is empty.
 func (l *Line) Next() (g Turn, ok bool) {
 	if len(l.known) == 0 {
 		return g, false
@@ -128,8 +128,8 @@ func (l *Line) Next() (g Turn, ok bool) {
 	return g, true
 }
 
-// forget namespaces that have nothing in line, when they are many and each in line was served later: without the number they would still
-// come first.
+// forget drops namespaces without a graph in line, when there are many of them and every namespace in line was served later. Such a
+// namespace comes first even without a record.
 func (p *priority) forget() {
 	if len(p.last)-len(p.graphs) <= maxRemembered {
 		return

@@ -46,7 +46,7 @@ func annotations(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	return errs
 }
 
-// likeVersion takes what Dynamo's operator takes: a semantic version whose last numbers may be left out.
+// likeVersion reports whether Dynamo's operator would accept the version: a semantic version whose last numbers may be missing.
 func likeVersion(text string) bool {
 	return slices.ContainsFunc([]string{"", ".0", ".0.0"}, func(rest string) bool {
 		_, err := version.ParseSemantic(text + rest)
@@ -58,7 +58,7 @@ func groveUpdate(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	return oneOf(annotationsPath, dgd.Annotations, specs.AnnotationGroveUpdate, render.GroveRollingRecreate, render.GroveOnDelete)
 }
 
-// componentAnnotations: extraPodMetadata of v1alpha1 has always taken any value.
+// componentAnnotations checks the annotations of a component's pods. It accepts any value in extraPodMetadata, as v1alpha1 always has.
 func componentAnnotations(s component) field.ErrorList {
 	if extra := s.alpha.ExtraPodMetadata; extra != nil && extra.Annotations[annotationExecutorBackend] != "" {
 		return nil
@@ -69,7 +69,7 @@ func componentAnnotations(s component) field.ErrorList {
 	return append(errs, checkDomainName(path, s.template().Annotations)...)
 }
 
-// oneOf checks an annotation that has a fixed set of values.
+// oneOf checks an annotation with a fixed set of values.
 func oneOf(path *field.Path, annotations map[string]string, key string, allowed ...string) field.ErrorList {
 	value, ok := annotations[key]
 	if !ok || slices.Contains(allowed, value) || key == annotationExecutorBackend && slices.Contains(allowed, strings.ToLower(value)) {
@@ -78,7 +78,7 @@ func oneOf(path *field.Path, annotations map[string]string, key string, allowed 
 	return one(badValue(field.ErrorTypeNotSupported, path.Key(key), value, fmt.Sprintf(`must be "%s"`, strings.Join(allowed, `" or "`))))
 }
 
-// oneFormOfConstraint refuses a graph that states its constraint both in annotations and in the spec: no one could say which one holds.
+// oneFormOfConstraint refuses a graph with constraints both in annotations and in the spec: it would be unclear which applies.
 func oneFormOfConstraint(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	if !constraint.ByFields(dgd) {
 		return nil
@@ -93,7 +93,7 @@ func oneFormOfConstraint(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLi
 	return errs
 }
 
-// unknownKeys finds placement annotations that name no level of the topology.
+// unknownKeys refuses placement annotations that name no level of the topology.
 func unknownKeys(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range []string{constraint.AnnotationRequired, constraint.AnnotationPreferred} {
@@ -109,7 +109,7 @@ func unknownKeys(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alph
 	return errs
 }
 
-// topologyAnnotationsImmutable: what they say is taken over once, when the deployment is created.
+// topologyAnnotationsImmutable refuses changes of topology annotations, which are read once, when the deployment is created.
 func topologyAnnotationsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range constraint.Annotations() {
@@ -122,7 +122,7 @@ func topologyAnnotationsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeploym
 	return errs
 }
 
-// topologyWithoutPlacement: the name of a topology alone packs nothing.
+// topologyWithoutPlacement warns about a topology annotation without a level, which packs nothing.
 func topologyWithoutPlacement(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.Text {
 	a := constraint.FromAnnotations(dgd.DynamoGraphDeployment)
 	if a.Topology == "" || a.Set() || constraint.ByFields(dgd.DynamoGraphDeployment) {
@@ -132,7 +132,7 @@ func topologyWithoutPlacement(dgd Written, _ *grovev1alpha1.ClusterTopology) []f
 		constraint.AnnotationTopology, constraint.AnnotationRequired, constraint.AnnotationPreferred), nil)}
 }
 
-// preferredKeyWithoutEffect is preferredWithoutEffect for the annotations.
+// preferredKeyWithoutEffect is preferredWithoutEffect for annotations.
 func preferredKeyWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
 	a := constraint.FromAnnotations(dgd.DynamoGraphDeployment)
 	if a.Required == "" || a.Preferred == "" || constraint.ByFields(dgd.DynamoGraphDeployment) {

@@ -16,10 +16,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// maxLevels is how many levels a hierarchy may have.
+// maxLevels is the maximum number of levels in a hierarchy.
 const maxLevels = 16
 
-// topologyChecks are the rules about a ClusterTopology.
+// topologyChecks are the rules for a ClusterTopology.
 var topologyChecks = []struct {
 	name string
 	run  func(*grovev1alpha1.ClusterTopology) field.ErrorList
@@ -30,7 +30,7 @@ var topologyChecks = []struct {
 	{"scheduler references", schedulerReferences},
 }
 
-// Topology returns everything that is wrong with a ClusterTopology.
+// Topology returns all errors in a ClusterTopology.
 func Topology(ct *grovev1alpha1.ClusterTopology) field.ErrorList {
 	if ct == nil {
 		return nil
@@ -42,8 +42,8 @@ func Topology(ct *grovev1alpha1.ClusterTopology) field.ErrorList {
 	return errs
 }
 
-// TopologyUpdate returns what is wrong with a change of a ClusterTopology, ratcheted like GraphUpdate. No change is barred because
-// deployments use a level: an admin must be able to write down what the cluster has become.
+// TopologyUpdate returns the errors in a change of a ClusterTopology, ratcheted as in GraphUpdate. It allows changes of levels that
+// deployments use, because admins must be able to describe the changed cluster.
 func TopologyUpdate(updated, old *grovev1alpha1.ClusterTopology) field.ErrorList {
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
 		return nil

@@ -13,14 +13,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// UserOf is a deployment that names a ClusterTopology, and the levels it uses of it.
+// UserOf is a deployment that names a ClusterTopology, and the levels that it uses.
 type UserOf struct {
 	Namespace, Name string
 	Domains         []string
 }
 
-// TopologyWarnings reports which deployments a change of a ClusterTopology touches: a level they use goes away, or stands for something
-// else from now on. updated is nil on delete. Nothing of it is refused, and pods that run stay where they are.
+// TopologyWarnings names the deployments that a change of a ClusterTopology affects: it removes a level that they use, or changes its
+// meaning. updated is nil on delete. The change is accepted, and running pods stay.
 func TopologyWarnings(updated, old *grovev1alpha1.ClusterTopology, users []UserOf) []string {
 	if old == nil {
 		return nil
@@ -48,7 +48,7 @@ func TopologyWarnings(updated, old *grovev1alpha1.ClusterTopology, users []UserO
 	return Bounded(lines, "")
 }
 
-// changeOf describes what a change does to one level; empty: nothing.
+// changeOf describes how a change affects one level; "" if it does not.
 func changeOf(level grovev1alpha1.TopologyLevel, updated, old *grovev1alpha1.ClusterTopology) string {
 	at := levelIndex(updated, level.Domain)
 	switch {
@@ -62,7 +62,8 @@ func changeOf(level grovev1alpha1.TopologyLevel, updated, old *grovev1alpha1.Clu
 	return ""
 }
 
-// broaderThan lists, sorted, the levels above a level that both topologies have: a level put in between is no change of order.
+// broaderThan lists, sorted, the levels above domain that both topologies have: inserting a level does not
+// change the order of the others.
 func broaderThan(domain string, in, alsoIn *grovev1alpha1.ClusterTopology) []string {
 	var broader []string
 	for _, level := range in.Spec.Levels[:levelIndex(in, domain)] {

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// sidecarContainer is the name of the container that frontendSidecar makes.
+// sidecarContainer is the name of the container that frontendSidecar adds.
 const sidecarContainer = "sidecar-frontend"
 
 func replicas(s component) field.ErrorList {
@@ -27,7 +27,7 @@ func replicas(s component) field.ErrorList {
 	return errs
 }
 
-// nodeCount: none at all means the default of two, which the API server fills in.
+// nodeCount checks the number of nodes; 0 means the default of two, which the API server sets.
 func nodeCount(s component) field.ErrorList {
 	if s.Multinode == nil || s.Multinode.NodeCount == 0 || s.Multinode.NodeCount >= 2 {
 		return nil
@@ -59,7 +59,7 @@ func volumeMounts(s component) field.ErrorList {
 	return errs
 }
 
-// frontendSidecar: v1alpha1 makes a container of a fixed name, v1beta1 names one of the podTemplate.
+// frontendSidecar checks the sidecar: v1alpha1 adds a container with a fixed name, v1beta1 names a container of the podTemplate.
 func frontendSidecar(s component) field.ErrorList {
 	if s.alpha.FrontendSidecar == nil {
 		return namedSidecar(s)
@@ -93,7 +93,7 @@ func namedSidecar(s component) field.ErrorList {
 	return nil
 }
 
-// deviceModes checks the fixed words of gpuMemoryService and failover.
+// deviceModes checks the modes of gpuMemoryService and failover.
 func deviceModes(s component) field.ErrorList {
 	var errs field.ErrorList
 	mode := func(path *field.Path, value string) {
@@ -113,7 +113,7 @@ func deviceModes(s component) field.ErrorList {
 	return errs
 }
 
-// claimOf reports whether spec.pvcs or the pod's own volumes know the claim a mount names.
+// claimOf reports whether spec.pvcs or the pod's own volumes contain the claim that a mount names.
 func claimOf(s component, name string) bool {
 	listed := slices.ContainsFunc(s.pvcs, func(c nvidiav1alpha1.PVC) bool { return c.Name != nil && *c.Name == name })
 	if extra := s.alpha.ExtraPodSpec; listed || extra == nil || extra.PodSpec == nil {

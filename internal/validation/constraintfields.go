@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// domainPattern is what the name of a topology level looks like.
+// domainPattern is the format of the name of a topology level.
 const domainPattern = `^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 
 var (
@@ -37,14 +37,14 @@ func DomainsInUse(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	return slices.Compact(domains)
 }
 
-// domainRef is one place in a deployment that names a level.
+// domainRef is a field of a deployment that names a level.
 type domainRef struct {
 	path   *field.Path
 	field  string
 	domain string
 }
 
-// domainRefs lists them: the deployment's, then the services' by name.
+// domainRefs lists the fields that name levels: the deployment's, then the components' by name.
 func domainRefs(dgd *nvidiav1beta1.DynamoGraphDeployment) []domainRef {
 	var refs []domainRef
 	add := func(path *field.Path, domains ...string) {
@@ -68,7 +68,7 @@ func domainRefs(dgd *nvidiav1beta1.DynamoGraphDeployment) []domainRef {
 // domainFields are the fields of a constraint that name a level.
 var domainFields = []string{"packDomain", "preferredPackDomain", "spreadDomain", "preferredSpreadDomain"}
 
-// topologyProfile asks for the profile wherever there is a constraint.
+// topologyProfile requires every constraint to name a topology.
 func topologyProfile(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	switch {
 	case !constraint.Stated(dgd) || constraint.Profile(dgd) != "":
@@ -84,7 +84,8 @@ func topologyProfile(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 		"name a ClusterTopology there", profilePath))
 }
 
-// deploymentConstraint: a profile alone packs nothing, so either the deployment or a component must name a level.
+// deploymentConstraint checks the constraint of the deployment. A topology alone packs nothing, so the deployment or a
+// component must name a level.
 func deploymentConstraint(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	c := dgd.Spec.TopologyConstraint
 	if c == nil {
@@ -117,7 +118,7 @@ func componentConstraint(s component) field.ErrorList {
 	return errs
 }
 
-// domainFormat checks the level names of a constraint, as far as they are set.
+// domainFormat checks the format of the level names that are set in a constraint.
 func domainFormat(path *field.Path, domains ...string) field.ErrorList {
 	var errs field.ErrorList
 	for i, name := range domainFields {

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// GraphTopology checks a new deployment against the ClusterTopology it names; nil: there is none of that name. It is asked on create only:
-// a level that disappears later is reported in a condition and blocks no update.
+// GraphTopology checks a new deployment against the ClusterTopology it names, nil if that does not exist. It is called on create only:
+// when a level disappears later, a condition reports it, and updates stay possible.
 func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	profile := constraint.Profile(dgd)
 	switch {
@@ -29,13 +29,13 @@ func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1al
 	errs := unknownDomains(dgd, topology)
 	errs = append(errs, broaderComponents(dgd, topology)...)
 	errs = append(errs, misplacedSpread(dgd, topology)...)
-	if len(distinctOnHost(dgd, nil)) > 0 { // refused by the name of the level, whatever the topology says of it
+	if len(distinctOnHost(dgd, nil)) > 0 { // another rule has already refused it, by the name of the level
 		return errs
 	}
 	return append(errs, distinctOnHost(dgd, topology)...)
 }
 
-// profilePathOf is where the deployment names its topology.
+// profilePathOf returns the path at which the deployment names its topology.
 func profilePathOf(dgd *nvidiav1beta1.DynamoGraphDeployment) *field.Path {
 	if constraint.ByFields(dgd) {
 		return profilePath
@@ -55,7 +55,7 @@ func unknownDomains(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1a
 	return errs
 }
 
-// broaderComponents finds components that ask for a wider domain than the one that the entire graph must be placed in.
+// broaderComponents refuses components whose packDomain is broader than that of the deployment.
 func broaderComponents(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	limit := levelIndex(topology, dgd.Spec.TopologyConstraint.PackDomain)
 	if limit < 0 {
@@ -78,7 +78,7 @@ func broaderComponents(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grove
 	return errs
 }
 
-// levelIndex is the position of a level, 0 being the broadest; -1 when there is none of that name, or no topology.
+// levelIndex returns the index of a level, 0 for the broadest; -1 if the topology is nil or has no such level.
 func levelIndex(topology *grovev1alpha1.ClusterTopology, domain string) int {
 	if topology == nil || domain == "" {
 		return -1
@@ -86,7 +86,7 @@ func levelIndex(topology *grovev1alpha1.ClusterTopology, domain string) int {
 	return slices.IndexFunc(topology.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Domain == domain })
 }
 
-// domainNames lists the levels from an index on, from the broadest to the narrowest.
+// domainNames lists the names of the levels from an index on, from the broadest to the narrowest.
 func domainNames(topology *grovev1alpha1.ClusterTopology, from int) []string {
 	var names []string
 	for _, level := range topology.Spec.Levels[from:] {
@@ -95,7 +95,8 @@ func domainNames(topology *grovev1alpha1.ClusterTopology, from int) []string {
 	return names
 }
 
-// preferredWithoutEffect: a preferred level acts inside the required one only. Without a topology only equal names are found.
+// preferredWithoutEffect warns about a preferred level that is not narrower than the required one. Without a topology
+// it finds only equal names.
 func preferredWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
 	var lines []field.Text
 	say := func(path *field.Path, preferred, required string) {
@@ -118,7 +119,7 @@ func preferredWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology
 	return lines
 }
 
-// narrower is false only when it is known that a is not narrower than b.
+// narrower reports whether level a is narrower than b, or whether that is unknown.
 func narrower(topology *grovev1alpha1.ClusterTopology, a, b string) bool {
 	if a == b {
 		return false
@@ -127,7 +128,7 @@ func narrower(topology *grovev1alpha1.ClusterTopology, a, b string) bool {
 	return i < 0 || j < 0 || i > j
 }
 
-// narrowest is the level a service's pods are really held in: its own, or else the deployment's.
+// narrowest returns the level that packs a component's pods: its own, or else the deployment's.
 func narrowest(topology *grovev1alpha1.ClusterTopology, own, inherited string) string {
 	if own == "" || (inherited != "" && !narrower(topology, own, inherited)) {
 		return inherited

@@ -7,8 +7,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// GraphCreate returns what is wrong with a new deployment: the rules of Graph, and those that objects from before them need not keep. The
-// set of components never changes, so a component is new only with its deployment.
+// GraphCreate returns the errors in a new deployment: those of Graph, and those of rules that existing deployments need not follow. The
+// set of components is immutable, so every component is as old as its deployment.
 func GraphCreate(dgd Written) field.ErrorList {
 	errs := Graph(dgd)
 	if dgd.DynamoGraphDeployment == nil {
@@ -23,15 +23,15 @@ func GraphCreate(dgd Written) field.ErrorList {
 	errs = append(errs, transfer(dgd.DynamoGraphDeployment)...)
 	for _, s := range dgd.components() {
 		errs = append(errs, mainImage(s)...)
-		if dgd.Alpha == nil { // v1alpha1 has always taken sidecars without an image
+		if dgd.Alpha == nil { // v1alpha1 has always accepted sidecars without an image
 			errs = append(errs, sidecarImages(s)...)
 		}
 	}
 	return errs
 }
 
-// ofChanges are rules of new deployments and, ratcheted, of changes. The guard does not ask for them: deployments from before them
-// continue.
+// ofChanges applies the rules for new deployments and, ratcheted, for changes. The guard does not apply them, so
+// older deployments continue.
 func ofChanges(dgd Written) field.ErrorList {
 	errs := append(groveUpdate(dgd.DynamoGraphDeployment), enoughReplicas(dgd.DynamoGraphDeployment)...)
 	errs = append(errs, unconvertedTransfer(dgd)...)
@@ -45,7 +45,7 @@ func ofChanges(dgd Written) field.ErrorList {
 	return errs
 }
 
-// changeChecks are those of ofChanges about each component.
+// changeChecks are the rules of ofChanges for each component.
 var changeChecks = []func(component) field.ErrorList{
 	powerLimit, containerResources, multinodeType, formerRoles, sharedMemorySign, pickerConfig, deviceService, failover, checkpoint,
 }

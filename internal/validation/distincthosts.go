@@ -19,14 +19,14 @@ func distinctHosts(s component) field.ErrorList {
 		"false")
 }
 
-// distinct reports whether the pods of each replica of a multinode component go to hosts of their own.
+// distinct reports whether the pods of each multinode replica of a component need different hosts.
 func (s component) distinct() bool {
 	const key = render.AnnotationDistinctHosts
 	return s.multinode() && cmp.Or(s.template().Annotations[key], s.graph.Spec.Annotations[key], s.graph.Annotations[key]) == "true"
 }
 
-// distinctOnHost refuses replicas whose pods are to be on one host and on hosts of their own. Without a topology, a level is one of hosts
-// by its name.
+// distinctOnHost refuses replicas whose pods must be both on one host and on different hosts. Without a topology, it recognizes a
+// level of hosts by its name.
 func distinctOnHost(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	var errs field.ErrorList
 	refuse := func(path *field.Path, domain string) {
@@ -48,7 +48,7 @@ func distinctOnHost(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1a
 	return errs
 }
 
-// sharedHostNetwork: the programs of two pods on one host network listen on the same ports.
+// sharedHostNetwork warns about several pods of a replica in the network of one host, where they would listen on the same ports.
 func sharedHostNetwork(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.Text {
 	var names []string
 	for _, s := range dgd.components() {

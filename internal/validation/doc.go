@@ -3,9 +3,9 @@
 
 // Package validation holds every admission rule as a named check in a flat list.
 //
-// The rules are asked for in three places: by the webhook, by the guard inside Reconcile for objects that came in while there was no
-// webhook, and by `kubectl trellis plan`, where no API server has looked at all. So the list is complete by itself: it repeats, in the
-// same words, what the CEL rules of the CRDs say, and adds what needs more than one object.
+// Three callers apply the rules: the webhook; the guard inside Reconcile, for objects created while no webhook was available; and
+// `kubectl trellis plan`, for manifests that no API server has validated. The list is therefore complete in itself: it repeats, in the
+// same words, the CEL rules of the CRDs, and adds the rules that need more than one object.
 //
 //	Graph, Topology              what the object alone decides          webhook, guard, plan
 //	GraphCreate                  what only new objects must keep        webhook on create, plan
@@ -14,9 +14,9 @@
 //	GraphTopology                the graph against its ClusterTopology  webhook on create, plan
 //	GraphWarnings, …Warnings     accepted, but the user should know     webhook, plan
 //
-// A check returns field errors: the path, what is wrong, and the fix. For example
+// A check returns field errors: the path, the problem, and the fix. For example
 //
 //	spec.services[VllmWorker].topologyConstraint.packDomain: Invalid value: "zone": hierarchy violation: ... is broader than spec-level "rack" ...
 //
-// Nothing here reaches the cluster, takes a context or looks at the time. Nothing here panics, whatever the object.
+// The package reads no cluster, takes no context and no clock, and never panics, whatever the object.
 package validation

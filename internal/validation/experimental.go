@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// gpuMemoryService, failover and checkpoint are not acted on. What they say must make sense all the same: a later version, or Dynamo's own
-// operator, acts on it.
+// Trellis does not act on gpuMemoryService, failover and checkpoint. They must be consistent nevertheless, because a later version, or
+// Dynamo's own operator, acts on them.
 
 const interPod = "InterPod"
 
@@ -25,7 +25,7 @@ var workerTypes = []nvidiav1beta1.ComponentType{
 	nvidiav1beta1.ComponentTypeWorker, nvidiav1beta1.ComponentTypePrefill, nvidiav1beta1.ComponentTypeDecode,
 }
 
-// experimental settings of the component; empty where there are none.
+// experimental returns the experimental settings of the component; empty if there are none.
 func (s component) experimental() nvidiav1beta1.ComponentExperimental {
 	if s.Experimental == nil {
 		return nvidiav1beta1.ComponentExperimental{}
@@ -64,7 +64,7 @@ func deviceService(s component) field.ErrorList {
 	return errs
 }
 
-// modeAsWritten: v1alpha1 begins the modes in lower case.
+// modeAsWritten returns a mode in the spelling of the user's version: v1alpha1 starts modes with a lower-case letter.
 func modeAsWritten(s component, mode string) string {
 	if mode != "" && (s.alpha.GPUMemoryService != nil || s.alpha.Failover != nil) {
 		return strings.ToLower(mode[:1]) + mode[1:]
@@ -72,7 +72,7 @@ func modeAsWritten(s component, mode string) string {
 	return mode
 }
 
-// clientContainers share the devices of the main container, so they are in the same pod.
+// clientContainers checks the extra client containers, which share the devices of the main container and so must be in its pod.
 func clientContainers(s component, path *field.Path, names []string) field.ErrorList {
 	var errs field.ErrorList
 	seen := sets.New[string]()
@@ -88,7 +88,7 @@ func clientContainers(s component, path *field.Path, names []string) field.Error
 	return errs
 }
 
-// clientNames repeats for v1alpha1 what the schema of v1beta1 says, also of a gpuMemoryService that is off.
+// clientNames repeats the schema of v1beta1 for v1alpha1, also for a disabled gpuMemoryService.
 func clientNames(s component, path *field.Path) field.ErrorList {
 	if s.alpha.GPUMemoryService == nil {
 		return nil
@@ -111,7 +111,7 @@ func containerName(path *field.Path, name string) field.ErrorList {
 	return nil
 }
 
-// hasGPU reports whether the main container is limited to a GPU or more, of whatever kind.
+// hasGPU reports whether the main container has a limit of GPUs of any kind.
 func (s component) hasGPU() bool {
 	c := s.mainContainer()
 	if c == nil {
@@ -125,7 +125,7 @@ func (s component) hasGPU() bool {
 	return false
 }
 
-// failover checks that the shadows get at the memory of the active provider.
+// failover checks that the shadow engines can reach the GPU memory of the active engine.
 func failover(s component) field.ErrorList {
 	path, f, g := s.path.Child("experimental", "failover"), s.experimental().Failover, s.experimental().GPUMemoryService
 	if f == nil {
@@ -146,7 +146,7 @@ func failover(s component) field.ErrorList {
 	return errs
 }
 
-// containerDiscovery: providers in one pod are distinguished by their containers.
+// containerDiscovery requires discovery by container for failover inside one pod, whose engines differ only in their containers.
 func containerDiscovery(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	mode := dgd.Annotations[annotationDiscoveryMode]
 	inPod := slices.ContainsFunc(componentsOf(dgd), func(s component) bool {
@@ -160,7 +160,7 @@ func containerDiscovery(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 		field.WordIntraPod))
 }
 
-// checkpoint checks what its fields say of each other. The rest is kept as written.
+// checkpoint checks that its fields are consistent. All other content is accepted.
 func checkpoint(s component) field.ErrorList {
 	path, raw := s.path.Child("experimental", "checkpoint"), s.experimental().Checkpoint
 	if raw == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// graphChecks are the rules about the entire deployment, in the order users read the errors.
+// graphChecks are the rules for the entire deployment, in the order in which users read the errors.
 var graphChecks = []struct {
 	name string
 	run  func(*nvidiav1beta1.DynamoGraphDeployment) field.ErrorList
@@ -33,7 +33,7 @@ var graphChecks = []struct {
 	{"distinct hosts on one host", func(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList { return distinctOnHost(dgd, nil) }},
 }
 
-// componentChecks are the rules about each component.
+// componentChecks are the rules for each component.
 var componentChecks = []struct {
 	name string
 	run  func(component) field.ErrorList
@@ -56,11 +56,11 @@ var componentChecks = []struct {
 	{"device modes", deviceModes},
 }
 
-// component is one component, with what a check needs to name it.
+// component is a component with the context that a check needs.
 type component struct {
 	*nvidiav1beta1.ComponentSpec
-	// alpha is the component as v1alpha1 has it, whose fields may hold what v1beta1 has no form for; empty, and never nil, where it was
-	// written in v1beta1.
+	// alpha is the component's v1alpha1 form, whose fields v1beta1 may be unable to express; empty, and never nil, if
+	// it was written in v1beta1.
 	alpha *nvidiav1alpha1.ServiceSpec
 	pvcs  []nvidiav1alpha1.PVC
 	name  string
@@ -83,7 +83,7 @@ func componentsOf(dgd *nvidiav1beta1.DynamoGraphDeployment) []component {
 	return components
 }
 
-// components lists the components with what v1alpha1 has of them.
+// components lists the components, each with its v1alpha1 form.
 func (w Written) components() []component {
 	components := componentsOf(w.DynamoGraphDeployment)
 	if w.Alpha == nil {
@@ -99,7 +99,7 @@ func (w Written) components() []component {
 	return components
 }
 
-// template of the component's pods, and its annotations; empty where there is none.
+// template returns the template of the component's pods; empty if there is none.
 func (s component) template() *corev1.PodTemplateSpec {
 	if s.PodTemplate == nil {
 		return &corev1.PodTemplateSpec{}
@@ -107,12 +107,12 @@ func (s component) template() *corev1.PodTemplateSpec {
 	return s.PodTemplate
 }
 
-// podPath is where a field of the component's pods is.
+// podPath returns the path of a field in the component's pod spec.
 func (s component) podPath(fields ...string) *field.Path {
 	return s.path.Child("podTemplate", append([]string{"spec"}, fields...)...)
 }
 
-// mainPath is where a field of the component's main container is.
+// mainPath returns the path of a field of the component's main container.
 func (s component) mainPath(name string, more ...string) *field.Path {
 	return s.podPath("containers").Key(nvidiav1beta1.MainContainerName).Child(name, more...)
 }
@@ -120,7 +120,7 @@ func (s component) mainPath(name string, more ...string) *field.Path {
 // multinode reports whether each replica of the component spans several nodes.
 func (s component) multinode() bool { return s.Multinode != nil }
 
-// Graph returns everything that is wrong with a deployment and can be determined from the object alone.
+// Graph returns all errors in a deployment that need no other object.
 func Graph(dgd Written) field.ErrorList {
 	if dgd.DynamoGraphDeployment == nil {
 		return nil
@@ -144,10 +144,10 @@ func Graph(dgd Written) field.ErrorList {
 	return errs
 }
 
-// longestValue is how much of a user's text an error repeats.
+// longestValue bounds the user's text in an error.
 const longestValue = 80
 
-// short cuts a text that is too long to repeat.
+// short truncates a text to longestValue.
 func short(s string) string {
 	runes := []rune(s)
 	if len(runes) <= longestValue {
@@ -156,12 +156,12 @@ func short(s string) string {
 	return string(runes[:longestValue]) + "..."
 }
 
-// badValue is an error about a text, which is cut when it is long.
+// badValue is an error about a text value, which it truncates.
 func badValue(kind field.ErrorType, path *field.Path, value, detail string, args ...any) *field.Error {
 	return &field.Error{Type: kind, Field: path, BadValue: short(value), Detail: field.Say(detail, args...)}
 }
 
-// one makes a list of one error, so that a check reads as a ladder of returns.
+// one returns a list of one error, so that a check reads as a sequence of returns.
 func one(err *field.Error) field.ErrorList {
 	return field.ErrorList{err}
 }

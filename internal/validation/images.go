@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// mainImage: there is no image that would do for every component.
+// mainImage requires an image for the main container: there is no default that suits every component.
 func mainImage(s component) field.ErrorList {
 	if s.mainImage() != "" {
 		return nil
@@ -24,10 +24,10 @@ func mainImage(s component) field.ErrorList {
 	return one(field.Required(s.mainPath("image"), text))
 }
 
-// maxInstead is how many containers an error names.
+// maxInstead bounds the number of containers that an error names.
 const maxInstead = 4
 
-// instead are the names of the containers of a component of v1beta1 that has containers, and no main one.
+// instead lists the containers of a v1beta1 component that has containers but no main container.
 func (s component) instead() []string {
 	if s.mainContainer() != nil || s.alpha.ExtraPodSpec != nil {
 		return nil
@@ -39,7 +39,7 @@ func (s component) instead() []string {
 	return limit.First(names, maxInstead, "containers")
 }
 
-// mainImage is the image of the service's main container; "" for none.
+// mainImage returns the image of the component's main container; "" for none.
 func (s component) mainImage() string {
 	if c := s.mainContainer(); c != nil {
 		return c.Image
@@ -47,7 +47,7 @@ func (s component) mainImage() string {
 	return ""
 }
 
-// mainContainer of the component; nil where it has none.
+// mainContainer returns the main container of the component; nil for none.
 func (s component) mainContainer() *corev1.Container {
 	for i := range s.template().Spec.Containers {
 		if c := &s.template().Spec.Containers[i]; c.Name == nvidiav1beta1.MainContainerName {
@@ -57,8 +57,8 @@ func (s component) mainContainer() *corev1.Container {
 	return nil
 }
 
-// imagesKept: an image may change, but not go. Containers that never had one stay as they are, and so does v1alpha1, which takes sidecars
-// without an image.
+// imagesKept allows images to change but not to be removed. It accepts containers that never had an image, and
+// v1alpha1 sidecars without one.
 func imagesKept(now, before Written) field.ErrorList {
 	known := map[string]component{}
 	for _, s := range before.components() {
@@ -78,7 +78,8 @@ func imagesKept(now, before Written) field.ErrorList {
 	return errs
 }
 
-// sidecarImages: the API server refuses a pod that has a container without an image, which no one sees who creates a deployment.
+// sidecarImages requires an image for every container: the API server would refuse the pods, which the creator of
+// a deployment does not see.
 func sidecarImages(s component) field.ErrorList {
 	var errs field.ErrorList
 	check := func(list string, containers []corev1.Container) {

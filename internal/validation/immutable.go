@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// immutabilityChecks are the rules that compare a deployment with what it was.
+// immutabilityChecks are the rules that compare a deployment with its former state.
 var immutabilityChecks = []struct {
 	name string
 	run  func(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList
@@ -35,9 +35,9 @@ var immutabilityChecks = []struct {
 	{"roles are kept", rolesKept},
 }
 
-// GraphUpdate returns what is wrong with a change of a deployment. A change that leaves the spec and the annotations alone (labels,
-// finalizers, status) passes, and so does every change of an object that is being deleted. Rules are ratcheted: what the old object
-// already broke, in the same way, does not block another change.
+// GraphUpdate returns the errors in a change of a deployment. It accepts every change that leaves the spec and the annotations unchanged
+// (labels, finalizers, status), and every change of an object that is being deleted. Rules are ratcheted: an error that the old object
+// already had does not block another change.
 func GraphUpdate(now, before Written) field.ErrorList {
 	updated, old := now.DynamoGraphDeployment, before.DynamoGraphDeployment
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
@@ -54,8 +54,8 @@ func GraphUpdate(now, before Written) field.ErrorList {
 	return append(errs, ratchet(append(Graph(now), ofChanges(now)...), append(Graph(before), ofChanges(before)...))...)
 }
 
-// ratchet drops the errors that were there before, word for word. It compares them as v1alpha1 has them, which names components: in
-// v1beta1 their order may change.
+// ratchet drops the errors that existed before, word for word. It compares them in the words of v1alpha1, which names components by key:
+// their order in v1beta1 may change.
 func ratchet(now, before field.ErrorList) field.ErrorList {
 	known := sets.New[string]()
 	for _, err := range before {
@@ -92,7 +92,8 @@ func immutableConstraint(path *field.Path) *field.Error {
 		"delete and recreate the DynamoGraphDeployment to change topology constraints", path)
 }
 
-// componentsImmutable also bars the way round: removing a component and adding it again with another constraint.
+// componentsImmutable refuses added and removed components, and so also a component that is removed and added
+// again with another constraint.
 func componentsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	now, before := componentNames(updated), componentNames(old)
 	var changes []field.Text
@@ -120,9 +121,9 @@ func componentNames(dgd *nvidiav1beta1.DynamoGraphDeployment) sets.Set[string] {
 	return names
 }
 
-// ProviderUpdate returns what is wrong with a change of a deployment for the provider that keeps its pods. Grove fixes minAvailable of its
-// cliques, which is how many pods a replica has, and of its scaling groups when their set is created. Other providers take another
-// nodeCount, and a minAvailable set later. preset is the operator's provider, as in [render.ChooseProvider].
+// ProviderUpdate returns the errors in a change of a deployment that its provider cannot make. Grove fixes minAvailable when it creates a
+// set: of cliques, where it is the number of pods of a replica, and of scaling groups. Other providers accept another nodeCount, and a
+// minAvailable that is set later. preset is the operator's provider, as in [render.ChooseProvider].
 func ProviderUpdate(updated, old *nvidiav1beta1.DynamoGraphDeployment, preset string) field.ErrorList {
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
 		return nil
@@ -146,7 +147,8 @@ func ProviderUpdate(updated, old *nvidiav1beta1.DynamoGraphDeployment, preset st
 	return errs
 }
 
-// nodeTopologyImmutable: nodeCount may change, but not whether a component is multinode at all, which decides what its constraint packs.
+// nodeTopologyImmutable refuses a change between single-node and multinode, which decides what a component's constraint
+// packs. nodeCount may change.
 func nodeTopologyImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	forComponentsInBoth(updated, old, func(now, before component) {

@@ -17,7 +17,7 @@ import (
 
 var transferPath = specPath.Child("experimental", "kvTransferPolicy")
 
-// transferPolicy of a deployment with its defaults; nil for none.
+// transferPolicy returns the KV transfer policy of a deployment with its defaults; nil for none.
 func transferPolicy(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1.KVTransferPolicy {
 	if dgd == nil || dgd.Spec.Experimental == nil || dgd.Spec.Experimental.KVTransferPolicy == nil {
 		return nil
@@ -32,7 +32,7 @@ func withEnforcement(p nvidiav1beta1.KVTransferPolicy) *nvidiav1beta1.KVTransfer
 	return &p
 }
 
-// TransferTopologyName is the ClusterTopology that the deployment's transfer policy names; "" for none.
+// TransferTopologyName returns the ClusterTopology that the deployment's KV transfer policy names; "" for none.
 func TransferTopologyName(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	if p := transferPolicy(dgd); p != nil {
 		return p.ClusterTopologyName
@@ -40,12 +40,12 @@ func TransferTopologyName(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	return ""
 }
 
-// transfer checks a new policy. One that is there never changes.
+// transfer checks the KV transfer policy, which is immutable once set.
 func transfer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	return transferErrors(transferPolicy(dgd))
 }
 
-// unconvertedTransfer checks a policy of v1alpha1, whose schema takes any, that v1beta1 cannot say.
+// unconvertedTransfer refuses a v1alpha1 policy that v1beta1 cannot express; the schema of v1alpha1 accepts any object.
 func unconvertedTransfer(dgd Written) field.ErrorList {
 	if dgd.Alpha == nil || dgd.Alpha.Spec.Experimental == nil || transferPolicy(dgd.DynamoGraphDeployment) != nil {
 		return nil
@@ -83,7 +83,7 @@ func transferErrors(p *nvidiav1beta1.KVTransferPolicy) field.ErrorList {
 	return errs
 }
 
-// TransferTopology checks the transfer policy of a new deployment against the ClusterTopology it names; nil: there is none of that name.
+// TransferTopology checks the KV transfer policy of a new deployment against the ClusterTopology it names, nil if that does not exist.
 func TransferTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	p, name := transferPolicy(dgd), transferPath.Child("clusterTopologyName")
 	switch {
@@ -101,7 +101,7 @@ func TransferTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev
 	return nil
 }
 
-// transferImmutable: workers of two policies would not agree on where caches may go.
+// transferImmutable refuses changes of the KV transfer policy: workers with different policies would disagree about transfers.
 func transferImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	if apiequality.Semantic.DeepEqual(transferPolicy(updated), transferPolicy(old)) {
 		return nil

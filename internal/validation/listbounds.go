@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// Bounds of the lists of a pod that are compared with every node of the cluster, for every graph that waits. They are far above what a
-// program needs.
+// Bounds of the lists of a pod that are compared with every node of the cluster, for every waiting graph. They are far
+// above what a program needs.
 const (
 	maxHostPorts     = 256
 	maxTolerations   = 256
@@ -20,11 +20,11 @@ const (
 	maxResourceNames = 64
 	maxSpread        = 64
 	maxClaimsOfPod   = 64
-	// maxTermEntries bounds the terms, expressions and values of a required affinity together.
+	// maxTermEntries bounds the sum of the terms, expressions and values of a required affinity.
 	maxTermEntries = 1024
 )
 
-// comparedLists bounds what the planner compares. Without a bound one deployment could take the planner's time from all others.
+// comparedLists bounds the lists that the planner compares, so that no deployment can take the planner's time from others.
 func comparedLists(s component) field.ErrorList {
 	spec, path := &s.template().Spec, s.podPath()
 	errs := hostPorts(s, spec)
@@ -65,7 +65,7 @@ func tooLong(path *field.Path, n, most int, what, fix string) *field.Error {
 		Detail: field.Say("must have at most %d %s: they are compared with every node; %s", most, what, fix)}
 }
 
-// hostPorts counts the ports that the pod takes of its host. In the network of the host these are all ports of its containers.
+// hostPorts counts the host ports of the pod. In the host's network these are all ports of its containers.
 func hostPorts(s component, spec *corev1.PodSpec) field.ErrorList {
 	sum, most, at := 0, 0, s.path
 	count := func(list string, containers []corev1.Container) {
@@ -91,7 +91,7 @@ func hostPorts(s component, spec *corev1.PodSpec) field.ErrorList {
 		"remove host ports: pods reach each other without them"))
 }
 
-// resourceNames counts what the pod asks for.
+// resourceNames counts the resources that the pod requests.
 func resourceNames(spec *corev1.PodSpec) int {
 	names := sets.New[corev1.ResourceName]()
 	add := func(r *corev1.ResourceRequirements) {
@@ -110,7 +110,7 @@ func resourceNames(spec *corev1.PodSpec) int {
 	return len(names)
 }
 
-// nodeEntries counts what one node is compared with.
+// nodeEntries counts the entries of a selector that each node is compared with.
 func nodeEntries(selector *corev1.NodeSelector) (n int) {
 	if selector == nil {
 		return 0
@@ -127,7 +127,7 @@ func nodeEntries(selector *corev1.NodeSelector) (n int) {
 	return n
 }
 
-// podEntries counts what one pod is compared with.
+// podEntries counts the entries of affinity terms that each pod is compared with.
 func podEntries(terms []corev1.PodAffinityTerm) (n int) {
 	for i := range terms {
 		n += 1 + len(terms[i].Namespaces) + labelEntries(terms[i].LabelSelector) + labelEntries(terms[i].NamespaceSelector)

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// multinodeType: only the pods of workers form one program. A component without a type may be one, and endpointPicker speaks of its own
-// type.
+// multinodeType allows multinode for workers only, because only their pods form one program. It accepts a component without a type;
+// endpointPicker refuses endpoint pickers.
 func multinodeType(s component) field.ErrorList {
 	kind := s.explicitType()
 	if !s.multinode() || slices.Contains(multinodeTypes, kind) {
@@ -23,11 +23,11 @@ func multinodeType(s component) field.ErrorList {
 		short(kind)))
 }
 
-// multinodeTypes may have multinode, or are refused it by another rule.
+// multinodeTypes are the types that may have multinode, or to which another rule refuses it.
 var multinodeTypes = []string{
 	"", string(nvidiav1beta1.ComponentTypeWorker), string(nvidiav1beta1.ComponentTypePrefill), string(nvidiav1beta1.ComponentTypeDecode),
 	string(nvidiav1beta1.ComponentTypeEPP),
 }
 
-// explicitType is the type of the service, of v1alpha1 also one that v1beta1 does not have; "" for none.
+// explicitType returns the type of the component, including a v1alpha1 type that v1beta1 does not have; "" for none.
 func (s component) explicitType() string { return cmp.Or(string(s.Type), s.alpha.ComponentType) }

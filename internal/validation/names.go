@@ -14,18 +14,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// maxComponents is how many components a deployment may have.
+// maxComponents is the maximum number of components of a deployment.
 const maxComponents = 25
 
 const componentNamePattern = `^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$`
 
-// headlessSuffix ends the name of the Service of a multinode service's pods.
+// headlessSuffix ends the name of the headless Service of a multinode component's pods.
 const headlessSuffix = "-pods"
 
 var componentNameRegexp = regexp.MustCompile(componentNamePattern)
 
-// objectName repeats the API server's own rule for those who ask before it does. A long name is fine: the names made from it are
-// shortened with a hash.
+// objectName repeats the API server's rule for objects that it has not validated. Long names are allowed: names derived from them
+// are shortened with a hash.
 func objectName(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	path, name, prefix := field.NewPath("metadata", "name"), dgd.Name, false
 	if name == "" {
@@ -52,7 +52,7 @@ func componentCount(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	return nil
 }
 
-// componentName keeps names usable as a label value and, in lower case, inside the names of pods and Services.
+// componentName requires names that are valid as label values and, in lower case, inside the names of pods and Services.
 func componentName(s component) field.ErrorList {
 	if len(s.name) > validation.LabelValueMaxLength {
 		return one(&field.Error{Type: field.ErrorTypeTooLong, Field: s.path, BadValue: short(s.name),
@@ -66,12 +66,12 @@ func componentName(s component) field.ErrorList {
 	return nil
 }
 
-// inObjectNames is how a component is called inside the names of pods and Services.
+// inObjectNames returns the component's name as in the names of pods and Services.
 func (s component) inObjectNames() string {
 	return strings.ReplaceAll(strings.ToLower(s.name), ".", "-")
 }
 
-// componentNamesDiffer finds components whose names become one in the names of pods and Services.
+// componentNamesDiffer refuses components whose names are equal inside the names of pods and Services.
 func componentNamesDiffer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[string]string{}
@@ -88,7 +88,7 @@ func componentNamesDiffer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorL
 	return errs
 }
 
-// objectNamesDiffer finds a service called like the headless Service that gives the pods of a multinode service their DNS names.
+// objectNamesDiffer refuses a component whose Service would get the name of a multinode component's headless Service.
 func objectNamesDiffer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	components := componentsOf(dgd)
 	headless := map[string]string{}

@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// nodesOutside: the pods of a component that is placed by the topology select nodes that the topology leaves out. Each such component
-// waits for ever, and with it a graph that is packed as one.
+// nodesOutside warns about components that the topology places but whose pods select only nodes outside the topology. Such a component
+// waits forever, and with it a graph that is packed as a whole.
 func nodesOutside(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
 	if topology == nil || !constraint.Stated(dgd.DynamoGraphDeployment) {
 		return nil

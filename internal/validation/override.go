@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// providerOverrides refuses what would be left out. Overrides that were stored before the rule are, with a warning, and so is what
-// v1alpha1 says in a form of its own.
+// providerOverrides refuses overrides that Trellis would ignore. It accepts, with a warning, those stored before the rule and those
+// in the fields of v1alpha1.
 func providerOverrides(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	for _, p := range render.OverrideProblems(dgd) {

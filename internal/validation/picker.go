@@ -9,7 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// endpointPicker: there is one picker per graph, and an early one has one configuration.
+// endpointPicker checks an endpoint picker: it is single-node and, before the native picker of runtime 1.5.0, has one replica and
+// exactly one configuration.
 func endpointPicker(s component) field.ErrorList {
 	var errs field.ErrorList
 	if c := s.EPPConfig; c != nil && (c.ConfigMapRef == nil) == (c.Config == nil) {
@@ -41,7 +42,7 @@ func pickerReplicas(s component) field.ErrorList {
 	return one(field.Invalid(s.path.Child("replicas"), *s.Replicas, "%s epp must have exactly 1 replica (or 0 to stop it)", field.WordType))
 }
 
-// pickerConfig checks a new configuration of an endpoint picker, or one that changes.
+// pickerConfig checks the configuration of an endpoint picker when it is new or changes.
 func pickerConfig(s component) field.ErrorList {
 	if s.Type != nvidiav1beta1.ComponentTypeEPP || s.EPPConfig == nil {
 		return nil

@@ -15,9 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/podlimit"
 )
 
-// PodLimit returns which bounds on numbers of pods a deployment exceeds: those of each field, and limit for all pods of the graph; a limit
-// of 0 is none. On an update, where old is not nil, what was exceeded before and does not grow is no error, so that such a graph can be
-// scaled in.
+// PodLimit returns the exceeded bounds on numbers of pods: those of each field, and limit for all pods of the graph, 0 for no limit. On
+// an update, with old set, it accepts bounds that were exceeded before and do not grow, so that such a graph can be scaled in.
 func PodLimit(updated, old *nvidiav1beta1.DynamoGraphDeployment, limit int64) field.ErrorList {
 	if updated == nil || updated.DeletionTimestamp != nil {
 		return nil
@@ -50,7 +49,7 @@ func tooManyReplicas(path *field.Path, n int32) *field.Error {
 	return field.Invalid(path, n, "must be at most %d; split the %s into several graphs", nvidiav1beta1.MaxReplicas, field.WordComponent)
 }
 
-// ScaleLimit returns why a component may not be scaled to n replicas: the bounds of PodLimit, with the path of a scaling adapter.
+// ScaleLimit returns an error if n replicas of a component exceed the bounds of PodLimit. The path is that of a scaling adapter.
 func ScaleLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32, limit int64) field.ErrorList {
 	path := specPath.Child("replicas")
 	if n > nvidiav1beta1.MaxReplicas {
@@ -63,7 +62,7 @@ func ScaleLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32, 
 	return nil
 }
 
-// withReplicas is the deployment with another number of replicas of one component. Nothing else is copied.
+// withReplicas returns the deployment with another number of replicas of one component. The copy is shallow.
 func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) *nvidiav1beta1.DynamoGraphDeployment {
 	scaled := *dgd
 	scaled.Spec.Components = slices.Clone(dgd.Spec.Components)
@@ -73,7 +72,7 @@ func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32
 	return &scaled
 }
 
-// OverLimit says in numbers that a deployment asks for more pods than most, or returns "". With 0 any number is allowed.
+// OverLimit says, with numbers, that a deployment requests more than most pods; "" if it does not. 0 is no limit.
 func OverLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, most int64) string {
 	pods := podlimit.Pods(dgd)
 	if most == 0 || pods <= most {
@@ -88,8 +87,7 @@ func OverLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, most int64) string {
 		pods, strings.Join(limit.First(parts, 3, ""), ", "), most)
 }
 
-// Exceeded reports which of the bounds of [PodLimit] a deployment exceeds that is stored all the same, and what it is given then; "" for
-// none.
+// Exceeded says which bounds of [PodLimit] a stored deployment exceeds, and how many replicas it is allowed; "" for none.
 func Exceeded(dgd *nvidiav1beta1.DynamoGraphDeployment, short []podlimit.Short, maxPods int64) string {
 	why := OverLimit(dgd, maxPods)
 	if errs := PodLimit(dgd, nil, 0); why == "" && len(errs) > 0 {
@@ -108,7 +106,7 @@ func Exceeded(dgd *nvidiav1beta1.DynamoGraphDeployment, short []podlimit.Short, 
 	return why + "; pods that exist are kept, and none is created beyond the bound; lower replicas or nodeCount"
 }
 
-// bySize lists the components, the one with most pods first.
+// bySize lists the components by their number of pods, the largest first.
 func bySize(dgd *nvidiav1beta1.DynamoGraphDeployment) []component {
 	components := componentsOf(dgd)
 	slices.SortStableFunc(components, func(a, b component) int {
@@ -117,7 +115,7 @@ func bySize(dgd *nvidiav1beta1.DynamoGraphDeployment) []component {
 	return components
 }
 
-// nodes is the number of pods of one replica.
+// nodes returns the number of pods of one replica.
 func (s component) nodes() int32 {
 	n, _ := s.PodsPerReplica()
 	return n

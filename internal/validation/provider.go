@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// provider checks the annotations that choose it.
+// provider checks the annotations that choose the provider.
 func provider(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	path := field.NewPath("metadata", "annotations")
 	errs := oneOf(path, dgd.Annotations, render.AnnotationProvider, specs.Names()...)
@@ -42,7 +42,7 @@ func provider(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	return errs
 }
 
-// workloadProviders are the accepted values of the annotation of Dynamo's operator.
+// workloadProviders lists the accepted values of the corresponding annotation of Dynamo's operator.
 func workloadProviders() []string {
 	var values []string
 	for _, spec := range specs.All {
@@ -58,15 +58,15 @@ func workloadProviders() []string {
 	return values
 }
 
-// providerImmutable bars choosing another provider or workload while there are pods made for this one. It looks at the annotations and at
-// the status that the object itself carries, so that it needs no look at the cluster.
+// providerImmutable refuses another provider or workload while the deployment has pods of the current one. It reads only the annotations
+// and the status of the object, so it needs no other object.
 func providerImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	errs := sameWhilePods(old, render.AnnotationProvider, "provider", providerIn(updated), providerIn(old))
 	return append(errs, sameWhilePods(old, render.AnnotationWorkload, "workload", updated.Annotations[render.AnnotationWorkload],
 		old.Annotations[render.AnnotationWorkload])...)
 }
 
-// providerIn is the provider that the annotations name, whichever of them does.
+// providerIn returns the provider that any of the annotations names.
 func providerIn(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	name, _ := render.NamedProvider(dgd.Annotations)
 	return name

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// maxClaims is how many entries spec.pvcs may have.
+// maxClaims is the maximum number of entries in spec.pvcs.
 const maxClaims = 100
 
 var accessModes = []corev1.PersistentVolumeAccessMode{
@@ -43,7 +43,7 @@ func claims(pvcs []nvidiav1alpha1.PVC) field.ErrorList {
 	return errs
 }
 
-// createdClaim checks what a claim needs when it is to be made.
+// createdClaim requires the fields that Trellis needs to create a claim.
 func createdClaim(path *field.Path, c *nvidiav1alpha1.PVC) field.ErrorList {
 	var errs field.ErrorList
 	required := func(name string, missing bool) {

@@ -20,26 +20,26 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// defaultGPU is the resource GPUs are counted under unless gpuType says otherwise.
+// defaultGPU is the resource that counts GPUs unless gpuType names another.
 const defaultGPU = "nvidia.com/gpu"
 
 const quantityHelp = `must be a Kubernetes quantity such as "4", "500m" or "16Gi"`
 
-// longestQuantity and absurdExponent keep out amounts such as 1e1000000000: comparing them would write out all their digits.
+// longestQuantity and absurdExponent exclude amounts such as 1e1000000000: comparing them would write out all their digits.
 const longestQuantity = 64
 
 var absurdExponent = regexp.MustCompile(`[eE][+-]?[0-9]{3,}$`)
 
-// amount is one leaf of requests or limits.
+// amount is one entry of requests or limits.
 type amount struct {
 	path     *field.Path
 	resource string
 	text     string
-	// whole: devices cannot be split.
+	// whole: the amount must be an integer, because devices cannot be split.
 	whole bool
 }
 
-// resources checks names and amounts. All leaves are strings, so the schema alone lets any text through.
+// resources checks the resource names and amounts of v1alpha1, whose schema accepts any string.
 func resources(s component) field.ErrorList {
 	written := s.alpha.Resources
 	if written == nil {
@@ -60,7 +60,7 @@ func resources(s component) field.ErrorList {
 	return errs
 }
 
-// containerResources checks the amounts of every container. What v1alpha1 says in resources is checked there, in its own words.
+// containerResources checks the amounts of every container. [resources] checks those of v1alpha1, in its own words.
 func containerResources(s component) field.ErrorList {
 	var errs field.ErrorList
 	check := func(path *field.Path, r corev1.ResourceRequirements) {
@@ -83,7 +83,7 @@ func containerResources(s component) field.ErrorList {
 	return errs
 }
 
-// quantities parses the leaves; those that are no amounts become errors.
+// quantities parses the entries, and returns an error for each that is not an amount.
 func quantities(leaves []amount) (map[string]resource.Quantity, field.ErrorList) {
 	parsed := map[string]resource.Quantity{}
 	var errs field.ErrorList
@@ -118,7 +118,7 @@ func parse(a amount) (resource.Quantity, string) {
 	return quantity, ""
 }
 
-// amounts lists the leaves of requests or limits that are set in v1alpha1, each with the resource it counts.
+// amounts lists the entries that are set in the requests or limits of v1alpha1, each with the resource it counts.
 func amounts(s component, list string, item *nvidiav1alpha1.ResourceItem) []amount {
 	if item == nil {
 		return nil

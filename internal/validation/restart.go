@@ -28,7 +28,7 @@ func restart(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	return errs
 }
 
-// restartOrder: a given order must name every component once.
+// restartOrder requires a restart order to name every component once.
 func restartOrder(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	if dgd.Spec.Restart == nil || dgd.Spec.Restart.Strategy == nil || len(dgd.Spec.Restart.Strategy.Order) == 0 {
 		return nil

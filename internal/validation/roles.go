@@ -14,7 +14,7 @@ import (
 
 var roleNames = []string{nvidiav1beta1.RoleLeader, nvidiav1beta1.RoleWorker}
 
-// roles: an explicit list has the two roles of a multinode replica, with the numbers that nodeCount gives them.
+// roles requires an explicit list to have the two roles of a multinode replica, with the counts that follow from nodeCount.
 func roles(s component) field.ErrorList {
 	path := s.path.Child("roles")
 	switch {
@@ -57,7 +57,7 @@ func role(s component, r *nvidiav1beta1.ComponentRole, path *field.Path, again b
 	return errs
 }
 
-// rolesKept: a list of roles may be added and removed only while it is equivalent to no list.
+// rolesKept allows adding and removing the list of roles only while it is equivalent to no list.
 func rolesKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	forComponentsInBoth(updated, old, func(now, before component) {
@@ -74,7 +74,7 @@ func rolesKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 	return errs
 }
 
-// formerRoles refuses the fields that roles replaced. Stored ones are tolerated.
+// formerRoles refuses the fields that roles replaced, except in objects stored before the rule.
 func formerRoles(s component) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range roleNames {
@@ -96,7 +96,7 @@ func (s component) hasFormerRole(name string) bool {
 	return m != nil && (leader && m.Leader != nil || !leader && m.Worker != nil)
 }
 
-// typeKept: the type of a component may be set once.
+// typeKept refuses changes of a component's type once it is set.
 func typeKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	forComponentsInBoth(updated, old, func(now, before component) {

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// rolloutBounds refuses annotations about updates that cannot be followed, once each, where they are written.
+// rolloutBounds refuses invalid update annotations, each once, at their path.
 func rolloutBounds(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	_, problems := rollout.SharedStrategyOf(dgd, false)

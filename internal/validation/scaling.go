@@ -8,8 +8,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// ReplicasKept returns the components whose number of replicas admission keeps although a change of the deployment has another: a scaling
-// adapter owns it. adapterOf names a component's adapter.
+// ReplicasKept warns about components whose number of replicas admission keeps although the change contains another one, because a
+// scaling adapter owns it. adapterOf names a component's adapter.
 func ReplicasKept(updated, old *nvidiav1beta1.DynamoGraphDeployment, adapterOf func(component string) string) []field.Text {
 	if updated == nil || old == nil {
 		return nil
@@ -24,7 +24,7 @@ func ReplicasKept(updated, old *nvidiav1beta1.DynamoGraphDeployment, adapterOf f
 	return kept
 }
 
-// ReplicasAllowed returns why a component may not have so many replicas.
+// ReplicasAllowed returns why a component may not have n replicas.
 func ReplicasAllowed(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) field.ErrorList {
 	var errs field.ErrorList
 	for _, s := range componentsOf(dgd) {
@@ -38,10 +38,10 @@ func ReplicasAllowed(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n in
 	return errs
 }
 
-// scaled reports whether an adapter owns the service's replicas.
+// scaled reports whether a scaling adapter owns the component's replicas.
 func (s component) scaled() bool { return s.ScalingAdapter != nil }
 
-// wanted is the number of replicas the component asks for.
+// wanted returns the wanted number of replicas.
 func (s component) wanted() int32 {
 	if s.Replicas == nil {
 		return 1

@@ -11,8 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// scheduling refuses what takes the placing of pods out of the operator's hands: the API server would refuse each pod, and nothing of that
-// would be seen before.
+// scheduling refuses fields that bypass the operator's placement: the API server would refuse each pod, which the user would not see.
 func scheduling(s component) field.ErrorList {
 	path := s.podPath()
 	var errs field.ErrorList

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// spreadField is one field that spreads replicas.
+// spreadField is a field that spreads replicas.
 type spreadField struct {
 	name, domain string
 }
@@ -21,9 +21,9 @@ func spreadFields(spread constraint.Domains) []spreadField {
 	return []spreadField{{"spreadDomain", spread.Required}, {"preferredSpreadDomain", spread.Preferred}}
 }
 
-// misplacedSpread finds levels over which replicas cannot be spread: their deployment, or all of them, are packed into one domain of the
-// level, or each may be in several (docs/placement.md#spreading-replicas). The deployment's is a default, which need not suit every
-// component.
+// misplacedSpread refuses levels over which replicas cannot be spread, because the graph or the component is packed into one domain of
+// the level, or because a replica may span several (docs/placement.md#spreading-replicas). The deployment's level is a default that need
+// not suit every component.
 func misplacedSpread(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	var errs field.ErrorList
 	whole := dgd.Spec.TopologyConstraint
@@ -40,7 +40,7 @@ func misplacedSpread(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1
 		}
 		path, packed := s.path.Child("topologyConstraint"), levelIndex(topology, own.PackDomain)
 		if packed >= 0 && packed < graph {
-			continue // refused for that
+			continue // refused by another rule
 		}
 		for _, f := range spreadFields(constraint.Domains{Required: own.SpreadDomain, Preferred: own.PreferredSpreadDomain}) {
 			switch constraint.SpreadProblem(levelIndex(topology, f.domain), graph, packed, s.multinode()) {
@@ -79,7 +79,8 @@ func useBroader(levels []string) string {
 	return "use packDomain or a broader level: one of [" + strings.Join(levels, ", ") + "]"
 }
 
-// spreadWithoutEffect: a preferred level that is not narrower than the required one, and a default that does not suit a component.
+// spreadWithoutEffect warns about a preferred spread level that is not narrower than the required one, and about a default that
+// does not suit a component.
 func spreadWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
 	whole := dgd.Spec.TopologyConstraint
 	if whole == nil {
@@ -111,7 +112,7 @@ func spreadWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) [
 	return lines
 }
 
-// unsuitedSpread reports whether the packDomain of a component leaves no place for the deployment's spread.
+// unsuitedSpread reports whether the packDomain of a component rules out the deployment's spread.
 func unsuitedSpread(topology *grovev1alpha1.ClusterTopology, spread constraint.Domains, graph string, s component) bool {
 	for _, f := range spreadFields(spread) {
 		problem := constraint.SpreadProblem(levelIndex(topology, f.domain), levelIndex(topology, graph), levelIndex(topology,

@@ -10,7 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// transferWithoutPlacement: a transfer policy that places no replica. The topology is that of the deployment's constraint.
+// transferWithoutPlacement warns about a KV transfer policy that has no effect on placement. topology is that of
+// the deployment's constraint.
 func transferWithoutPlacement(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
 	if dgd.Spec.Experimental == nil || dgd.Spec.Experimental.KVTransferPolicy == nil {
 		return nil
@@ -35,7 +36,7 @@ func transferWithoutPlacement(dgd Written, topology *grovev1alpha1.ClusterTopolo
 	return withoutPartner(dgd, policy)
 }
 
-// packedInto is the domain of a topology that all pods of a deployment share, and what says so.
+// packedInto returns the packDomain of the entire deployment, and the field or annotation that sets it.
 func packedInto(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) (domain, by string) {
 	stated := constraint.StatementOf(dgd)
 	if key := stated.Annotated.Required; !stated.ByFields && key != "" {
@@ -48,7 +49,7 @@ func packedInto(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha
 	return "", ""
 }
 
-// transferLevel is the index of the level that a policy names; -1 when it names none of a topology.
+// transferLevel returns the index of the level that a policy names; -1 if the topology has no such level.
 func transferLevel(policy *nvidiav1beta1.KVTransferPolicy, topology *grovev1alpha1.ClusterTopology) int {
 	if policy.LabelKey == "" {
 		if policy.ClusterTopologyName != topology.Name {
@@ -60,7 +61,7 @@ func transferLevel(policy *nvidiav1beta1.KVTransferPolicy, topology *grovev1alph
 	return levelIndex(topology, domain)
 }
 
-// withoutPartner: the policy requires a replica of both roles, and of one of them none is wanted.
+// withoutPartner warns about a policy that requires replicas of both roles while one role has none.
 func withoutPartner(dgd Written, policy *nvidiav1beta1.KVTransferPolicy) []field.Text {
 	if policy.Enforcement != nvidiav1beta1.KVTransferRequired {
 		return nil

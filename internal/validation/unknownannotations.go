@@ -13,10 +13,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/nearest"
 )
 
-// ownDomain begins the keys of Trellis' own annotations.
+// ownDomain is the prefix of Trellis' own annotations.
 const ownDomain = "trellis.dev/"
 
-// usersAnnotations are the annotations of a deployment, or of the pods of its components, by which users say something to Trellis.
+// usersAnnotations are the annotations for users, on a deployment or on the pods of its components.
 var usersAnnotations = []string{
 	"trellis.dev/capacity-request", "trellis.dev/compute-domain", "trellis.dev/compute-domain-per", "trellis.dev/distinct-hosts",
 	"trellis.dev/engine", "trellis.dev/may-move", "trellis.dev/moves", "trellis.dev/provider",
@@ -33,8 +33,8 @@ var usersAnnotations = []string{
 	"nvidia.com/vllm-distributed-executor-backend", "nvidia.com/volcano-queue", "nvidia.com/workload-provider",
 }
 
-// operatorsAnnotations are the other annotations of Trellis, which only the operator sets, or which belong to other objects. They come
-// along where an object is copied.
+// operatorsAnnotations are the other annotations of Trellis: those that only the operator sets, and those of other objects. A
+// copied object may contain them.
 var operatorsAnnotations = []string{
 	"trellis.dev/applied-metadata", "trellis.dev/ask-for-quota-after", "trellis.dev/attempt", "trellis.dev/drain",
 	"trellis.dev/epp-config", "trellis.dev/eviction-requested", "trellis.dev/follows-first-replicas", "trellis.dev/gang",
@@ -44,19 +44,19 @@ var operatorsAnnotations = []string{
 	"trellis.dev/topology-levels", "trellis.dev/version", "trellis.dev/workers-input",
 }
 
-// maxTypos is how many letters a key of another domain may differ from a known one to be taken for it.
+// maxTypos is the maximum edit distance of a key with another prefix from the known key for which it is taken.
 const maxTypos = 2
 
-// longestKey is the length of the keys that are compared with known ones. Known ones are shorter.
+// longestKey bounds the keys that are compared with known keys, which are all shorter.
 const longestKey = 80
 
-// unknownAnnotation is an annotation that looks like one of Trellis and is none.
+// unknownAnnotation is an annotation that resembles one of Trellis but does not exist.
 type unknownAnnotation struct {
 	path  *field.Path
 	meant string
 }
 
-// unknownAnnotations: an annotation with a misspelled key does nothing.
+// unknownAnnotations warns about annotations with misspelled keys, which have no effect.
 func unknownAnnotations(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.Text {
 	var found []unknownAnnotation
 	look := func(path *field.Path, annotations map[string]string) {
@@ -79,7 +79,8 @@ func unknownAnnotations(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.T
 	})
 }
 
-// misspelled reports whether a key looks like one of Trellis' annotations and is none, and which one was probably meant; "" for no one.
+// misspelled reports whether a key resembles one of Trellis' annotations but does not exist. meant is the key that
+// was probably meant, or "".
 func misspelled(key string) (meant string, unknown bool) {
 	name, own := strings.CutPrefix(key, ownDomain)
 	switch {

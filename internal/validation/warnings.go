@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// graphWarnings are the things that are accepted and that the user should know about. The topology is nil when no one has read it.
+// graphWarnings are the warnings about accepted deployments. The topology is nil if the caller has not read it.
 var graphWarnings = []struct {
 	name string
 	run  func(Written, *grovev1alpha1.ClusterTopology) []field.Text
@@ -32,7 +32,7 @@ var graphWarnings = []struct {
 	{"annotations that are not known", unknownAnnotations},
 }
 
-// deprecatedFields are accepted because manifests in use have them, and do nothing.
+// deprecatedFields are accepted, because existing manifests contain them, but have no effect.
 var deprecatedFields = []struct {
 	at   []string
 	set  func(component) bool
@@ -53,8 +53,8 @@ var deprecatedFields = []struct {
 		field.Say("is deprecated, and the next release ignores it: write its providerOverride into roles[worker], then remove it")},
 }
 
-// GraphWarnings returns what a user should know about a deployment that is accepted. notActedOn lists the fields that have no effect.
-// There is one line a kind of field; [Bounded] keeps all lines together within what the API server passes on.
+// GraphWarnings returns the warnings about an accepted deployment. notActedOn lists the fields without effect. There is one line per kind
+// of field; [Bounded] limits the total length.
 func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActedOn []render.Ignored) []field.Text {
 	if dgd.DynamoGraphDeployment == nil {
 		return nil
@@ -92,7 +92,7 @@ func notActedOnText(ignored render.Ignored, path *field.Path) field.Text {
 	return field.Say("%s is accepted but not acted on", path)
 }
 
-// multinodeOnHost: a replica that spans nodes, held on one host.
+// multinodeOnHost warns about multinode replicas that are packed into one host.
 func multinodeOnHost(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
 	inherited := ""
 	if c := dgd.Spec.TopologyConstraint; c != nil {
@@ -115,7 +115,7 @@ func multinodeOnHost(dgd Written, topology *grovev1alpha1.ClusterTopology) []fie
 		field.WordComponent, field.WordComponents), names)}
 }
 
-// multinodeWithoutType: the Dynamo operator accepts multinode only with a type of workers.
+// multinodeWithoutType warns that the Dynamo operator accepts multinode only for the types of workers.
 func multinodeWithoutType(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.Text {
 	var names []string
 	for _, s := range dgd.components() {
@@ -131,7 +131,7 @@ func multinodeWithoutType(dgd Written, _ *grovev1alpha1.ClusterTopology) []field
 		field.WordType), names)}
 }
 
-// isHost reports whether a level is single nodes, by its label key or else by its name.
+// isHost reports whether a level consists of single nodes, by its label key or else by its name.
 func isHost(topology *grovev1alpha1.ClusterTopology, domain string) bool {
 	if i := levelIndex(topology, domain); i >= 0 && topology.Spec.Levels[i].Key == corev1.LabelHostname {
 		return true
@@ -139,7 +139,7 @@ func isHost(topology *grovev1alpha1.ClusterTopology, domain string) bool {
 	return domain == "host" || domain == "hostname"
 }
 
-// unlistedClaims: the pod waits for ever if the claim does not exist either.
+// unlistedClaims warns about mounted claims that spec.pvcs does not list: if they do not exist either, the pods wait forever.
 func unlistedClaims(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.Text {
 	var mounts []string
 	for _, s := range dgd.components() {

@@ -12,18 +12,18 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Written is a deployment together with the form that v1alpha1 has of it, where its user may have written what v1beta1 has no form for: an
-// amount that is no quantity, a claim, an ingress.
+// Written is a deployment together with its v1alpha1 form, which may contain values that v1beta1 cannot express: an amount that is no
+// quantity, a claim, an ingress.
 type Written struct {
 	*nvidiav1beta1.DynamoGraphDeployment
-	// Alpha is the deployment in v1alpha1; nil of one that v1beta1 expresses entirely.
+	// Alpha is the deployment in v1alpha1; nil if v1beta1 expresses it completely.
 	Alpha *nvidiav1alpha1.DynamoGraphDeployment
-	// problem is why what v1alpha1 said cannot be read.
+	// problem says why the stored v1alpha1 form cannot be read.
 	problem error
 }
 
-// FromJSON is a deployment as a request has it, in either version. It fails on one that its own version's schema does not take; what a
-// deployment of v1beta1 remembers of v1alpha1, and cannot be read, is an error of [Graph].
+// FromJSON reads the deployment of a request in either version. It fails if the JSON does not match the types of its version. If the
+// v1alpha1 form in the annotation of a v1beta1 object cannot be read, [Graph] reports it.
 func FromJSON(raw []byte) (Written, error) {
 	kind := metav1.TypeMeta{}
 	if err := json.Unmarshal(raw, &kind); err != nil {
@@ -54,15 +54,15 @@ func FromJSON(raw []byte) (Written, error) {
 	return w, err
 }
 
-// Unreadable reports whether what the deployment remembers of v1alpha1 is none.
+// Unreadable reports whether the stored v1alpha1 form cannot be read.
 func (w Written) Unreadable() bool { return w.problem != nil }
 
-// AlphaOnly is what only v1alpha1 can say of the deployment.
+// AlphaOnly returns the fields of the deployment that only v1alpha1 has.
 func (w Written) AlphaOnly() nvidiav1alpha1.AlphaOnly {
 	return nvidiav1alpha1.AlphaOnlyIn(w.Alpha, w.DynamoGraphDeployment)
 }
 
-// FromHub is a deployment as v1beta1 has it, with what it remembers of v1alpha1; empty for none.
+// FromHub returns a v1beta1 deployment with its stored v1alpha1 form; empty for nil.
 func FromHub(dgd *nvidiav1beta1.DynamoGraphDeployment) Written {
 	if dgd == nil {
 		return Written{}

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// attachment is a volume of a driver on a node, and slot all volumes of a driver there.
+// attachment identifies a volume of a driver on a node; slot identifies all volumes of a driver there.
 type attachment struct {
 	node           topology.NodeID
 	driver, handle string
@@ -23,7 +23,7 @@ type slot struct {
 	driver string
 }
 
-// limitOf is how many volumes of a driver a node attaches.
+// limitOf returns how many volumes of a driver a node can attach; false for no limit.
 func limitOf(node *storagev1.CSINode, driver string) (limit int, limited bool) {
 	if node == nil || driver == "" {
 		return 0, false
@@ -36,14 +36,14 @@ func limitOf(node *storagev1.CSINode, driver string) (limit int, limited bool) {
 	return 0, false
 }
 
-// requires reports whether pods with volumes of a driver go only to nodes on which the driver is installed
-// (CSIDriver.spec.preventPodSchedulingIfMissing, feature VolumeLimitScaling). The API server stores the field only where the feature is on.
+// requires reports whether pods with volumes of a driver need a node on which the driver is installed
+// (CSIDriver.spec.preventPodSchedulingIfMissing, feature VolumeLimitScaling). The API server stores the field only if the feature is on.
 func (s *Store) requires(driver string) bool {
 	d := s.drivers[driver]
 	return d != nil && d.Spec.PreventPodSchedulingIfMissing != nil && *d.Spec.PreventPodSchedulingIfMissing
 }
 
-// missing describes a required driver of a pod's volumes that a node lacks. In a partial store, a node without a CSINode may have any.
+// missing names a required driver of a pod's volumes that a node lacks. With a partial store, a node without a CSINode may have any driver.
 func (b *binding) missing(of *class, node *storagev1.CSINode) string {
 	if node == nil && b.store.Partial {
 		return ""
@@ -61,7 +61,7 @@ func installed(node *storagev1.CSINode, driver string) bool {
 	return node != nil && slices.ContainsFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
 }
 
-// full describes what keeps one more pod off a node: a driver that is not installed there, or more volumes than a driver attaches there.
+// full returns the reason that keeps one more pod off a node: a missing driver, or the volume limit of a driver.
 func (b *binding) full(of *class, n topology.NodeID) string {
 	node := b.store.nodes[b.cluster.NodeName(n)]
 	if why := b.missing(of, node); why != "" || node == nil {
@@ -85,7 +85,7 @@ func (b *binding) full(of *class, n topology.NodeID) string {
 
 func (c *claim) same(other *claim) bool { return c.name == other.name }
 
-// attach counts the volume of a claim for k more pods on a node: each its own, or one that they share.
+// attach counts the volume of a claim for k more pods on a node; pods with a shared claim attach it once.
 func (b *binding) attach(c *claim, n topology.NodeID, k int) {
 	driver, handle := c.handle()
 	if driver == "" {

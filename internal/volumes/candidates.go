@@ -16,24 +16,24 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// volume is a volume with its node affinity as it is compared.
+// volume is a PersistentVolume with its parsed node affinity.
 type volume struct {
 	*corev1.PersistentVolume
-	// required is nil for a volume that can be used everywhere. nowhere: its affinity cannot be read, so that it takes no node.
+	// required is nil for a volume that can be used everywhere. nowhere: its affinity is invalid and matches no node.
 	required *nodeaffinity.NodeSelector
 	nowhere  bool
-	// keys are the labels that the affinity reads, and in a requirement that each node has to meet; nil for none.
+	// keys are the labels in the affinity; in is an In requirement that each node must meet; nil for none.
 	keys []string
 	in   *corev1.NodeSelectorRequirement
 }
 
-// capacity is what a driver reports, with its nodes as they are compared.
+// capacity is a CSIStorageCapacity with its parsed node selector.
 type capacity struct {
 	*storagev1.CSIStorageCapacity
 	nodes labels.Selector
 }
 
-// capacityOf reads the nodes of a capacity. A selector that cannot be read, or none, takes no node.
+// capacityOf parses the node selector of a capacity. An invalid or missing selector matches no node.
 func capacityOf(of *storagev1.CSIStorageCapacity) *capacity {
 	nodes, err := metav1.LabelSelectorAsSelector(of.NodeTopology)
 	if err != nil {
@@ -42,7 +42,7 @@ func capacityOf(of *storagev1.CSIStorageCapacity) *capacity {
 	return &capacity{of, nodes}
 }
 
-// holds reports whether a volume of a size can be made from the capacity.
+// holds reports whether a volume of the size can be provisioned from the capacity.
 func (c *capacity) holds(size int64) bool {
 	limit := c.Capacity
 	if c.MaximumVolumeSize != nil {
@@ -51,19 +51,19 @@ func (c *capacity) holds(size int64) bool {
 	return limit != nil && limit.Value() >= size
 }
 
-// candidates are the volumes that a claim may get.
+// candidates are the existing volumes that a claim may get.
 type candidates struct {
-	// kept is the volume that is kept for the claim; the claim gets it or none.
+	// kept is the volume reserved for the claim, which can get no other.
 	kept *volume
-	// by are those that need a value of a label, by label and value, and rest the others.
+	// by are the volumes that need a particular label value, by label and value; rest are the others.
 	by   map[string]map[string][]*volume
 	rest []*volume
-	// keys are the labels that the affinities read, sorted; byLabels what reaches a node, by the values of these.
+	// keys are the labels in the affinities, sorted; byLabels caches the usable volumes by the values of these labels.
 	keys     []string
 	byLabels map[string][]*volume
 }
 
-// chooses reports whether the claim may get a volume that exists.
+// chooses reports whether the claim may get an existing volume.
 func (c *claim) chooses() bool {
 	if c.class == nil || c.selected != "" {
 		return false
@@ -72,7 +72,7 @@ func (c *claim) chooses() bool {
 	return free.kept != nil || len(free.by)+len(free.rest) > 0
 }
 
-// candidates reads the volumes that the claim may get.
+// candidates returns the existing volumes that the claim may get.
 func (c *claim) candidates() *candidates {
 	if c.free != nil {
 		return c.free
@@ -111,7 +111,7 @@ func (f *candidates) add(v *volume) {
 	}
 }
 
-// near lists the volumes that may reach a node with some labels.
+// near lists the volumes that may be usable on a node with the given labels.
 func (f *candidates) near(of map[string]string) (out []*volume) {
 	if f.kept != nil {
 		return []*volume{f.kept}
@@ -124,8 +124,7 @@ func (f *candidates) near(of map[string]string) (out []*volume) {
 	return append(out, f.rest...)
 }
 
-// reachable lists the volumes that the claim may get on a node with some labels, in the order in which the kube-scheduler takes them: the
-// smallest first, those of one size by name.
+// reachable lists the volumes that the claim may get on a node with the given labels, in the kube-scheduler's order: by size, then by name.
 func (c *claim) reachable(of map[string]string) []*volume {
 	if !c.chooses() {
 		return nil

@@ -16,31 +16,31 @@ import (
 	"k8s.io/component-helpers/storage/ephemeral"
 )
 
-// claim is one claim of pods of the plan, and what is known of it.
+// claim is one PersistentVolumeClaim of pods of the plan.
 type claim struct {
 	store *Store
 	name  types.NamespacedName
-	// object is nil for the claim of a pod that is still to be made, until its template is read.
+	// object is the claim, or one derived from a pod's template while the claim does not exist.
 	object *corev1.PersistentVolumeClaim
-	// unusable is what keeps its pods off every node; "" for nothing.
+	// unusable is the reason that keeps the claim's pods off every node; "" for none.
 	unusable string
-	// volume is the one it is bound to.
+	// volume is the bound volume.
 	volume *volume
-	// class provides the volume once a pod has a node; nil for a claim that has one.
+	// class provisions the volume once a pod has a node; nil for a claim that has a volume.
 	class *storagev1.StorageClass
-	// selected is the node for which the volume is being provided.
+	// selected is the node for which the volume is being provisioned.
 	selected string
-	// own: it is made for one pod, so that pods with such claims are alike.
+	// own: the claim is created for one pod, so pods with equal specs of such claims are equivalent.
 	own bool
-	// free are the volumes of the class that the claim may get; read when asked for.
+	// free are the existing volumes that the claim may get; read on demand.
 	free *candidates
-	// lacks is what keeps a volume from being made for the claim, by node.
+	// lacks is, by node, the reason why no volume can be provisioned for the claim.
 	lacks map[string]string
-	// spend takes what was looked at; nil: it is not counted.
+	// spend counts comparisons; nil: they are not counted.
 	spend func(comparisons int)
 }
 
-// claimsOf reads the claims of a pod's volumes.
+// claimsOf returns the claims of a pod's volumes.
 func (s *Store) claimsOf(pod *corev1.Pod) (list []*claim) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
@@ -54,7 +54,7 @@ func (s *Store) claimsOf(pod *corev1.Pod) (list []*claim) {
 	return slices.DeleteFunc(list, func(c *claim) bool { return c == nil })
 }
 
-// claim reads one by its name; nil for one that is not known, when that says nothing.
+// claim returns a claim by its name; nil for a claim that may exist but is not known.
 func (s *Store) claim(namespace, name string) *claim {
 	c := &claim{store: s, name: types.NamespacedName{Namespace: namespace, Name: name}}
 	if c.object = s.claims[c.name]; c.object == nil {
@@ -68,7 +68,7 @@ func (s *Store) claim(namespace, name string) *claim {
 	return c
 }
 
-// ephemeral reads the claim that is made for a pod, from its template while it is not made.
+// ephemeral returns the claim of an ephemeral volume, derived from its template while the claim does not exist.
 func (s *Store) ephemeral(pod *corev1.Pod, v *corev1.Volume) *claim {
 	name := ephemeral.VolumeClaimName(pod, v)
 	if object := s.claims[types.NamespacedName{Namespace: pod.Namespace, Name: name}]; object != nil {
@@ -89,12 +89,12 @@ func (s *Store) ephemeral(pod *corev1.Pod, v *corev1.Volume) *claim {
 	}
 	c.read()
 	if c.class == nil && c.volume == nil {
-		return nil // it will be bound, or refused, once it is made
+		return nil // it will be bound or refused once it exists
 	}
 	return c
 }
 
-// read judges a claim by itself.
+// read determines the state of a claim.
 func (c *claim) read() {
 	o := c.object
 	text := "volume claim " + o.Name
@@ -112,7 +112,7 @@ func (c *claim) read() {
 	}
 }
 
-// readClass finds the class that provides the volume of a claim which has none; it returns what keeps that from happening.
+// readClass finds the class that provisions the volume of a claim without one; it returns the reason if that is impossible.
 func (c *claim) readClass(text string) (unusable string) {
 	name := classOfClaim(c.object)
 	class := c.store.classes[name]
@@ -132,7 +132,7 @@ func (c *claim) readClass(text string) (unusable string) {
 	return ""
 }
 
-// text is equal for claims that keep pods off the same nodes: any claim has its own name but one that is made for a pod.
+// text is equal for claims that keep pods off the same nodes: the name, or the spec of a claim that is created for one pod.
 func (c *claim) text() string {
 	if c.unusable != "" || c.volume != nil || !c.own || c.selected != "" {
 		return c.name.String()
@@ -144,7 +144,7 @@ func (c *claim) text() string {
 	return "own " + string(spec)
 }
 
-// keeps describes what keeps pods with the claim off a node, whatever other pods do.
+// keeps returns the reason that keeps pods with the claim off a node regardless of other pods.
 func (c *claim) keeps(node string, of map[string]string) string {
 	switch {
 	case c.unusable != "":
@@ -160,8 +160,8 @@ func (c *claim) keeps(node string, of map[string]string) string {
 	return ""
 }
 
-// choice is what a claim without a volume gets for a pod on a node: a volume that exists and is not taken, nil for one that is made; or
-// what keeps it from getting one. Without taken all volumes count.
+// choice returns the volume that an unbound claim gets for a pod on a node: an existing volume for which taken is false, nil for one to be
+// provisioned, or the reason why it gets none. With a nil taken, all volumes count as free.
 func (c *claim) choice(node string, of map[string]string, taken func(*volume) bool) (v *volume, why string) {
 	for _, v := range c.reachable(of) {
 		if c.spent(1); taken == nil || !taken(v) {
@@ -178,7 +178,7 @@ func (c *claim) choice(node string, of map[string]string, taken func(*volume) bo
 	return nil, why
 }
 
-// lacking is what keeps a volume from being made for a claim on a node.
+// lacking returns the reason why no volume can be provisioned for a claim on a node.
 func (c *claim) lacking(of map[string]string) string {
 	switch {
 	case c.class.Provisioner == "" || c.class.Provisioner == NoProvisioner:
@@ -197,7 +197,7 @@ func (c *claim) spent(comparisons int) {
 	}
 }
 
-// allows reports whether a node is in one of the topologies that a class allows; without any, all are.
+// allows reports whether a node is in one of the allowed topologies of a class; without any, all nodes are.
 func allows(terms []corev1.TopologySelectorTerm, of map[string]string) bool {
 	return len(terms) == 0 || slices.ContainsFunc(terms, func(t corev1.TopologySelectorTerm) bool {
 		return len(t.MatchLabelExpressions) > 0 && !slices.ContainsFunc(t.MatchLabelExpressions,
@@ -208,8 +208,7 @@ func allows(terms []corev1.TopologySelectorTerm, of map[string]string) bool {
 	})
 }
 
-// hasCapacity reports whether the driver of a class reports enough capacity for a claim where a node is; true for a driver that does not
-// report any.
+// hasCapacity reports whether the driver of a class reports enough capacity for a claim on a node; true for a driver that reports none.
 func (s *Store) hasCapacity(c *claim, of map[string]string) bool {
 	size, asked := c.object.Spec.Resources.Requests[corev1.ResourceStorage]
 	driver := s.drivers[c.class.Provisioner]
@@ -225,8 +224,8 @@ func (s *Store) hasCapacity(c *claim, of map[string]string) bool {
 	return false
 }
 
-// handle names the volume of a claim among those of a driver, whether or not further pods can use it; no driver for one that is not
-// attached by one.
+// handle identifies the volume of a claim within its driver, whether or not further pods can use it; "" for a volume that no driver
+// attaches.
 func (c *claim) handle() (driver, handle string) {
 	if c.object == nil {
 		return "", ""
@@ -244,7 +243,7 @@ func (c *claim) handle() (driver, handle string) {
 	return class.Provisioner, "claim " + c.name.String()
 }
 
-// exclusive reports whether one pod at a time may use the claim.
+// exclusive reports whether only one pod at a time may use the claim.
 func (c *claim) exclusive() bool {
 	return c.object != nil && slices.Contains(c.object.Spec.AccessModes, corev1.ReadWriteOncePod)
 }

@@ -14,7 +14,7 @@ func (b *binding) Excludes(s *topology.Shape, n topology.NodeID, _ topology.Doma
 	return b.Bars(s, n, topology.Root)
 }
 
-// Bars implements topology.Binding: pods only take what others might use.
+// Bars implements topology.Binding. Every exclusion is final, because further pods only use more.
 func (b *binding) Bars(s *topology.Shape, n topology.NodeID, _ topology.DomainID) string {
 	class := b.classOf(s)
 	if class == nil || !class.rule.together {
@@ -36,7 +36,7 @@ func (b *binding) Bars(s *topology.Shape, n topology.NodeID, _ topology.DomainID
 	return b.full(class, n)
 }
 
-// tied reports whether the volume that the first pod of a claim gets is out of a node's reach.
+// tied returns the reason if a node cannot use the volume that the first pod of a claim gets.
 func (b *binding) tied(u *use, n topology.NodeID) string {
 	for at := range u.pods {
 		if at == n {
@@ -44,7 +44,7 @@ func (b *binding) tied(u *use, n topology.NodeID) string {
 		}
 		v, why := u.claim.choice(b.cluster.NodeName(at), b.cluster.LabelsOf(at), nil)
 		switch {
-		case why != "": // nothing follows from a place where it gets none
+		case why != "": // the first pod gets no volume there
 		case v != nil && b.store.reach(v, b.cluster.LabelsOf(n)) != "":
 			return "volume " + v.Name + ", which claim " + u.claim.name.Name + " gets, is elsewhere"
 		case v == nil && !b.sameSegment(u.claim.class.Provisioner, at, n):
@@ -54,7 +54,7 @@ func (b *binding) tied(u *use, n topology.NodeID) string {
 	return ""
 }
 
-// sameSegment reports whether a volume that a driver makes for one node is to be used on another one.
+// sameSegment reports whether a volume that a driver provisions for one node can be used on another.
 func (b *binding) sameSegment(driver string, at, n topology.NodeID) bool {
 	node := b.store.nodes[b.cluster.NodeName(at)]
 	if node == nil {

@@ -13,18 +13,18 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The words of k8s.io/component-helpers/storage/volume, which reaches a client.
+// Constants of k8s.io/component-helpers/storage/volume, copied because that package imports a client.
 const (
-	// AnnBindCompleted is on a claim that is bound to its volume, and AnnSelectedNode names the node for which its volume is made.
+	// AnnBindCompleted marks a claim that is bound to its volume; AnnSelectedNode names the node for which its volume is provisioned.
 	AnnBindCompleted = "pv.kubernetes.io/bind-completed"
 	AnnSelectedNode  = "volume.kubernetes.io/selected-node"
-	// NoProvisioner is that of classes whose volumes have to be there.
+	// NoProvisioner is the provisioner of classes whose volumes must already exist.
 	NoProvisioner = "kubernetes.io/no-provisioner"
-	// isDefaultClass marks the class of claims that name none.
+	// isDefaultClass marks the default class, for claims that name none.
 	isDefaultClass = "storageclass.kubernetes.io/is-default-class"
 )
 
-// classOfClaim is the class of a claim, and classOfVolume that of a volume; "" for none.
+// classOfClaim returns the class of a claim, classOfVolume that of a volume; "" for none.
 func classOfClaim(c *corev1.PersistentVolumeClaim) string {
 	if class, has := c.Annotations[corev1.BetaStorageClassAnnotation]; has {
 		return class
@@ -39,18 +39,18 @@ func classOfVolume(v *corev1.PersistentVolume) string {
 	return v.Spec.StorageClassName
 }
 
-// waits reports whether a class provides volumes for pods that have a node.
+// waits reports whether a class provisions volumes only when a pod has a node.
 func waits(class *storagev1.StorageClass) bool {
 	return class != nil && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// isFor reports whether a volume is bound to a claim, or kept for it.
+// isFor reports whether a volume is bound to a claim or reserved for it.
 func isFor(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
 	ref := v.Spec.ClaimRef
 	return ref != nil && ref.Namespace == c.Namespace && ref.Name == c.Name && (ref.UID == "" || ref.UID == c.UID)
 }
 
-// offers reports whether a volume is what a claim asks for.
+// offers reports whether a volume has the properties that a claim requests.
 func offers(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
 	size, filesystem := v.Spec.Capacity[corev1.ResourceStorage], corev1.PersistentVolumeFilesystem
 	return size.Cmp(c.Spec.Resources.Requests[corev1.ResourceStorage]) >= 0 && v.DeletionTimestamp == nil &&
@@ -58,7 +58,7 @@ func offers(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
 		ptr.Deref(v.Spec.VolumeAttributesClassName, "") == ptr.Deref(c.Spec.VolumeAttributesClassName, "")
 }
 
-// suits reports whether a volume that nothing has may be bound to a claim.
+// suits reports whether a free volume may be bound to a claim.
 func suits(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
 	if v.Status.Phase != corev1.VolumeAvailable || classOfVolume(v) != classOfClaim(c) {
 		return false

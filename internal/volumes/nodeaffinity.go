@@ -9,7 +9,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// volumeOf reads the affinity of a volume.
+// volumeOf parses the node affinity of a volume.
 func (s *Store) volumeOf(of *corev1.PersistentVolume) *volume {
 	v := &volume{PersistentVolume: of}
 	if of.Spec.NodeAffinity == nil || of.Spec.NodeAffinity.Required == nil {
@@ -31,7 +31,7 @@ func (s *Store) volumeOf(of *corev1.PersistentVolume) *volume {
 	return v
 }
 
-// reaches reports whether the node affinity of a volume takes a node with some labels.
+// reaches reports whether the node affinity of a volume matches a node with the given labels.
 func (s *Store) reaches(v *volume, of map[string]string) bool {
 	if v.required == nil {
 		return !v.nowhere
@@ -40,7 +40,7 @@ func (s *Store) reaches(v *volume, of map[string]string) bool {
 	return !v.nowhere && v.required.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: of}})
 }
 
-// reach describes what keeps a volume from being used on a node.
+// reach returns the reason why a volume cannot be used on a node.
 func (s *Store) reach(v *volume, of map[string]string) string {
 	if !s.reaches(v, of) {
 		return "volume " + v.Name + " is elsewhere"

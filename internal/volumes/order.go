@@ -7,8 +7,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// order is the claims of pods that are to be bound one after the other. It matters who comes first where they share a claim whose volume
-// the first of them chooses. Attachments and exclusive claims are the same in every order.
+// order has the claims of pods that are bound one after the other. The order matters where pods share a claim whose volume the first of
+// them chooses. Attachments and exclusive claims are the same in every order.
 type order struct {
 	*binding
 	pods []topology.Waiting
@@ -17,7 +17,7 @@ type order struct {
 // Order implements topology.Binding.
 func (b *binding) Order(pods []topology.Waiting) topology.Order { return &order{b, pods} }
 
-// choosing are the claims that a pod shares and whose volume is to be chosen.
+// choosing returns the shared claims of a pod whose volume is not chosen yet.
 func (o *order) choosing(i int) (list []*use) {
 	class := o.classOf(o.pods[i].Shape)
 	if class == nil || !class.rule.together {
@@ -44,7 +44,7 @@ func (o *order) Refuses(i int) bool {
 	return o.Bars(o.pods[i].Shape, o.pods[i].Node, topology.Root) != ""
 }
 
-// Free implements topology.Order: once one pod has chosen, the others follow.
+// Free implements topology.Order: once one pod has chosen the volume, the others follow.
 func (o *order) Free(i int) bool {
 	for _, u := range o.choosing(i) {
 		if u.total == 0 {

@@ -11,18 +11,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// rule is what the claims of pods say of nodes, whatever other pods do.
+// rule has the constraints that the claims of a class put on nodes regardless of other pods of the plan.
 type rule struct {
 	key      string
 	claims   []*claim
 	together bool
-	// full are the nodes on which a driver is missing or attaches no further volume, and why.
+	// full has the nodes where a driver is missing or attaches no further volume, with the reason.
 	full map[string]string
-	// used is why no other pod may use a claim.
+	// used is the reason why no other pod may use a claim.
 	used string
 }
 
-// judge completes the rules by what the pods that are there use.
+// judge completes the rules from the volumes in use by existing pods.
 func (b *binding) judge() {
 	for _, class := range b.ofRule {
 		r := class.rule
@@ -67,8 +67,8 @@ func (b *binding) binds(c *claim) bool {
 		c.volume != nil && (c.volume.Spec.NodeAffinity != nil || zoned(c.volume.PersistentVolume))
 }
 
-// matters reports whether other pods of the plan matter to those with a claim: what they share is to be chosen, one of them may use it, or
-// their volumes are attached by a driver with a limit.
+// matters reports whether other pods of the plan affect pods with a claim: they share an unchosen volume, only one of them may use it, or a
+// driver limits their attachments.
 func (b *binding) matters(c *claim) bool {
 	if c.class != nil && !c.own || c.exclusive() {
 		return true

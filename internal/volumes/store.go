@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Store is the volumes of a cluster, as objects that are only looked at.
+// Store has the volumes of a cluster. It never changes these objects.
 type Store struct {
-	// Partial states that a claim or a CSINode may exist which is not in the store: it binds nothing.
+	// Partial: claims or CSINodes may exist that are not in the store; unknown ones are ignored.
 	Partial bool
 
 	claims     map[types.NamespacedName]*corev1.PersistentVolumeClaim
@@ -23,13 +23,13 @@ type Store struct {
 	nodes      map[string]*storagev1.CSINode
 	drivers    map[string]*storagev1.CSIDriver
 	capacities map[types.NamespacedName]*capacity
-	// byClass are the volumes of each class, in order of name; nil: to be sorted again.
+	// byClass are the volumes of each class, sorted by name; nil: to be sorted again.
 	byClass map[string][]*volume
-	// coming are claims that will be made, and of which nothing is known until then.
+	// coming are claims that will be created and are unknown until then.
 	coming map[types.NamespacedName]bool
-	// version tells one state of the store from the next.
+	// version changes with every change of the store.
 	version int
-	// matched counts how often the affinity of a volume was compared with a node, and parsed how often one was read.
+	// matched counts the comparisons of a volume's affinity with a node; parsed counts the affinities parsed.
 	matched, parsed int
 }
 
@@ -42,7 +42,7 @@ func NewStore() *Store {
 	}
 }
 
-// Set adds an object or replaces it. An object of another kind is left out.
+// Set adds or replaces an object. Objects of other kinds are ignored.
 func (s *Store) Set(object any) {
 	s.version++
 	switch o := object.(type) {
@@ -61,7 +61,7 @@ func (s *Store) Set(object any) {
 	}
 }
 
-// Delete takes an object away.
+// Delete removes an object.
 func (s *Store) Delete(object any) {
 	s.version++
 	switch o := object.(type) {
@@ -81,8 +81,9 @@ func (s *Store) Delete(object any) {
 	}
 }
 
-// Expect adds a claim that will be made, unless there is one of its name, as the API server would store it: without a class it gets the
-// default one. A class that waits for its first consumer tells where its volume can be; otherwise it binds nothing until it is there.
+// Expect adds a claim that will be created, unless there is one with its name. Like the API server, it sets the default class if the claim
+// has none. If the class waits for its first consumer, the class determines where the volume can be; otherwise the claim is ignored until
+// it exists.
 func (s *Store) Expect(c *corev1.PersistentVolumeClaim) {
 	name := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
 	if s.claims[name] != nil {
@@ -100,7 +101,7 @@ func (s *Store) Expect(c *corev1.PersistentVolumeClaim) {
 	s.coming[name] = true
 }
 
-// defaultClass is the name of the newest class that is marked as default; nil for none.
+// defaultClass returns the name of the newest default class; nil for none.
 func (s *Store) defaultClass() *string {
 	var newest *storagev1.StorageClass
 	for _, class := range s.classes {

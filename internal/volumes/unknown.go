@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Unknown names what is not known of the claims of a pod's volumes, so that they bind nothing, or not all that they would; nil for nothing.
+// Unknown names unknown objects of the claims of a pod's volumes, because of which some rules are not applied; nil for none.
 func (s *Store) Unknown(pod *corev1.Pod) (list []string) {
 	if !s.Partial {
 		return nil
@@ -33,7 +33,7 @@ func (s *Store) Unknown(pod *corev1.Pod) (list []string) {
 	return slices.Compact(list)
 }
 
-// unknownOf names the volume of a claim that has one, or else its storage class, when it is not known.
+// unknownOf names the volume of a bound claim, or else the storage class of a claim, if it is unknown.
 func (s *Store) unknownOf(o *corev1.PersistentVolumeClaim) []string {
 	bound := o.Spec.VolumeName != "" && metav1.HasAnnotation(o.ObjectMeta, AnnBindCompleted)
 	switch class := classOfClaim(o); {

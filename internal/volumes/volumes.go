@@ -44,29 +44,30 @@ func (s *Store) Bind(c *topology.Cluster, _ *topology.Tree, shapes []*topology.S
 
 func hasVolumes(s *topology.Shape) bool { return s.Pod() != nil && len(s.Pod().Spec.Volumes) > 0 }
 
-// binding is the claims of the pods of one plan, and how they are used.
+// binding has the claims of the pods of one plan and their use.
 type binding struct {
 	store   *Store
 	cluster *topology.Cluster
 	byText  map[string]*class
 	ofShape map[*topology.Shape]*class
 	ofRule  map[*rule]*class
-	// uses are those of the plan's claims, attached the pods that use each volume on each node, and perNode the volumes of each driver there.
+	// uses are the uses of the plan's claims; attached counts the pods that use each volume on each node; perNode counts the volumes of each
+	// driver there.
 	uses     map[types.NamespacedName]*use
 	attached map[attachment]int
 	perNode  map[slot]int
 }
 
-// class is pods of the plan that are alike by their claims.
+// class is a set of pods of the plan with equivalent claims.
 type class struct {
 	claims []*claim
 	rule   *rule
 }
 
-// use is how a claim is used.
+// use records the use of a claim.
 type use struct {
 	claim *claim
-	// pods are those that use it, by node; first is one of them by name, for messages.
+	// pods counts the pods that use the claim, by node; first is the first of them by name, for messages.
 	pods  map[topology.NodeID]int
 	total int
 	first string
@@ -131,7 +132,7 @@ func (b *binding) PutPod(pod *corev1.Pod, n topology.NodeID, k int) {
 	}
 }
 
-// put counts k more pods with some claims on a node.
+// put counts k more pods with the claims on a node.
 func (b *binding) put(claims []*claim, n topology.NodeID, k int) {
 	for i, c := range claims {
 		if !c.own && slices.ContainsFunc(claims[:i], c.same) {

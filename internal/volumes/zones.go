@@ -10,22 +10,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// zoneLabels are those by which VolumeZone compares volumes and nodes.
+// zoneLabels are the labels by which VolumeZone compares volumes and nodes.
 var zoneLabels = []string{
 	corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
 }
 
-// stable is the label that has taken the place of a beta label.
+// stable is the label that replaced each beta label.
 var stable = map[string]string{
 	corev1.LabelFailureDomainBetaZone: corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
 }
 
-// zoned reports whether a volume's labels tell its zone or region.
+// zoned reports whether a volume has a zone or region label.
 func zoned(v *corev1.PersistentVolume) bool {
 	return slices.ContainsFunc(zoneLabels, func(label string) bool { _, has := v.Labels[label]; return has })
 }
 
-// inZones compares the zone labels of a volume with those of a node. A node without any is in no zone.
+// inZones reports whether the zone labels of a volume match those of a node. A node without any zone label matches every volume.
 func inZones(v *corev1.PersistentVolume, of map[string]string) bool {
 	if !slices.ContainsFunc(zoneLabels, func(label string) bool { _, has := of[label]; return has }) {
 		return true

@@ -14,9 +14,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
-// keepReplicas puts back the numbers of replicas that scaling adapters own, and returns a warning for each. A number is an adapter's where
-// the deployment had the adapter before, or has it after, the request. Only users may write such a number: the operator, which carries the
-// adapters' numbers, and whom its flag --scaling-users names. It changes nothing that is not understood: validation comes after.
+// keepReplicas restores the replicas that scaling adapters own, and returns a warning for each. An adapter owns the replicas
+// of a component if the deployment has the adapter before or after the request. Only users may write them: the operator, which
+// copies the adapters' replicas, and those of its flag --scaling-users. keepReplicas leaves malformed objects unchanged for
+// the validation that follows.
 func keepReplicas(req admission.Request, users []string, updated *unstructured.Unstructured) []field.Text {
 	old := &unstructured.Unstructured{}
 	if len(req.OldObject.Raw) == 0 || slices.Contains(users, req.UserInfo.Username) || old.UnmarshalJSON(req.OldObject.Raw) != nil {
@@ -40,7 +41,7 @@ func keepReplicas(req admission.Request, users []string, updated *unstructured.U
 	return warnings
 }
 
-// componentsOf are the components of a deployment by name.
+// componentsOf returns the components of a deployment, by name.
 func componentsOf(dgd *unstructured.Unstructured) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	spec := asMap(dgd.Object["spec"])
@@ -63,7 +64,8 @@ func asMap(value any) map[string]any {
 	return m
 }
 
-// withAdapter reports whether a component asks for an adapter: by its presence in v1beta1, by its field enabled in v1alpha1.
+// withAdapter reports whether a component has a scaling adapter: in v1beta1 by the presence of the field, in
+// v1alpha1 by its field enabled.
 func withAdapter(component map[string]any) bool {
 	adapter, present := component["scalingAdapter"].(map[string]any)
 	if _, named := component["name"]; named {

@@ -16,11 +16,11 @@ import (
 
 var _ admission.Validator[*topologybinding.Binding] = &bindingValidator{}
 
-// bindingValidator warns about changes of a Binding as about those of a ClusterTopology. It refuses nothing: what a Binding may hold is
-// Grove's to say. About a Binding that Trellis wrote, or of which the ClusterTopology of its name counts, it says nothing.
+// bindingValidator warns about changes of a Binding, as topologyValidator does for a ClusterTopology. It refuses nothing, because Grove
+// validates Bindings. It ignores Bindings that Trellis wrote, and those whose name a ClusterTopology has.
 type bindingValidator struct {
 	topologyValidator
-	// live reads topologies past the cache.
+	// live reads topologies from the API server.
 	live client.Reader
 }
 
@@ -49,7 +49,7 @@ func (v *bindingValidator) ValidateDelete(ctx context.Context, b *topologybindin
 	return v.warn(ctx, nil, was), nil
 }
 
-// readBinding returns the topology that a Binding is; nil, and why, if it cannot be read as one.
+// readBinding returns a Binding as a topology, or nil and why it cannot be read.
 func readBinding(b *topologybinding.Binding) (*grovev1alpha1.ClusterTopology, admission.Warnings) {
 	ct, err := topologybinding.Read(b)
 	if err != nil {
@@ -58,7 +58,8 @@ func readBinding(b *topologybinding.Binding) (*grovev1alpha1.ClusterTopology, ad
 	return ct, nil
 }
 
-// shadowed reports whether the ClusterTopology of a name counts. If it cannot be read, the warning may be one too many.
+// shadowed reports whether a ClusterTopology has the Binding's name, and so overrides it. If that cannot be read, an
+// unnecessary warning may result.
 func (v *bindingValidator) shadowed(ctx context.Context, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

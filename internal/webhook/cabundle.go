@@ -16,15 +16,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// fieldOwner of the authority in webhook configurations and definitions.
+// fieldOwner is the field manager of the certificate authority in webhook configurations and definitions.
 const fieldOwner = "trellis-cert-rotator"
 
-// The rotator can look after definitions too. It would list and watch all of the cluster's with their schemas, need the right to, and end
-// the program when one has no conversion. Here each is watched by its name, and one field of it is patched.
+// The rotator can inject the authority into definitions, too, but then lists and watches all of the cluster's with their
+// schemas, needs the right to, and ends the program when one has no conversion. This package watches each definition by name,
+// and patches one field of it.
 //
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=dynamographdeployments.nvidia.com;dynamographdeploymentscalingadapters.nvidia.com,verbs=get;list;watch;patch
 
-// injectAuthority writes the authority into the definitions whose objects this operator converts.
+// injectAuthority writes the certificate authority into the definitions whose objects this operator converts.
 func (f *follower) injectAuthority(ctx context.Context, authority []byte) error {
 	definitions, err := f.definitions(ctx)
 	if err != nil {
@@ -43,14 +44,14 @@ func (f *follower) injectAuthority(ctx context.Context, authority []byte) error 
 			return fmt.Errorf("writing a patch of definition %s: %w", crd.Name, err)
 		}
 		err = f.writer.Patch(ctx, crd.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldOwner))
-		if err != nil && !apierrors.IsConflict(err) { // the other writer's event is on its way
+		if err != nil && !apierrors.IsConflict(err) { // the other writer's change triggers an event
 			return fmt.Errorf("writing the authority into definition %s: %w", crd.Name, err)
 		}
 	}
 	return nil
 }
 
-// definitions returns those that exist and are converted by calls of this operator's Service.
+// definitions returns the existing definitions whose conversion calls this operator's Service.
 func (f *follower) definitions(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var found []*apiextensionsv1.CustomResourceDefinition
 	for _, name := range f.opts.Definitions {
@@ -78,7 +79,8 @@ func (f *follower) converts(crd *apiextensionsv1.CustomResourceDefinition) bool 
 	return service.Namespace == f.opts.Namespace && service.Name == f.opts.ServiceName
 }
 
-// isTrusted reports whether all webhooks know the authority: before, the API server would not believe the certificate.
+// isTrusted reports whether all webhook configurations and definitions have the certificate authority. Before that, the API
+// server rejects the certificate.
 func (f *follower) isTrusted(ctx context.Context, authority []byte) (bool, error) {
 	definitions, err := f.definitions(ctx)
 	if err != nil {

@@ -13,24 +13,24 @@ import (
 
 const certAuthority = "trellis-webhook-ca"
 
-// CertOptions say where the certificate is kept, whom it is made for, and who must trust it.
+// CertOptions say where the certificate is stored, for which host it is made, and which objects must trust it.
 type CertOptions struct {
-	// Namespace is the operator's own: the Secret and the Service are there.
+	// Namespace of the operator, with the Secret and the Service.
 	Namespace string
-	// SecretName keeps the certificate and its authority. A Secret that is not there is made.
+	// SecretName is the Secret of the certificate and its authority. A missing Secret is created.
 	SecretName string
-	// ServiceName is the host the API server calls.
+	// ServiceName is the Service that the API server calls.
 	ServiceName string
-	// CertDir is where the Secret is mounted. Nothing is served from there; the rotator ends the program when the files do not come.
+	// CertDir is the mount path of the Secret. Nothing is served from it, but the rotator ends the program if the files do not appear.
 	CertDir string
-	// Certificate is what the server serves with; it is kept up to date.
+	// Certificate is the certificate that the server uses; it is kept up to date.
 	Certificate *Certificate
-	// MutatingWebhookConfig and ValidatingWebhookConfig get the authority. One that does not exist is passed over.
+	// MutatingWebhookConfig and ValidatingWebhookConfig get the certificate authority. A missing one is skipped.
 	MutatingWebhookConfig, ValidatingWebhookConfig string
-	// Definitions, by name, whose conversion calls ServiceName get the authority too. Others, and those that do not exist, are passed over.
+	// Definitions, by name, whose conversion calls ServiceName get the certificate authority, too. Others, and missing ones, are skipped.
 	Definitions []string
 
-	// controllerName tells two managers of one process apart, in tests.
+	// controllerName distinguishes two managers of one process, in tests.
 	controllerName string
 }
 
@@ -39,12 +39,12 @@ type CertOptions struct {
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=trellis-mutating-webhook-configuration,verbs=list;update;watch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=trellis-validating-webhook-configuration,verbs=list;update;watch
 
-// SetupCertRotation makes the webhooks' certificate, renews it in time, serves it, and tells the webhook configurations and the definitions
-// whom to trust. ready is closed once there is a certificate and it is trusted. It runs on every replica, not on the leader alone: a
-// standby serves too.
+// SetupCertRotation creates the webhooks' certificate, renews it in time, serves it, and writes its authority into the webhook
+// configurations and the definitions. ready is closed once there is a trusted certificate. It runs on every replica, not only on the
+// leader: a standby serves as well.
 //
-// What the rotator calls ready is not waited for, because that needs the files in CertDir and looks for them at intervals that double: on a
-// first start it may be minutes late.
+// It does not wait until the rotator is ready, because the rotator looks for the files in CertDir at doubling intervals: on a first
+// start it may be minutes late.
 func SetupCertRotation(mgr ctrl.Manager, opts CertOptions) (ready <-chan struct{}, err error) {
 	if err := ensureSecret(mgr, opts); err != nil {
 		return nil, err

@@ -20,8 +20,8 @@ var _ admission.Validator[*grovev1alpha1.ClusterTopology] = &topologyValidator{}
 
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;watch
 
-// topologyValidator asks the rules about a ClusterTopology, and warns when a level goes away that deployments use. That is allowed: an
-// admin must be able to write down what the cluster has become.
+// topologyValidator validates a ClusterTopology, and warns when a level disappears that deployments use. It allows that, because admins
+// must be able to describe the changed cluster.
 type topologyValidator struct {
 	deployments client.Reader
 }
@@ -50,7 +50,7 @@ func (v *topologyValidator) ValidateDelete(ctx context.Context, ct *grovev1alpha
 	return v.warn(ctx, nil, ct), nil
 }
 
-// warn names the deployments that a change touches. When they cannot be listed it reports it: the change itself is fine.
+// warn names the deployments that a change affects. If they cannot be listed, it says so and allows the change.
 func (v *topologyValidator) warn(ctx context.Context, updated, old *grovev1alpha1.ClusterTopology) admission.Warnings {
 	users, err := v.users(ctx, old.Name)
 	if err != nil {

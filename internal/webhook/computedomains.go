@@ -22,10 +22,10 @@ import (
 // +kubebuilder:rbac:groups=resource.nvidia.com,resources=computedomains,verbs=list
 // +kubebuilder:rbac:groups=resource.k8s.io,resources=resourceclaimtemplates,verbs=get
 
-// maxComputeDomains is how many ComputeDomains of a namespace are read for one request.
+// maxComputeDomains bounds the ComputeDomains of a namespace that one request reads.
 const maxComputeDomains = 500
 
-// cliques warns of pods that share an NVLink domain and may be placed in two cliques. What cannot be read causes no warning: a cluster
+// cliques warns about pods that share an NVLink domain but may be placed in different cliques. Failed reads cause no warning: a cluster
 // need not have the driver.
 func (v *deploymentValidator) cliques(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment,
 	topology *grovev1alpha1.ClusterTopology) []field.Text {
@@ -61,7 +61,7 @@ func (v *deploymentValidator) computeDomains(ctx context.Context, namespace stri
 	return domains
 }
 
-// isChannel reports whether a claim template is that of a ComputeDomain: one whose own object cannot be read, or is gone.
+// isChannel reports whether a claim template belongs to a ComputeDomain, for ComputeDomains that are gone or cannot be read.
 func (v *deploymentValidator) isChannel(ctx context.Context, key client.ObjectKey) bool {
 	template := &resourcev1.ResourceClaimTemplate{}
 	return v.live.Get(ctx, key, template) == nil && nvlink.IsChannel(&template.Spec.Spec)

@@ -16,15 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// createWithin bounds the requests at startup. There is no point in waiting longer: a failed start is repeated.
+// createWithin bounds the requests at startup. A failed start is repeated, so it need not wait longer.
 const createWithin = 10 * time.Second
 
-// ensureSecret makes the Secret before the rotator starts, which ends the program where it finds none.
+// ensureSecret creates the Secret before the rotator starts, which otherwise ends the program.
 func ensureSecret(mgr ctrl.Manager, opts CertOptions) error {
 	ctx, cancel := context.WithTimeout(context.Background(), createWithin)
 	defer cancel()
 	name, secrets := secretOf(opts), &corev1.SecretList{}
-	// The operator may list Secrets of this name, and not get them.
+	// The operator may list Secrets of this name, but not get them.
 	if err := mgr.GetAPIReader().List(ctx, secrets, client.InNamespace(name.Namespace),
 		client.MatchingFields{"metadata.name": name.Name}); err != nil {
 		return fmt.Errorf("reading Secret %s: %w", name, err)
@@ -35,7 +35,7 @@ func ensureSecret(mgr ctrl.Manager, opts CertOptions) error {
 	return createSecret(ctx, mgr.GetClient(), name)
 }
 
-// createSecret makes the Secret empty, as it is shipped; the rotator fills it. One that exists by now is another replica's.
+// createSecret creates an empty Secret, as in the shipped manifests; the rotator fills it. If it exists, another replica has created it.
 func createSecret(ctx context.Context, writer client.Writer, name types.NamespacedName) error {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{

@@ -17,14 +17,13 @@ import (
 
 var _ admission.Defaulter[*unstructured.Unstructured] = deploymentDefaulter{}
 
-// deploymentDefaulter sets replicas to 1 where they are left out, and those of roles to what nodeCount makes them, lets scaling adapters
-// keep theirs, and keeps what the other version of the API alone can say, and a minAvailable of 1.
+// deploymentDefaulter sets missing replicas to 1 and those of roles to the numbers that follow from nodeCount, restores replicas that
+// scaling adapters own, and keeps the fields that only the other version has, and a minAvailable of 1.
 //
-// It works on the object as the user wrote it, not on our type: the way through the type would write out zero values of the pod specs
-// inside (resources: {}, a null list) and would fail on a malformed quantity before the schema can name the field. So the patch holds
-// the defaults and nothing else.
+// It works on the unstructured object, not on Go types: these would add zero values of pod specs (resources: {}, a null list), and would
+// fail on a malformed quantity before the schema can name the field. So the patch contains only the defaults.
 type deploymentDefaulter struct {
-	// scalingUsers may write the replicas that scaling adapters own.
+	// scalingUsers may write replicas that scaling adapters own.
 	scalingUsers []string
 }
 
@@ -52,15 +51,15 @@ func (d deploymentDefaulter) Default(ctx context.Context, dgd *unstructured.Unst
 	return nil
 }
 
-// keepMemory gives an object back the annotations in which it remembers what the other version alone can say: kubectl replace drops them.
-// Such a value is removed by a write in the version that can say it.
+// keepMemory restores the annotations with the fields that only the other version has: kubectl replace drops them. A write in the other
+// version can remove these fields.
 func keepMemory(req admission.Request, updated *unstructured.Unstructured) {
 	old := &unstructured.Unstructured{}
 	if len(req.OldObject.Raw) == 0 || old.UnmarshalJSON(req.OldObject.Raw) != nil {
 		return
 	}
 	if nvidiav1alpha1.MemoryProblem(old.GetAnnotations(), old.GroupVersionKind().Version) != "" {
-		return // then it may be removed
+		return // unreadable annotations may be removed
 	}
 	annotations := updated.GetAnnotations()
 	dropped := map[string]string{}
@@ -74,13 +73,13 @@ func keepMemory(req admission.Request, updated *unstructured.Unstructured) {
 		return
 	}
 	if was, err := validation.FromJSON(req.OldObject.Raw); err != nil || was.Unreadable() {
-		return // nor is what is JSON, but no deployment of the other version
+		return // annotations whose JSON is not a deployment may be removed as well
 	}
 	maps.Copy(dropped, annotations)
 	updated.SetAnnotations(dropped)
 }
 
-// keepMinAvailable gives a component back a minAvailable of 1 that an update leaves out. It is the default, and immutable.
+// keepMinAvailable restores a minAvailable of 1 that an update leaves out. It is the default, and immutable.
 func keepMinAvailable(before map[string]map[string]any, updated *unstructured.Unstructured) {
 	for name, component := range componentsOf(updated) {
 		if was := before[name]["minAvailable"]; component["minAvailable"] == nil && was == int64(1) {
@@ -89,7 +88,7 @@ func keepMinAvailable(before map[string]map[string]any, updated *unstructured.Un
 	}
 }
 
-// oldComponents are the components of the object before an update, by name; none before a create.
+// oldComponents returns the components before an update, by name; none on create.
 func oldComponents(req admission.Request) map[string]map[string]any {
 	old := &unstructured.Unstructured{}
 	if len(req.OldObject.Raw) == 0 || old.UnmarshalJSON(req.OldObject.Raw) != nil {
@@ -98,13 +97,13 @@ func oldComponents(req admission.Request) map[string]map[string]any {
 	return componentsOf(old)
 }
 
-// defaultRoles sets the replicas of the roles of a component if they are left out, or if they are what the former nodeCount made them: an
+// defaultRoles sets the replicas of a component's roles if they are missing, or if they follow from the former nodeCount, so that an
 // update of nodeCount alone changes both.
 func defaultRoles(component, before map[string]any) {
 	nodes, was := nodesOf(component), nodesOf(before)
 	list, _ := component["roles"].([]any)
 	if nodes < 2 {
-		return // no multinode component, or none that is valid
+		return // not multinode, or invalid
 	}
 	for _, value := range list {
 		role := asMap(value)
@@ -118,7 +117,7 @@ func defaultRoles(component, before map[string]any) {
 	}
 }
 
-// nodesOf a component as it is written; 0 of one without multinode.
+// nodesOf returns the nodeCount of a component as written; 0 without multinode.
 func nodesOf(component map[string]any) int64 {
 	multinode, ok := component["multinode"].(map[string]any)
 	if !ok {
@@ -141,7 +140,7 @@ func namesOf(dgd *unstructured.Unstructured) []string {
 	return names
 }
 
-// warner answers with what the handler inside had to say. A Defaulter has no answer of its own.
+// warner adds warnings to the response of a handler, because a Defaulter returns none.
 type warner struct{ admission.Handler }
 
 type warningsKey struct{}
@@ -153,7 +152,7 @@ func (w warner) Handle(ctx context.Context, req admission.Request) admission.Res
 	return response.WithWarnings(said...)
 }
 
-// warn adds to the answer of the request.
+// warn adds warnings to the response of the request.
 func warn(ctx context.Context, lines []string) {
 	if said, ok := ctx.Value(warningsKey{}).(*[]string); ok {
 		*said = append(*said, lines...)

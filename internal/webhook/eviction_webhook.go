@@ -30,21 +30,21 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Evictions is what evictions of pods are decided with.
+// Evictions are the dependencies of the decision about evictions.
 type Evictions struct {
-	// Cached reads pods, nodes, scaling groups and deployments from the operator's cache, and Synced reports whether they are there.
+	// Cached reads pods, nodes, scaling groups and deployments from the operator's cache; Synced reports whether the cache is filled.
 	Cached client.Reader
 	Synced func() bool
-	// Writer writes leaving.AnnotationEviction. A standby answers, too, so its writes do not depend on the lease.
+	// Writer writes leaving.AnnotationEviction. Its writes do not depend on the lease, because a standby answers as well.
 	Writer client.Writer
 	// Leaving decides which nodes are to be removed.
 	Leaving leaving.Rules
 }
 
-// evictionValidator refuses the eviction of a pod whose replica serves, with 429, and has the replica move: callers try again until the
-// replica has moved and the pod is gone. All other evictions pass, also those about which something cannot be read or written: disruption
-// budgets bound them. A budget may refuse to evict a Ready pod of a replica that does not serve, so this request is stored as well: the
-// operator recreates the replica elsewhere.
+// evictionValidator refuses the eviction of a pod whose replica serves, with 429, and makes the replica move: callers retry until the
+// replica has moved and the pod is gone. It allows all other evictions, also after failed reads or writes: disruption budgets bound them.
+// It also records the request for a Ready pod of a replica that does not serve, because a budget may refuse the eviction: the operator
+// recreates the replica elsewhere.
 type evictionValidator struct{ Evictions }
 
 var _ admission.Handler = &evictionValidator{}
@@ -78,19 +78,19 @@ func (v *evictionValidator) Handle(ctx context.Context, req admission.Request) a
 	return tooManyRequests(e.progress())
 }
 
-// dryRun reports whether nothing is to be started: by the request, or by the options in its body.
+// dryRun reports whether the request, or the options in its body, ask for a dry run.
 func dryRun(req admission.Request, eviction *policyv1.Eviction) bool {
 	return ptr.Deref(req.DryRun, false) || eviction.DeleteOptions != nil && len(eviction.DeleteOptions.DryRun) > 0
 }
 
-// evicted is a pod that is to be evicted, of a replica that may move.
+// evicted is a pod to be evicted, of a replica that can move.
 type evicted struct {
 	pod    *corev1.Pod
 	group  *trellisv1alpha1.ScalingGroup
 	serves bool
 }
 
-// find returns the pod that is to be evicted; nil if its replica does not move.
+// find returns the pod to be evicted; nil if its replica does not move.
 func (v *evictionValidator) find(ctx context.Context, namespace, name string, eviction *policyv1.Eviction) (*evicted, error) {
 	pod := &corev1.Pod{}
 	if err := v.Cached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
@@ -114,7 +114,7 @@ func (v *evictionValidator) find(ctx context.Context, namespace, name string, ev
 	return &evicted{pod, sg, serves}, err
 }
 
-// name of the replica.
+// name returns the name of the replica.
 func (e *evicted) name() string { return fmt.Sprintf("%s-%d", e.group.Spec.Service, e.ordinal()) }
 
 func (e *evicted) ordinal() int32 {
@@ -122,13 +122,13 @@ func (e *evicted) ordinal() int32 {
 	return ordinal
 }
 
-// isAnother reports whether another pod of the name is to be evicted.
+// isAnother reports whether the eviction is for another pod of the same name.
 func isAnother(eviction *policyv1.Eviction, pod *corev1.Pod) bool {
 	return eviction.DeleteOptions != nil && eviction.DeleteOptions.Preconditions != nil &&
 		ptr.Deref(eviction.DeleteOptions.Preconditions.UID, pod.UID) != pod.UID
 }
 
-// ends reports whether the deployment of a group is being deleted: nothing is created for it.
+// ends reports whether the deployment of a group is being deleted, so no successor is created.
 func (v *evictionValidator) ends(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (bool, error) {
 	owner := metav1.GetControllerOfNoCopy(sg)
 	if owner == nil {
@@ -142,7 +142,7 @@ func (v *evictionValidator) ends(ctx context.Context, sg *trellisv1alpha1.Scalin
 	return err == nil && (dgd.UID != owner.UID || dgd.DeletionTimestamp != nil), err
 }
 
-// serves reports whether the replica of a pod is whole and Ready.
+// serves reports whether the replica of a pod is complete and Ready.
 func (v *evictionValidator) serves(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) (bool, error) {
 	pods := &corev1.PodList{}
 	err := v.Cached.List(ctx, pods, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy, client.MatchingLabels{
@@ -162,7 +162,7 @@ func (v *evictionValidator) serves(ctx context.Context, sg *trellisv1alpha1.Scal
 	return ready >= render.ReplicaSize(sg, pod), nil
 }
 
-// request stores that the pod is to be evicted.
+// request records the eviction request on the pod.
 func (v *evictionValidator) request(ctx context.Context, pod *corev1.Pod) error {
 	request := leaving.Eviction{At: time.Now()}
 	node := &corev1.Node{}
@@ -186,7 +186,7 @@ func (v *evictionValidator) request(ctx context.Context, pod *corev1.Pod) error 
 	return nil
 }
 
-// progress says what is being done about the replica.
+// progress describes the move of the replica.
 func (e *evicted) progress() string {
 	status := &e.group.Status
 	moves := slices.ContainsFunc(status.Moves, func(m trellisv1alpha1.ReplicaMove) bool { return m.Replica == e.ordinal() })
@@ -196,7 +196,7 @@ func (e *evicted) progress() string {
 	return fmt.Sprintf("moving %s: its successor is to be created", e.name())
 }
 
-// tooManyRequests is the answer after which callers of the eviction API try again.
+// tooManyRequests is the response after which callers of the eviction API retry.
 func tooManyRequests(message string) admission.Response {
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests, Message: message,

@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// smallRequest is the size in bytes up to which a body is read before the request waits for its turn. Nearly all are smaller.
+	// smallRequest is the size of a body, in bytes, up to which it is read before the request waits. Nearly all bodies are smaller.
 	smallRequest = 256 << 10
-	// smallBytes and largeBytes bound the bodies of the requests that are worked on at once, in bytes, each for one kind of webhook. A larger
-	// request takes all of largeBytes. Work takes some 50 times the memory of a body, and a compressed annotation counts as leastWeight at
-	// least.
+	// smallBytes and largeBytes bound the bodies of concurrent requests, in bytes, each per kind of webhook. A larger
+	// request takes all of largeBytes. A request needs about 50 times the memory of its body; one with a compressed
+	// annotation counts as at least leastWeight.
 	smallBytes  = 4 << 20
 	largeBytes  = 4 << 20
 	leastWeight = 512 << 10
-	// largestRequest bounds one body, in bytes, as package convert does. The API server takes objects of 3 MiB.
+	// largestRequest bounds one body, in bytes, as in package convert. The API server accepts objects of 3 MiB.
 	largestRequest = 64 << 20
-	// readLargeWithin bounds the time in which a large body is read once its turn has come: meanwhile no other large one is.
+	// readLargeWithin bounds the time to read a large body, during which no other large body is read.
 	readLargeWithin = 5 * time.Second
-	// unstatedTimeout is assumed for a caller that, unlike the API server, does not state how long it waits.
+	// unstatedTimeout is assumed for a caller that, unlike the API server, does not state its timeout.
 	unstatedTimeout = 10 * time.Second
 )
 
@@ -42,8 +42,8 @@ var turnedAway = prometheus.NewCounterVec(prometheus.CounterOpts{
 
 func init() { metrics.Registry.MustRegister(turnedAway) }
 
-// inFlight bounds what the requests of one kind of webhook take of memory at once. A request above the bounds waits; it is turned away
-// with 429 only when its caller would not wait any longer. Conversion and admission each have their own, since admission reads objects
+// inFlight bounds the memory of the concurrent requests to one kind of webhook. A request above the bounds waits, and gets a
+// 429 only if its caller's timeout would pass. Conversion and admission have separate bounds, because admission reads objects
 // that may need conversion.
 type inFlight struct{ small, large *semaphore.Weighted }
 
@@ -51,8 +51,8 @@ func newInFlight() *inFlight {
 	return &inFlight{small: semaphore.NewWeighted(smallBytes), large: semaphore.NewWeighted(largeBytes)}
 }
 
-// bound serves the requests of a webhook within the bounds. It holds its share while it reads a large body and while it works, not while a
-// small body is sent or an answer is taken: who is slow holds up no others.
+// bound serves the requests of a webhook within the bounds. A request holds its share while a large body is read and while it is
+// processed, but not while a small body or the response is transferred, so slow clients do not delay others.
 func (f *inFlight) bound(hook http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &buffered{header: http.Header{}}
@@ -66,7 +66,7 @@ func (f *inFlight) bound(hook http.Handler) http.Handler {
 	})
 }
 
-// serve fails when the request's turn does not come in time.
+// serve fails if the request would have to wait for too long.
 func (f *inFlight) serve(w http.ResponseWriter, answer *buffered, r *http.Request, hook http.Handler) error {
 	if r.ContentLength >= 0 && r.ContentLength <= smallRequest {
 		body, err := io.ReadAll(r.Body)
@@ -94,8 +94,8 @@ func unread(answer *buffered, err error) {
 	http.Error(answer, fmt.Sprintf("reading the request: %v", err), http.StatusBadRequest)
 }
 
-// readLarge reads a body within a time that is shorter than that of the whole request, and restores that. A deadline that passes later
-// would end the request's context.
+// readLarge reads a body within a shorter deadline than the request's, and then restores the request's: a deadline that passes later
+// would cancel the request's context.
 func readLarge(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	connection := http.NewResponseController(w)
 	if err := connection.SetReadDeadline(time.Now().Add(readLargeWithin)); err != nil {
@@ -119,7 +119,7 @@ func (f *inFlight) work(share *semaphore.Weighted, weight int64, r *http.Request
 	return nil
 }
 
-// waits is how long a request can wait for its turn: four fifths of the time for which the API server says it waits for the answer.
+// waits returns how long a request can wait: four fifths of the timeout that the API server states.
 func waits(r *http.Request) time.Duration {
 	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 	if err != nil || timeout <= 0 {
@@ -134,7 +134,7 @@ func withBody(r *http.Request, body []byte) *http.Request {
 	return out
 }
 
-// buffered is an answer that is written after its request has given up its share.
+// buffered is a response that is written after its request has released its share.
 type buffered struct {
 	header http.Header
 	code   int

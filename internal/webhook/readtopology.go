@@ -22,15 +22,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// retryAfter is after how many seconds a client should repeat a request for which something could not be read. Clients that use client-go,
-// such as kubectl, do so by themselves, up to 10 times.
+// retryAfter is the number of seconds after which a client should retry a request that needed a failed read. Clients of client-go, such
+// as kubectl, retry automatically, up to 10 times.
 const retryAfter = 1
 
 // maxMessage bounds the message about a failed read, in bytes.
 const maxMessage = 1024
 
-// readTopology returns the ClusterTopology of a name, which may have been read from a Binding, nil if there is none. An error says nothing
-// about whether there is one.
+// readTopology returns the ClusterTopology of a name, which may come from a Binding; nil if there is none. After an error,
+// its existence is unknown.
 func (v *deploymentValidator) readTopology(ctx context.Context, name string) (*grovev1alpha1.ClusterTopology, error) {
 	if name == "" || len(content.IsPathSegmentName(name)) > 0 {
 		return nil, nil
@@ -45,8 +45,8 @@ func (v *deploymentValidator) readTopology(ctx context.Context, name string) (*g
 	return topology, nil
 }
 
-// tryAgain refuses a request because something could not be read and nothing wrong was found in the object: 5xx, since the fault is not the
-// client's. 503 asks for the request to be repeated; 500 is for what an admin has to change first.
+// tryAgain refuses a request without errors in its object because of a failed read: with 503, after which clients retry, or with 500 if
+// an admin has to act first.
 func tryAgain(unread error) admission.Response {
 	status := metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable,
@@ -61,7 +61,7 @@ func tryAgain(unread error) admission.Response {
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
 }
 
-// forAdmin is what an admin has to do before a read can succeed; empty: nothing.
+// forAdmin says what an admin has to do before a read can succeed; "" for nothing.
 func forAdmin(unread error) string {
 	switch {
 	case meta.IsNoMatchError(unread):
@@ -72,7 +72,7 @@ func forAdmin(unread error) string {
 	return ""
 }
 
-// resourceOf is the resource that a request which the API server refused was about: ClusterTopologies, or Bindings.
+// resourceOf returns the resource of a request that the API server refused: ClusterTopologies, or Bindings.
 func resourceOf(refused error) string {
 	status := apierrors.APIStatus(nil)
 	if errors.As(refused, &status) {
@@ -83,7 +83,7 @@ func resourceOf(refused error) string {
 	return "clustertopologies.grove.io"
 }
 
-// notChecked is a warning alongside the faults of an object for which something could not be read.
+// notChecked is the warning about a failed read for an object that is refused for other errors.
 func notChecked(unread error) string {
 	return limit.Text(unread.Error(), maxMessage) + "; what needs it was not checked"
 }

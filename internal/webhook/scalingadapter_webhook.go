@@ -22,9 +22,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// adapterValidator refuses a number of replicas that would give a graph more pods than it may have, or a component fewer replicas than its
-// minAvailable: of a DynamoGraphDeploymentScalingAdapter, and of its scale subresource. 0, and a number that does not change, pass without
-// any read.
+// adapterValidator refuses replicas of a DynamoGraphDeploymentScalingAdapter, or of its scale subresource, that would exceed the pod
+// limit of the graph or fall below the minAvailable of the component. It allows 0 and unchanged replicas without any read.
 type adapterValidator struct {
 	live    client.Reader
 	maxPods int64
@@ -32,14 +31,14 @@ type adapterValidator struct {
 
 var _ admission.Handler = &adapterValidator{}
 
-// scaleRequest is a request for a number of replicas of one component.
+// scaleRequest is a request for replicas of one component.
 type scaleRequest struct {
 	replicas, before int32
 	graph, component string
 }
 
-// Handle implements admission.Handler. What cannot be read is allowed with a warning: the number is checked again when it is carried into
-// the deployment.
+// Handle implements admission.Handler. After a failed read it allows the request with a warning: the replicas are checked again when they
+// are copied to the deployment.
 func (v *adapterValidator) Handle(ctx context.Context, req admission.Request) admission.Response {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -73,7 +72,7 @@ func (v *adapterValidator) Handle(ctx context.Context, req admission.Request) ad
 	return admission.Allowed("")
 }
 
-// asked reads the request. A Scale does not say which component it is for: the adapter of its name does.
+// asked reads the request. The component of a Scale is that of the adapter with its name.
 func (v *adapterValidator) asked(ctx context.Context, req admission.Request) (scaleRequest, error) {
 	if req.SubResource == "scale" {
 		now, before := autoscalingv1.Scale{}, autoscalingv1.Scale{}

@@ -21,19 +21,19 @@ import (
 	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
-// authorityKey of the certificate's Secret is what the API server must trust; the rotator fills it.
+// authorityKey is the key of the certificate authority in the Secret; the rotator fills it.
 const authorityKey = "ca.crt"
 
-// Certificate is what the webhooks are served with, kept in memory. It follows the Secret, so that neither a first start nor a renewal has
-// to wait until the kubelet brings the Secret's files up to date, which takes a minute or two. The zero value is usable and holds nothing.
+// Certificate holds the webhooks' certificate in memory. It follows the Secret directly, so neither a first start nor a renewal waits for
+// the kubelet to update the Secret's files, which takes a minute or two. The zero value is ready to use and empty.
 type Certificate struct {
 	current atomic.Pointer[tls.Certificate]
 }
 
-// ServeWith makes a server take its certificate from here; it is an option of the webhook server.
+// ServeWith makes a webhook server use this certificate, as an option of the server.
 func (c *Certificate) ServeWith(config *tls.Config) { config.GetCertificate = c.get }
 
-// OldestTLS makes a server refuse what is older than TLS 1.3: the API server and everything that scrapes metrics speak it.
+// OldestTLS makes a server refuse versions before TLS 1.3, which the API server and all metrics scrapers support.
 func OldestTLS(config *tls.Config) { config.MinVersion = tls.VersionTLS13 }
 
 func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -43,17 +43,17 @@ func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errors.New("the webhooks' certificate is not made yet")
 }
 
-// follower keeps a Certificate equal to the Secret and the authority in the definitions, and closes ready once there is a certificate that
-// every webhook configuration and every definition trusts.
+// follower keeps a Certificate equal to the Secret, keeps the authority in the definitions up to date, and closes ready once every
+// webhook configuration and every definition trusts the certificate.
 type follower struct {
 	opts CertOptions
-	// reader reads what is watched.
+	// reader reads the watched objects.
 	reader interface {
 		Get(context.Context, client.ObjectKey, client.Object) error
 	}
 	writer client.Writer
 	ready  chan struct{}
-	// pair is what the certificate was made from, and trusted that ready is closed.
+	// pair is the certificate and key in use; trusted: ready is closed.
 	pair    [2][]byte
 	trusted bool
 }
@@ -62,7 +62,7 @@ func secretOf(opts CertOptions) types.NamespacedName {
 	return types.NamespacedName{Namespace: opts.Namespace, Name: opts.SecretName}
 }
 
-// Reconcile takes a new certificate over, and reports in the metric whether what is served is kept.
+// Reconcile loads a new certificate, and sets the metric inSync.
 func (f *follower) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	kept, err := f.takeOver(ctx)
 	if err != nil {
@@ -73,8 +73,8 @@ func (f *follower) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	return reconcile.Result{}, nil
 }
 
-// takeOver takes a new certificate over. A Secret that is gone is made again. It is empty then, and takes nothing away: the rotator is
-// about to fill it.
+// takeOver loads a new certificate. A deleted Secret is created again, empty, until the rotator fills it; the
+// certificate in use stays meanwhile.
 func (f *follower) takeOver(ctx context.Context) (kept bool, err error) {
 	var secret corev1.Secret
 	if err := f.reader.Get(ctx, secretOf(f.opts), &secret); err != nil {
@@ -106,7 +106,7 @@ func (f *follower) takeOver(ctx context.Context) (kept bool, err error) {
 	return true, nil
 }
 
-// use serves with a certificate, if there is one and it is new.
+// use serves a certificate if it exists and is new.
 func (f *follower) use(pair [2][]byte) error {
 	if len(pair[0]) == 0 || len(pair[1]) == 0 || bytes.Equal(pair[0], f.pair[0]) && bytes.Equal(pair[1], f.pair[1]) {
 		return nil

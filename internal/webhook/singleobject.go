@@ -12,14 +12,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// narrowed is a manager for the rotator, which opens a cache of its own and lists and watches all objects of a kind there. Here a list or
-// a watch of one of these resources is of the object of that name, so that the right to read this one is enough.
+// narrowed is a manager for the rotator, which opens its own cache and lists and watches all objects of a kind. narrowed limits these
+// lists and watches to one object, so that the right to read this object suffices.
 type narrowed struct {
 	ctrl.Manager
 	config *rest.Config
 }
 
-// narrow a manager to one name a resource.
+// narrow limits a manager to one name per resource.
 func narrow(mgr ctrl.Manager, names map[string]string) ctrl.Manager {
 	config := rest.CopyConfig(mgr.GetConfig())
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return byName{next, names} })

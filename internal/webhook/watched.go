@@ -25,7 +25,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/named"
 )
 
-// everywhere is a cache that a standby has, too.
+// everywhere is a cache that also runs on a standby.
 type everywhere struct{ cache.Cache }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -41,7 +41,7 @@ func (w watched) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 	return w[cacheOf(object, key.Name)].Get(ctx, key, object)
 }
 
-// objects are those that a follower reads: the Secret, the webhook configurations and the definitions.
+// objects are the objects that a follower reads: the Secret, the webhook configurations and the definitions.
 func (o CertOptions) objects() []client.Object {
 	called := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 	objects := []client.Object{
@@ -55,7 +55,7 @@ func (o CertOptions) objects() []client.Object {
 	return objects
 }
 
-// follow adds a follower to the manager, on every replica: a standby serves too. Whatever changes, it evaluates all objects.
+// follow adds a follower to the manager, on every replica, because a standby serves as well. Each event makes it evaluate all objects.
 func follow(mgr ctrl.Manager, opts CertOptions) (*follower, error) {
 	objects := watched{}
 	f := &follower{opts: opts, reader: objects, writer: mgr.GetClient(), ready: make(chan struct{})}

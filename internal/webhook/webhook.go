@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package webhook wires defaulting, validation and warnings into the manager, and looks after their certificate. The rules themselves
-// are in package validation; here is what it takes to ask them: the admission operation, and the objects other than the one admitted.
+// Package webhook wires defaulting, validation and warnings into the manager, and maintains their certificate. Package validation holds
+// the rules; this package provides their inputs: the admission operation, and objects other than the admitted one.
 //
 //	/mutate-nvidia-com-v1alpha1-dynamographdeployment     create, update          fails closed; not asked about a create that states all replicas
 //	/validate-nvidia-com-v1alpha1-dynamographdeployment   create, update          fails closed; reads the ClusterTopology on create
@@ -12,9 +12,9 @@
 //	/validate--v1-pod-eviction                            create                  fails open: disruption budgets bound evictions
 //	/convert                                              reads, writes           package convert
 //
-// All of it is served by a manager of its own, which has no caches to wait for: where objects are stored in another version than the
-// operator's caches list, their first list needs /convert. A replica serves from the moment its certificate is there, leader or not, and is
-// ready once the API server trusts it.
+// A separate manager without caches serves all of it: if stored objects have another version than the operator's caches list, the first
+// list of the caches needs /convert. A replica serves as soon as it has its certificate, leader or not, and is ready once the API
+// server trusts the certificate.
 package webhook
 
 import (
@@ -39,7 +39,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 )
 
-// Paths the webhooks are served at, as in config/webhook.
+// Paths of the webhooks, as in config/webhook.
 const (
 	mutateDeploymentPath   = "/mutate-nvidia-com-v1alpha1-dynamographdeployment"
 	validateDeploymentPath = "/validate-nvidia-com-v1alpha1-dynamographdeployment"
@@ -49,37 +49,36 @@ const (
 	validateEvictionPath   = "/validate--v1-pod-eviction"
 )
 
-// Options of the webhooks. The zero value serves nothing; with Admission or Conversion alone it works.
+// Options of the webhooks. The zero value serves nothing; Admission and Conversion work independently.
 type Options struct {
-	// Admission serves the webhooks that admit objects, Conversion the one that converts them.
+	// Admission serves the admission webhooks, Conversion the conversion webhook.
 	Admission, Conversion bool
-	// NotActedOn lists the fields of a deployment that are accepted and have no effect, among them those that only v1alpha1 has.
+	// NotActedOn lists the fields of a deployment that are accepted without effect, including those that only v1alpha1 has.
 	NotActedOn func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []render.Ignored
-	// Warnings returns further things to tell the user about a deployment that is accepted, a sentence each.
+	// Warnings returns further warnings about an accepted deployment, one sentence each.
 	Warnings func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []field.Text
-	// Provider is the operator's, of deployments that name none.
+	// Provider is the operator's, for deployments that name none.
 	Provider string
-	// CertsReady is closed once the API server trusts what is served with; nil: it does.
+	// CertsReady is closed once the API server trusts the served certificate; nil: it does.
 	CertsReady <-chan struct{}
-	// Ending is closed when this replica is about to end: from then on every answer ends its connection; nil: never.
+	// Ending is closed when this replica is about to end: from then on every response closes its connection. nil: never.
 	Ending <-chan struct{}
-	// AnswerWithin bounds the time in which a request is read and its answer taken; 0: 30 seconds.
+	// AnswerWithin bounds the time to read a request and to write its response; 0: 30 seconds.
 	AnswerWithin time.Duration
-	// Live reads ClusterTopologies past the cache, which may not know yet that one was deleted; nil: the manager's API reader.
+	// Live reads ClusterTopologies from the API server, because the cache may lag behind a delete; nil: the manager's API reader.
 	Live client.Reader
 	// Deployments lists the users of a ClusterTopology; nil: the manager's API reader.
 	Deployments client.Reader
-	// Evictions decides about evictions of pods; the zero value lets all of them pass.
+	// Evictions decides about evictions of pods; the zero value allows all of them.
 	Evictions Evictions
 	// MaxPods bounds the pods of one graph; 0: any number.
 	MaxPods int64
-	// ScalingUsers are the names of the users who may write the replicas that scaling adapters own. The operator's own is among them, or it
-	// could carry no number.
+	// ScalingUsers are the names of the users who may write replicas that scaling adapters own, including the operator itself.
 	ScalingUsers []string
 }
 
 // SetupWithManager adds the webhooks to the manager's server, and the readiness check "webhooks". They are served as soon as the manager
-// has started and there is a certificate, whether or not this replica leads.
+// has started and has a certificate, whether or not this replica leads.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	if opts.Live == nil {
 		opts.Live = mgr.GetAPIReader()
@@ -107,9 +106,9 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// closing has callers give up their connections once ending is closed. The API server keeps connections, and a Service does not lead an
-// existing one elsewhere. A server that ends closes those on which no one waits for an answer; a call that is sent at that moment fails,
-// for the API server repeats none. A connection that its caller gives up after an answer carries no such call.
+// closing makes callers close their connections once ending is closed. The API server reuses connections, and a Service does not move
+// existing ones. A stopping server closes idle connections; a call that arrives at that moment fails, since the API server does not
+// retry. A connection that its caller closes after a response carries no such call.
 func closing(hook http.Handler, ending <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -121,7 +120,7 @@ func closing(hook http.Handler, ending <-chan struct{}) http.Handler {
 	})
 }
 
-// trustedAnd fails until trusted is closed and the server answers.
+// trustedAnd fails until trusted is closed and the server has started.
 func trustedAnd(trusted <-chan struct{}, started healthz.Checker) healthz.Checker {
 	return func(req *http.Request) error {
 		if trusted != nil {
@@ -135,7 +134,7 @@ func trustedAnd(trusted <-chan struct{}, started healthz.Checker) healthz.Checke
 	}
 }
 
-// handlers is the list of all webhooks by path. Each turns a panic into an error.
+// handlers lists all webhooks by path. Each converts a panic into an error.
 func handlers(scheme *runtime.Scheme, opts Options) map[string]*admission.Webhook {
 	defaulting := admission.WithDefaulter(scheme, deploymentDefaulter{scalingUsers: opts.ScalingUsers})
 	defaulting.Handler = warner{defaulting.Handler}

@@ -17,26 +17,26 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Plan is the answer for one deployment.
+// Plan is the result for one deployment.
 type Plan struct {
 	Namespace, Name string
-	// Levels that the paths below are made of; none when the deployment has no constraint.
+	// Levels of the paths below; none when the deployment has no constraint.
 	Levels topology.Levels
-	// Domain is where the entire graph must be placed, as chosen or as its active members have it; empty without such a rule.
+	// Domain in which the entire graph must be placed, planned or that of its running pods; empty without a graph domain.
 	Domain topology.Path
-	// Score of all replicas that have their nodes, planned or bound: see [placement.Score]. 0 when none has.
+	// Score of all replicas with nodes, planned or bound: see [placement.Score]. 0 when none has.
 	Score float64
-	// Transfer describes how prefill and decode replicas would share domains; nil where no policy places them.
+	// Transfer describes how prefill and decode replicas would share domains; nil without a KV transfer policy that places them.
 	Transfer *gang.Transfer
 	// Replicas by component and ordinal.
 	Replicas []Replica
-	// Groups are the scaling groups the plan was made for, with the pods there are of them.
+	// Groups are the planned scaling groups, and Exist their existing pods.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Exist  []*corev1.Pod
 
-	// admitted is a pod that would be made, as it would be stored.
+	// admitted returns a pod to be created as the API server would store it.
 	admitted func(*corev1.Pod) *corev1.Pod
-	// shapes of the pods that the planner was asked to place, and how it was asked.
+	// shapes of the pods to place, and the request to the planner.
 	shapes  []*topology.Shape
 	request *request
 }
@@ -46,7 +46,7 @@ func (g *Plan) Placed() bool {
 	return !slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Reason != nil })
 }
 
-// Packed counts the replicas that the operator places; the others are the kube-scheduler's.
+// Packed counts the replicas that the operator places; the kube-scheduler places the others.
 func (g *Plan) Packed() (n int) {
 	for i := range g.Replicas {
 		if !g.Replicas[i].Free {
@@ -56,7 +56,7 @@ func (g *Plan) Packed() (n int) {
 	return n
 }
 
-// Waiting are the replicas that the operator would place and does not. The others that are not placed are left to the kube-scheduler.
+// Waiting lists the refused replicas that the operator places, not those of the kube-scheduler.
 func (g *Plan) Waiting() []gang.Waiting {
 	var list []gang.Waiting
 	for i := range g.Replicas {
@@ -69,7 +69,7 @@ func (g *Plan) Waiting() []gang.Waiting {
 	return list
 }
 
-// Words is what the operator would say of them in the condition Placed; "" when all are placed.
+// Words returns the message about the waiting replicas in the condition Placed; "" when all are placed.
 func (g *Plan) Words() string {
 	waits := g.Waiting()
 	if len(waits) == 0 {
@@ -78,30 +78,30 @@ func (g *Plan) Words() string {
 	return gang.WaitingMessage(g.Packed()-len(waits), g.Packed(), waits)
 }
 
-// Replica is one replica: where it sits or would, or why it does not.
+// Replica is one replica: its place, or the reason why it has none.
 type Replica struct {
 	Component string
 	Ordinal   int
-	// Free: the kube-scheduler places it by itself.
+	// Free: the kube-scheduler places it.
 	Free bool
-	// Running: its pods are placed already; nothing was planned.
+	// Running: its pods already have a place; nothing was planned.
 	Running bool
-	// Domain is the narrowest one above single hosts that holds the pods.
+	// Domain is the narrowest domain, broader than a host, that holds the pods.
 	Domain topology.Path
 	Pods   []Pod
-	// Preempts is who would have to free capacity for it; nil when the capacity is free.
+	// Preempts names the pods to preempt for it; nil when the capacity is free.
 	Preempts *placement.Preemption
 	// Reason is nil when it is placed.
 	Reason *Reason
 }
 
-// Pod is one pod and its node; none yet of a pod that is released and for which no capacity was found.
+// Pod is a pod and its node, "" for a released pod for which no capacity was found.
 type Pod struct{ Name, Node string }
 
 // Reason explains why a replica is not placed.
 type Reason struct {
 	Code, Message string
-	// Refusal has the numbers; nil when the planner was not asked.
+	// Refusal has the numbers; nil if the planner was not asked.
 	Refusal *placement.Refusal
 }
 
@@ -112,7 +112,7 @@ type replicaKey struct {
 	ordinal   int
 }
 
-// answer puts together what exists, what was planned, and what was refused.
+// answer combines the existing pods, the plan and the refusals.
 func (p *Planner) answer(r *request) Plan {
 	g := Plan{
 		Namespace: r.observation.DGD.Namespace, Name: r.observation.DGD.Name, Levels: levelsOf(r.observation.Groups),
@@ -155,7 +155,7 @@ func (p *Planner) answer(r *request) Plan {
 	return g
 }
 
-// shapesOf lists the shapes of all pods that wait, in the order of the graphs.
+// shapesOf lists the shapes of all waiting pods, in the order of the graphs.
 func shapesOf(graphs ...placement.Demand) []*topology.Shape {
 	var out []*topology.Shape
 	seen := map[string]bool{}
@@ -201,12 +201,12 @@ func (p *Planner) score(g Plan) float64 {
 	return max(placement.Score(p.cluster, g.Levels, replicas), 0)
 }
 
-// groupPods are those of one group.
+// groupPods returns the pods of one group.
 func groupPods(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !render.Member(pod, sg) })
 }
 
-// podsByReplica sorts pods by the name of their group and the ordinal of their replica.
+// podsByReplica groups pods by scaling group and ordinal.
 func podsByReplica(pods []*corev1.Pod) map[replicaKey][]*corev1.Pod {
 	out := map[replicaKey][]*corev1.Pod{}
 	for _, pod := range pods {
@@ -218,7 +218,7 @@ func podsByReplica(pods []*corev1.Pod) map[replicaKey][]*corev1.Pod {
 	return out
 }
 
-// planned fills in what the planner said, and the pods of the replica that are placed already.
+// planned sets the planner's result, and adds the pods of the replica that already have a place.
 func (p *Planner) planned(one *Replica, levels topology.Levels, result placement.ReplicaResult, existing []*corev1.Pod) {
 	if result.Refusal != nil {
 		one.Reason = &Reason{Code: result.Refusal.Code, Message: result.Refusal.Message(), Refusal: result.Refusal}
@@ -238,7 +238,7 @@ func (p *Planner) planned(one *Replica, levels topology.Levels, result placement
 	one.Domain, one.Preempts = gang.PinnedDomain(p.cluster, levels, result), result.Preempts
 }
 
-// existing fills in a replica that nothing was planned for: it is placed, or about to be recreated.
+// existing sets the result of a replica that was not planned, because it is placed or about to be recreated.
 func (p *Planner) existing(one *Replica, levels topology.Levels, sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) {
 	if len(pods) == 0 || len(pods) < render.ReplicaSize(sg, pods[0]) || slices.ContainsFunc(pods, leaving) {
 		one.Reason = p.beingReplaced(pods)
@@ -256,7 +256,7 @@ func (p *Planner) existing(one *Replica, levels topology.Levels, sg *trellisv1al
 	one.Domain = gang.PinnedDomain(p.cluster, levels, found)
 }
 
-// beingReplaced is why a replica is not there: it is being recreated, and a pod that does not end may hold that up.
+// beingReplaced returns the reason for a replica that is being recreated, which a pod that does not terminate may delay.
 func (p *Planner) beingReplaced(pods []*corev1.Pod) *Reason {
 	for _, pod := range pods {
 		if why := gang.NotEnding(pod, p.world.Now, p.cluster.NodeReady); why != "" {
@@ -266,7 +266,7 @@ func (p *Planner) beingReplaced(pods []*corev1.Pod) *Reason {
 	return &Reason{Code: gang.CodeCreating, Message: beingReplaced}
 }
 
-// nodeOf is where a pod is bound, or where capacity is reserved for it.
+// nodeOf returns the node to which a pod is bound, or on which capacity is reserved for it.
 func (p *Planner) nodeOf(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return pod.Spec.NodeName
@@ -275,7 +275,7 @@ func (p *Planner) nodeOf(pod *corev1.Pod) string {
 	return node
 }
 
-// leaving pods are about to be replaced.
+// leaving reports whether a pod is about to be replaced.
 func leaving(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }

@@ -1,25 +1,25 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package whatif plans graphs on a cluster that is nothing but a list of objects: what the operator would decide, without an operator.
+// Package whatif plans graphs on a cluster that is a list of objects: it computes the operator's decisions without an operator.
 //
-// It decides nothing itself. A deployment goes through the same calls as in the operator, in the same order:
+// It decides nothing itself. A deployment passes through the same calls as in the operator, in the same order,
 //
-//	validation ──> graph.Resolve ──> ScalingGroups ──> gang.NewRequest ──> placement.PlanGraph
-//	                    (pods: graph.BuildPod and newpod.Admit, where they do not exist yet)   on a topology.Cluster
+//	validation ──> render.Resolve ──> ScalingGroups ──> gang.NewRequest ──> placement.PlanGraph
+//	                    (missing pods: render.BuildPod and newpod.Admit)        on a topology.Cluster
 //
-// so that its answer is the operator's, as long as it sees the same objects. What it adds is bookkeeping around them: scaling groups that
-// no one has created get an identity, pods that exist count as active members, replicas that need no plan are reported where they are, and
-// what the kube-scheduler places by itself ([Planner] puts such pods last) takes capacity too.
+// so the result equals the operator's for the same objects. The package adds the bookkeeping: it gives an identity to scaling groups that
+// do not exist, counts existing pods as active members, reports the places of replicas that need no plan, and reserves capacity for the
+// pods that the kube-scheduler places, which [Planner] plans last.
 //
-// Graphs are planned one after the other; what one of them takes is gone for the next:
+// Graphs are planned one after the other, and each takes its capacity from the next:
 //
 //	p := whatif.NewPlanner(world)
 //	first, errs := p.Plan(a)    // takes rack-1
 //	second, errs := p.Plan(b)   // finds rack-1 taken
 //
-// [Planner.Cluster] has the free capacity, and [Planner.Asking] the pods that it is free for. [Planner.Begin] and [Planner.Rollback] try a
-// plan and drop it. [Planner.Obstacles] lists what has to be freed for a refused replica, and has tried it.
+// [Planner.Cluster] has the free capacity, and [Planner.Asking] the pods for which it is free. [Planner.Begin] and [Planner.Rollback] try
+// a plan and drop it. [Planner.Obstacles] lists what has to be freed for a refused replica, and has verified it by a plan.
 //
-// Nothing here reaches a cluster, takes a context or looks at the time. The cost is that of counting nodes and pods once, and of the plans.
+// The package reads no cluster, takes no context and no clock. The cost is that of counting nodes and pods once, and of the plans.
 package whatif

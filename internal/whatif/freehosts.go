@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Bounds of what is tried for one refused replica: domains, plans, plans in one domain, and things to be done about one host.
+// Bounds of the search for one refused replica: domains, plans, plans in one domain, and steps for one host.
 const (
 	maxTried  = 16
 	maxPlans  = 12
@@ -22,25 +22,24 @@ const (
 	maxSteps  = 8
 )
 
-// trial tries on the planner's cluster what would make a refused replica fit, and puts everything back.
+// trial searches, on the planner's cluster, for changes that make a refused replica fit. It reverts all of them.
 type trial struct {
 	*Planner
 	graph   *Plan
 	replica replicaKey
 	tree    *topology.Tree
-	// own are the graph's pods, occupants those of others on the hosts that were looked at and may have to go. priority is that of the
-	// replica.
+	// own are the graph's pods; occupants are the pods of others on the evaluated hosts that may have to go. priority is the replica's.
 	own       map[types.NamespacedName]bool
 	occupants map[string][]Occupant
 	priority  int32
-	// scaledIn counts the replicas that a group was scaled in by, and deleted are the deployments that were deleted.
+	// scaledIn counts the removed replicas by group, and deleted holds the deleted deployments.
 	scaledIn map[types.NamespacedName]int
 	deleted  map[types.NamespacedName]bool
-	// orders are the ordinals of groups in the order in which they are scaled in.
+	// orders holds the ordinals of groups in the order of scale-in.
 	orders map[types.NamespacedName][]int32
-	// nodes are the objects of nodes as they were changed.
+	// nodes holds the changed Node objects.
 	nodes map[string]*corev1.Node
-	// plans counts how often the graph was planned again. Places are the replicas that the last plan placed, of the replica's demand.
+	// plans counts the plans of the graph. places are the replicas that the last plan placed, of the same demand as the refused replica.
 	plans  int
 	places map[string][]int
 }
@@ -51,13 +50,13 @@ func (p *Planner) newTrial(g *Plan, replica replicaKey) *trial {
 	place := g.request.asked.Graph.PlaceOf(replica.component)
 	levels, selector := place.Levels, place.NodeSelector
 	if slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Free && r.Component == replica.component }) {
-		levels, selector = nil, nil // the kube-scheduler's
+		levels, selector = nil, nil // the kube-scheduler places them
 	}
 	t.tree, t.priority = p.cluster.Tree(levels, selector), g.priorityOf(replica.component)
 	return t
 }
 
-// priorityOf is the priority with which replicas of a component are planned.
+// priorityOf returns the priority with which replicas of a component are planned.
 func (g *Plan) priorityOf(component string) int32 {
 	for _, demand := range g.request.freeGraphs {
 		if slices.ContainsFunc(demand.Components, func(c placement.Component) bool { return c.Name == component }) {
@@ -67,7 +66,7 @@ func (g *Plan) priorityOf(component string) int32 {
 	return g.request.asked.Graph.Priority
 }
 
-// free tries to free a domain. It returns what was freed for the replica to be placed, and the domain that holds all of that.
+// free tries to free a domain. It returns the hosts to free for the replica, and the domain that contains them.
 func (t *trial) free(c candidate, leaf *placement.Refusal) (domain topology.Path, hosts []Obstacle, fits bool) {
 	t.cluster.Begin()
 	defer t.cluster.Rollback()
@@ -99,7 +98,7 @@ func (t *trial) free(c candidate, leaf *placement.Refusal) (domain topology.Path
 	return nil, nil, false
 }
 
-// nameWays completes the pods that have to go with how they leave.
+// nameWays sets how each pod that has to go leaves.
 func (t *trial) nameWays(hosts []Obstacle) {
 	for i := range hosts {
 		for j := range hosts[i].Pods {
@@ -109,7 +108,7 @@ func (t *trial) nameWays(hosts []Obstacle) {
 	}
 }
 
-// common is the domain around two.
+// common returns the narrowest domain that contains both.
 func common(a, b topology.Path) topology.Path {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -118,7 +117,7 @@ func common(a, b topology.Path) topology.Path {
 	return a[:n]
 }
 
-// open opens hosts, in the order of the list, until a domain counts so many pods of a shape, and one at least.
+// open opens hosts, in the order of the list, until the domain holds the number of pods of a shape. It opens at least one.
 func (t *trial) open(at topology.DomainID, shape *topology.Shape, pods int, list []Obstacle, hosts *[]Obstacle) bool {
 	view, opened := t.tree.View(shape), false
 	for _, o := range list {
@@ -127,7 +126,7 @@ func (t *trial) open(at topology.DomainID, shape *topology.Shape, pods int, list
 			return true
 		}
 		if i := slices.IndexFunc(*hosts, func(other Obstacle) bool { return other.Node == o.Node }); i >= 0 {
-			o = (*hosts)[i] // more has to be done about it
+			o = (*hosts)[i] // this host needs a further step
 		}
 		t.cluster.Begin()
 		node, scaledIn, deleted := t.nodes[o.Node], maps.Clone(t.scaledIn), maps.Clone(t.deleted)
@@ -143,7 +142,7 @@ func (t *trial) open(at topology.DomainID, shape *topology.Shape, pods int, list
 	return opened && view.Fit(at) >= pods
 }
 
-// openHost does one thing after the other about a host until it takes a pod of the shape.
+// openHost takes steps for a host until it takes a pod of the shape.
 func (t *trial) openHost(o *Obstacle, shape *topology.Shape) bool {
 	o.Taints, o.Pods = slices.Clone(o.Taints), slices.Clone(o.Pods)
 	for range maxSteps {
@@ -158,7 +157,7 @@ func (t *trial) openHost(o *Obstacle, shape *topology.Shape) bool {
 	return false
 }
 
-// step does what helps against one thing that keeps pods off a host; false when nothing does.
+// step removes one exclusion of pods from a host; false if that is impossible.
 func (t *trial) step(o *Obstacle, why topology.Exclusion) bool {
 	if why.Kind == topology.KindResource {
 		return t.evict(o, why)
@@ -189,10 +188,10 @@ func (t *trial) step(o *Obstacle, why topology.Exclusion) bool {
 	return true
 }
 
-// conditionTaints are those of the node lifecycle controller, which go with what they are for.
+// conditionTaints is the prefix of the node lifecycle controller's taints, which it removes together with their cause.
 const conditionTaints = "node.kubernetes.io/"
 
-// repair makes a node ready, without the taints that say why it was not.
+// repair makes a node ready, without the taints for its former state.
 func repair(node *corev1.Node) {
 	for i := range node.Status.Conditions {
 		if node.Status.Conditions[i].Type == corev1.NodeReady {
@@ -202,7 +201,7 @@ func repair(node *corev1.Node) {
 	dropTaints(node, func(taint *corev1.Taint) bool { return bad(taint) && taint.Key != corev1.TaintNodeUnschedulable })
 }
 
-// badlyTainted reports whether a node has a taint that says that it is not fit for pods.
+// badlyTainted reports whether a node has a taint that marks it as unfit for pods.
 func (t *trial) badlyTainted(name string) bool {
 	i := slices.IndexFunc(t.world.Nodes, func(n *corev1.Node) bool { return n.Name == name })
 	return i >= 0 && slices.ContainsFunc(t.world.Nodes[i].Spec.Taints, func(taint corev1.Taint) bool {
@@ -214,7 +213,7 @@ func dropTaints(node *corev1.Node, drop func(*corev1.Taint) bool) {
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return drop(&taint) })
 }
 
-// node is a copy of a node's object, as changed by now; nil when there is none.
+// node returns a copy of a Node object with the changes so far; nil if it does not exist.
 func (t *trial) node(name string) *corev1.Node {
 	node := t.nodes[name]
 	if node == nil {
@@ -229,7 +228,7 @@ func (t *trial) node(name string) *corev1.Node {
 	return node
 }
 
-// evict takes the fewest pods of others off a host that free what it is short of, with all that leaves with them.
+// evict removes the fewest pods of others that free the missing resource of a host, and all pods that leave with them.
 func (t *trial) evict(o *Obstacle, why topology.Exclusion) bool {
 	pods, enough := chosen(t.present(o.Node), why)
 	if !enough || len(pods) == 0 {
@@ -242,8 +241,8 @@ func (t *trial) evict(o *Obstacle, why topology.Exclusion) bool {
 	return true
 }
 
-// again plans the graph as things are, drops that plan, and returns why the replica is refused; planned is false when the plan does not
-// know it.
+// again plans the graph on the current state, drops the plan, and returns the replica's refusal; planned is false if the plan
+// does not contain the replica.
 func (t *trial) again() (refusal *placement.Refusal, planned bool) {
 	t.plans++
 	t.cluster.Begin()

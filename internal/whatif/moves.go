@@ -21,15 +21,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Unblocking is the answer of [Planner.Moves].
+// Unblocking is the result of [Planner.Moves].
 type Unblocking struct {
 	repack.Result
-	// Gang is what messages call the first gang that waits, and Levels those that its domains are made of.
+	// Gang is the name of the first waiting gang in messages, and Levels are the levels of its domains.
 	Gang   string
 	Levels topology.Levels
 }
 
-// Priority is that of the pods that the operator would place; 0 when there are none.
+// Priority returns the priority of the pods that the operator would place; 0 if there are none.
 func (g *Plan) Priority() int32 {
 	if g.request == nil {
 		return 0
@@ -37,9 +37,9 @@ func (g *Plan) Priority() int32 {
 	return g.request.asked.Graph.Priority
 }
 
-// Moves finds the cheapest moves of replicas that free a place for the first gang of a plan that has none. It returns nil when no gang
-// waits for capacity, or when moves are not looked for: components of the deployment are placed by different topologies. It is asked before
-// the plan is rolled back, and moves nothing.
+// Moves finds the cheapest moves of replicas that free a place for the first waiting gang of a plan. It returns nil if no gang waits for
+// capacity, or if different topologies place components of the deployment, for which moves are not searched. Call it before the plan is
+// rolled back. It changes nothing.
 func (p *Planner) Moves(g Plan, limits repack.Limits) *Unblocking {
 	if g.request == nil {
 		return nil
@@ -57,14 +57,14 @@ func (p *Planner) Moves(g Plan, limits repack.Limits) *Unblocking {
 	}
 }
 
-// Free finds moves after which so many domains of a level have no pod that uses GPUs; see [repack.Free].
+// Free finds moves that leave a number of domains of a level without pods that use GPUs; see [repack.Free].
 func (p *Planner) Free(levels topology.Levels, nodeSelector map[string]string, level, domains int, limits repack.Limits) repack.Freed {
 	place := repack.Place{Cluster: p.cluster, Levels: levels, NodeSelector: nodeSelector}
 	replicas := p.movable(place, nil)
 	return repack.Free(place, level, domains, p.hosts(replicas), replicas, limits)
 }
 
-// hosts are the nodes with GPUs, and those on which others than the replicas use some.
+// hosts returns the nodes with GPUs, and those on which pods other than the replicas' use GPUs.
 func (p *Planner) hosts(replicas []repack.Replica) repack.Hosts {
 	h := repack.Hosts{Offer: map[string]bool{}, Busy: map[string]bool{}}
 	for _, node := range p.world.Nodes {
@@ -97,8 +97,8 @@ func (p *Planner) hosts(replicas []repack.Replica) repack.Hosts {
 	return h
 }
 
-// movable are the running replicas of other deployments than one whose annotation allows moves, as far as a plan in this place can place
-// them again.
+// movable returns the running replicas of other deployments that may move by their annotation, and that a plan in
+// this place could place again.
 func (p *Planner) movable(place repack.Place, except *nvidiav1beta1.DynamoGraphDeployment) []repack.Replica {
 	var out []repack.Replica
 	devices := p.devices()
@@ -129,13 +129,13 @@ func byName(a, b *nvidiav1beta1.DynamoGraphDeployment) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// devicesOf are the claims of devices by namespace.
+// devicesOf holds device classes and, by namespace, claims of devices.
 type devicesOf struct {
 	classes map[string]*resourcev1.DeviceClass
 	spaces  map[string]gpus.Devices
 }
 
-// devices sorts the claims of the world.
+// devices groups the claims of the world by namespace.
 func (p *Planner) devices() devicesOf {
 	d := devicesOf{classes: map[string]*resourcev1.DeviceClass{}, spaces: map[string]gpus.Devices{}}
 	for _, class := range p.world.Devices {
@@ -161,7 +161,7 @@ func (d devicesOf) in(namespace string) gpus.Devices {
 	return space
 }
 
-// gpusOf counts the GPUs of a pod; false when they cannot be counted.
+// gpusOf counts the GPUs of a pod; false if they cannot be counted.
 func gpusOf(pod *corev1.Pod, devices devicesOf) (int64, bool) {
 	shape, err := gpus.ShapeOf([]gpus.Pods{{Spec: &pod.Spec, Count: 1}}, devices.in(pod.Namespace))
 	return shape.PerReplica, err == nil

@@ -57,7 +57,7 @@ func TestMovable(t *testing.T) {
 				pod.Spec.NodeName = ""
 			}
 		}},
-		"another topology": {change: func(w *World, dgd *nvidiav1beta1.DynamoGraphDeployment) {
+		"another topology": {change: func(w *World, _ *nvidiav1beta1.DynamoGraphDeployment) {
 			w.Topologies[0].Spec.NodeSelector = map[string]string{"pool": "x"}
 		}},
 	} {

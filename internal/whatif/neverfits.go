@@ -12,9 +12,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// NeverFits describes what of a deployment no domain of the world's nodes could hold, even if nothing ran there, because the hosts are too
-// few or too small, or because of their labels: one sentence for each cause. It looks at nodes, topologies and what does not count on
-// nodes, and at as many replicas as begin together. A deployment that is not valid is not looked at.
+// NeverFits describes the gangs of a deployment that no domain could hold even without other pods, because hosts are too few or too
+// small, or because of their labels: one sentence per cause. It considers nodes, topologies and ignored resources, and only the replicas
+// that start together. It does not evaluate an invalid deployment.
 func (p *Planner) NeverFits(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	p.Begin()
 	defer p.Rollback()
@@ -43,14 +43,14 @@ func (p *Planner) NeverFits(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	for i, why := range causes {
 		fix := "; larger domains or hosts have to be added first"
 		if unlabeled[why] {
-			fix = "" // it is part of the cause
+			fix = "" // the cause says it already
 		}
 		causes[i] = fmt.Sprintf("%s will wait: %s%s", strings.Join(components[why], ", "), why, fix)
 	}
 	return causes
 }
 
-// first is a deployment with the replicas that begin together.
+// first returns a deployment with only the replicas that start together.
 func first(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1.DynamoGraphDeployment {
 	dgd = dgd.DeepCopy()
 	for i := range dgd.Spec.Components {

@@ -15,47 +15,47 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Obstacle is one host of a domain that takes no pod of a refused replica, and what makes it take some: all of the following.
+// Obstacle is a host of a domain that takes no pod of a refused replica, and the changes that are all needed for it to take one.
 type Obstacle struct {
 	Node string
-	// Why is the first thing that keeps the pods off it.
+	// Why is the first exclusion of the pods from the host.
 	Why topology.Exclusion
-	// Cordoned: it has to be uncordoned. Broken: it has to become ready, or lose what the kubelet or the node controller has tainted it for.
+	// Cordoned: the host has to be uncordoned. Broken: it has to become ready, or lose the taints of the kubelet or the node controller.
 	Cordoned, Broken bool
-	// Taints that have to be removed, or tolerated.
+	// Taints to remove or tolerate.
 	Taints []string
-	// Pods that have to go: for each resource that is short the fewest.
+	// Pods that have to go, the fewest for each missing resource.
 	Pods []Occupant
 
-	// effort estimates what that takes, before it is tried.
+	// effort is an estimate, made before the trial.
 	effort int
 }
 
-// Occupant is a pod that takes what a refused replica needs.
+// Occupant is a pod that occupies resources that a refused replica needs.
 type Occupant struct {
 	types.NamespacedName
-	// Amount it takes of the resource that is short.
+	// Amount that it occupies of the missing Resource.
 	Resource string
 	Amount   int64
-	// Planned: it is not bound there; capacity is reserved for it, or the same plan put it there.
+	// Planned: it is not bound; capacity is reserved for it, or the same command has planned it there.
 	Planned bool
-	// Way is how it leaves for good.
+	// Way to remove it permanently.
 	Way Way
 
 	id       string
 	requests []topology.Request
-	// group and ordinal are those of a replica of a deployment, controller is the kind and the name of another controller.
+	// group and ordinal identify the replica of a deployment; controller is the kind and name of another controller.
 	group      *trellisv1alpha1.ScalingGroup
 	ordinal    int32
 	controller string
-	// rank is how many replicas leave with it.
+	// rank is the number of replicas that leave with it.
 	rank int
 }
 
-// Obstacles returns the domain that is easiest to free for a refused replica of the graph, of those that come closest to holding it, and
-// the hosts there that have to be freed, the easiest first. It was tried: with all of that done the replica is placed. Places are the
-// ordinals of all replicas that were placed then, by component. None of the graph's own pods has to go, and none of a higher priority.
-// There are none when nothing that was tried helps. It is asked before the plan is rolled back.
+// Obstacles returns, of the domains that come closest to holding a refused replica of the graph, the one that is easiest to free, and the
+// hosts to free in it, the easiest first. A trial has verified that the replica is then placed; places are the ordinals of all replicas
+// placed in that trial, by component. It removes neither pods of the graph itself nor pods of a higher priority. It returns nothing if no
+// trial succeeds. Call it before the plan is rolled back.
 func (p *Planner) Obstacles(g Plan, r *placement.Refusal) (domain topology.Path, hosts []Obstacle, places map[string][]int) {
 	leaf := culprit(r)
 	if r.Never != nil || leaf == nil || leaf.Closest == nil || g.request == nil {
@@ -73,18 +73,19 @@ func (p *Planner) Obstacles(g Plan, r *placement.Refusal) (domain topology.Path,
 	return nil, nil, nil
 }
 
-// maxDomains is how many domains are looked at for the one that is easiest to free.
+// maxDomains bounds the domains that are evaluated.
 const maxDomains = 128
 
 // candidate is a domain that may be freed, with the hosts that take no pod, the easiest first.
 type candidate struct {
 	domain topology.DomainID
 	list   []Obstacle
-	// holds pods of the gang fit now, and cost estimates what it takes to have all of them fit.
+	// holds is the number of the gang's pods that fit now, and cost estimates the effort to make all of them fit.
 	holds, cost int
 }
 
-// candidates are the domains of the closest one's level: first those that hold as many pods, then the others, each the cheapest first.
+// candidates returns the domains at the level of the closest domain: first those that hold as many pods, then the
+// others, each group by cost.
 func (t *trial) candidates(leaf *placement.Refusal) []candidate {
 	closest, found := t.tree.Find(leaf.Closest.Domain)
 	bound, inside := t.tree.Find(leaf.Within)
@@ -136,8 +137,9 @@ func (t *trial) blocked(view *topology.View, domains []topology.DomainID) [][]Ob
 	return lists
 }
 
-// effort ranks hosts: one command, then as many pods or replicas as have to go, then what no pod's end helps, then what is no host for
-// such pods at all: it is too small, or their selector or affinity leaves it out, or the graph's own pods are on it.
+// effort ranks hosts: first those that one command frees, then by the number of pods or replicas that have to go, then hosts with
+// taints or failures. Hosts that cannot take such pods are last: they are too small, a selector or affinity excludes them, or the
+// graph's own pods are on them.
 func (t *trial) effort(o *Obstacle) int {
 	switch o.Why.Kind {
 	case topology.KindCordoned:
@@ -160,16 +162,16 @@ func (t *trial) effort(o *Obstacle) int {
 	return 1 << 20
 }
 
-// cost is what it takes to free so many hosts.
+// cost estimates the effort to free a number of hosts.
 func cost(list []Obstacle, hosts int) int {
 	sum := 0
 	for i := range list[:min(max(hosts, 0), len(list))] {
 		sum += list[i].effort
 	}
-	return sum + max(hosts-len(list), 0)<<20 // there are not enough of them, unless each takes several pods
+	return sum + max(hosts-len(list), 0)<<20 // there are too few, unless each takes several pods
 }
 
-// names of all pods of the graph.
+// names returns the names of all pods of the graph.
 func (g *Plan) names() map[types.NamespacedName]bool {
 	own := map[types.NamespacedName]bool{}
 	for _, r := range g.Replicas {
@@ -183,7 +185,7 @@ func (g *Plan) names() map[types.NamespacedName]bool {
 	return own
 }
 
-// culprit is the part of a gang that does not fit: the innermost cause.
+// culprit returns the innermost cause: the part of a gang that does not fit.
 func culprit(r *placement.Refusal) *placement.Refusal {
 	for r != nil && r.Cause != nil {
 		r = r.Cause
@@ -191,7 +193,7 @@ func culprit(r *placement.Refusal) *placement.Refusal {
 	return r
 }
 
-// missing is the shape of which a domain holds too few, and how many are asked for; the first one when each by itself would fit.
+// missing returns the shape of which a domain holds too few, and the needed number; the first shape if each fits by itself.
 func missing(tree *topology.Tree, at topology.DomainID, needs []placement.Need, shapes []*topology.Shape) (shape *topology.Shape,
 	pods int) {
 	for _, need := range needs {

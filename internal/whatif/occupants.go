@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// readOccupants notes the pods of others on hosts, as they are now.
+// readOccupants records the current pods of others on the hosts.
 func (t *trial) readOccupants(list []Obstacle) {
 	found := map[string][]Occupant{}
 	for _, o := range list {
@@ -30,7 +30,7 @@ func (t *trial) readOccupants(list []Obstacle) {
 		if _, wanted := found[pod.Spec.NodeName]; !wanted {
 			continue
 		}
-		if _, counts := t.cluster.Bound(topology.PodID(pod)); counts { // it has not finished, and was not taken off before
+		if _, counts := t.cluster.Bound(topology.PodID(pod)); counts { // it has not finished, and was not removed before
 			if o, leaves := t.occupant(pod); leaves {
 				add(pod.Spec.NodeName, o)
 			}
@@ -50,7 +50,7 @@ func (t *trial) readOccupants(list []Obstacle) {
 	maps.Copy(t.occupants, found)
 }
 
-// present are the occupants of a host that were not taken off by now.
+// present returns the occupants of a host that are not removed yet.
 func (t *trial) present(node string) []Occupant {
 	return slices.DeleteFunc(slices.Clone(t.occupants[node]), func(o Occupant) bool {
 		_, bound := t.cluster.Bound(o.id)
@@ -59,7 +59,7 @@ func (t *trial) present(node string) []Occupant {
 	})
 }
 
-// nameOf is the name behind an ID: of a pod that exists, or of one that is still to be made.
+// nameOf returns the name for an ID, of an existing or a future pod.
 func (p *Planner) nameOf(id string) types.NamespacedName {
 	if name, known := p.index.names[id]; known {
 		return name
@@ -68,8 +68,8 @@ func (p *Planner) nameOf(id string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// chosen are the fewest pods that free what a host is short of: the smallest that does alone, or else the largest ones; false when all of
-// them do not suffice.
+// chosen returns the fewest pods that free the missing resource of a host: the smallest single pod that suffices, or else the largest
+// ones; false if all of them do not suffice.
 func chosen(pods []Occupant, why topology.Exclusion) (some []Occupant, enough bool) {
 	var using []Occupant
 	for _, pod := range pods {

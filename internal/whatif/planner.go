@@ -35,19 +35,19 @@ import (
 type Planner struct {
 	world   World
 	cluster *topology.Cluster
-	// volumes are those of the cluster.
+	// volumes holds the volumes of the cluster.
 	volumes *volumes.Store
-	// claims are the devices of the cluster and their claims.
+	// claims holds the devices of the cluster and their claims.
 	claims *claims.Store
 	index  index
-	// admission turns the pods that do not exist yet into what they would be.
+	// admission applies the API server's defaults to pods that do not exist yet.
 	admission newpod.Objects
 	options   placement.Options
-	// problems of the levels of topologies, by name, as far as they were asked for.
+	// problems of the levels of topologies, by name, cached.
 	problems map[string][]problem
 }
 
-// NewPlanner counts the world's nodes and pods, and reserves capacity for pods that were released and are not bound yet.
+// NewPlanner counts the world's nodes and pods, and reserves capacity for released pods that are not bound yet.
 func NewPlanner(w World) *Planner {
 	store, devices := w.Volumes.store(w.AllVolumes), w.claimStore()
 	p := &Planner{
@@ -69,7 +69,7 @@ func NewPlanner(w World) *Planner {
 	return p
 }
 
-// inOrder makes the answer independent of the order in which objects were read.
+// inOrder sorts a list, so that the result does not depend on the order in which objects were read.
 func inOrder[T any](list []T, compare func(a, b T) int) []T {
 	return slices.SortedFunc(slices.Values(list), compare)
 }
@@ -78,16 +78,16 @@ func comparePods(a, b *corev1.Pod) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
-// ListDomains makes refusals list every domain that was looked at.
+// ListDomains makes refusals list every evaluated domain.
 func (p *Planner) ListDomains() { p.options.Domains = true }
 
-// Begin opens a transaction that Rollback drops: every plan made in between.
+// Begin starts a transaction of plans, which Rollback drops.
 func (p *Planner) Begin() { p.cluster.Begin() }
 
 // Rollback drops the plans made since Begin.
 func (p *Planner) Rollback() { p.cluster.Rollback() }
 
-// Check returns what admission would refuse the deployment for: everything on creation, what may not change on an update.
+// Check returns the errors with which admission would refuse the deployment, as a create or, if it exists, an update.
 func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	name := nameOf(dgd)
 	if old := p.world.Graph(name); old != nil && old != dgd {
@@ -106,7 +106,7 @@ func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 	return append(errs, validation.GraphTopology(dgd, p.world.Topology(constraint.Profile(dgd)))...)
 }
 
-// Warnings returns what admission would warn of, and what the plan lacks.
+// Warnings returns the warnings of admission, and those about the plan itself.
 func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []field.Text {
 	written := validation.FromHub(dgd)
 	warnings := validation.GraphWarnings(written, p.world.Topology(constraint.Profile(dgd)), render.NotActedOn(dgd, written.AlphaOnly(), ""))
@@ -122,8 +122,8 @@ func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []field.Tex
 	return append(warnings, field.Plain(p.ofPods(dgd))...)
 }
 
-// Plan places what of the deployment is not placed yet, and keeps what it takes for the plans that follow. The deployment must have passed
-// Check; the error is for what only shows when its pods are made.
+// Plan places the unplaced replicas of the deployment, and keeps their capacity reserved for later plans. The deployment must have passed
+// Check; the error is for problems that only rendering its pods shows.
 func (p *Planner) Plan(dgd *nvidiav1beta1.DynamoGraphDeployment) (Plan, error) {
 	r, err := p.request(dgd)
 	if err != nil {
@@ -132,7 +132,7 @@ func (p *Planner) Plan(dgd *nvidiav1beta1.DynamoGraphDeployment) (Plan, error) {
 	return p.plan(r), nil
 }
 
-// plan places what is requested.
+// plan places the replicas of a request.
 func (p *Planner) plan(r *request) Plan {
 	r.asked = gang.NewRequest(r.observation)
 	r.result = placement.PlanGraph(p.cluster, r.asked.Graph, p.options)
@@ -140,25 +140,25 @@ func (p *Planner) plan(r *request) Plan {
 	return p.answer(r)
 }
 
-// request is one deployment on its way through the planner.
+// request is one deployment during planning.
 type request struct {
-	// observation is what the planner is asked about: the pods that exist, and those that would be made.
+	// observation is the input of the planner: the existing pods, and those that would be created.
 	observation gang.Observation
 	existing    []*corev1.Pod
 	asked       *gang.Request
 	result      placement.Result
-	// freeGraphs and free are what the kube-scheduler places by itself.
+	// freeGraphs and free are the replicas that the kube-scheduler places, as demand and result.
 	freeGraphs []placement.Demand
 	free       []placement.ReplicaResult
 }
 
-// request resolves a deployment as the operator would, on top of what exists of it. Every provider gets the plan of the one that the
-// planner serves alone: they differ in who carries it out.
+// request resolves a deployment as the operator would, with its existing objects. Every provider gets the plan of the provider Gates:
+// providers differ only in how a plan is enforced.
 func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, error) {
 	return p.requestWith(dgd, p.index.members)
 }
 
-// requestWith is request with the pods of a group as members returns them.
+// requestWith is request with another function for the pods of a group.
 func (p *Planner) requestWith(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	members func(*trellisv1alpha1.ScalingGroup, bool) []*corev1.Pod) (*request, error) {
 	existing, stated := p.index.groups[nameOf(dgd)], constraint.StatementOf(dgd)
@@ -202,14 +202,14 @@ func (p *Planner) requestWith(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	return r, nil
 }
 
-// addClaims adds the volume claims that a deployment makes, where there are none of that name.
+// addClaims adds the volume claims that a deployment creates, unless they exist.
 func (p *Planner) addClaims(g *render.Graph) {
 	for _, claim := range g.Claims().Created {
 		p.volumes.Expect(claim)
 	}
 }
 
-// settled is a deployment of the cluster as the operator acts on it, and another one as it is.
+// settled returns a deployment of the cluster with the replicas that the operator uses, and any other deployment unchanged.
 func (p *Planner) settled(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	existing map[string]*trellisv1alpha1.ScalingGroup) *nvidiav1beta1.DynamoGraphDeployment {
 	if p.world.Graph(nameOf(dgd)) != dgd {
@@ -218,7 +218,7 @@ func (p *Planner) settled(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	return replicas.Carried(dgd, existing)
 }
 
-// profileOf is the ClusterTopology that a deployment is packed by: as frozen, or before that as stated.
+// profileOf returns the deployment's ClusterTopology: frozen or, without groups, stated.
 func profileOf(stated constraint.Statement, existing map[string]*trellisv1alpha1.ScalingGroup) string {
 	if len(existing) > 0 {
 		return frozenProfile(slices.Collect(maps.Values(existing)))

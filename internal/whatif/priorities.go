@@ -19,13 +19,13 @@ import (
 // Ranked is a component with the priority of its pods.
 type Ranked struct {
 	Component string
-	// Class is "" for pods without a priority class of their own.
+	// Class is "" for pods without a priority class.
 	Class    string
 	Priority int32
 }
 
-// Priorities are the waiting components of a deployment by priority, the lowest first: the deployment is planned with the lowest one. nil
-// where all have the same.
+// Priorities lists the waiting components of a deployment by priority, the lowest first, with which the deployment is planned; nil if
+// all have the same priority.
 func (p *Planner) Priorities(g *Plan) []Ranked {
 	if g.request == nil {
 		return nil
@@ -51,9 +51,9 @@ func (p *Planner) Priorities(g *Plan) []Ranked {
 	return list
 }
 
-// Prioritized plans a deployment as if its components without a priority class had this one, in place of what was planned of it. It
-// returns how many packed replicas more would be placed at once, and whose pods would be preempted: a graph preempts for one gang after
-// the other. It is asked before the plan is rolled back.
+// Prioritized plans a deployment again, as if its components without a priority class had this one. It returns how many more
+// packed replicas would be placed at once, and whose pods would be preempted: a graph preempts for one gang at a time. Call it
+// before the plan is rolled back.
 func (p *Planner) Prioritized(g *Plan, class string) (more int, victims string) {
 	p.Begin()
 	defer p.Rollback()

@@ -14,23 +14,23 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Restart is the outcome of a Parallel restart of a deployment.
+// Restart is the result of a Parallel restart of a deployment.
 type Restart struct {
-	// Domain that the graph would be placed in; empty without a graph domain.
+	// Domain of the restarted graph; empty without a graph domain.
 	Domain topology.Path
 	// Level is the name of the graph domain's level; "" without one.
 	Level string
 	// Placed of Wanted packed replicas would be placed.
 	Placed, Wanted int
-	// Loses: a replica that runs now and that the kube-scheduler places would have no capacity.
+	// Loses: a running replica of the kube-scheduler would find no capacity.
 	Loses bool
 }
 
-// Complete reports whether every packed replica would be placed, and nothing that runs now would wait.
+// Complete reports whether every packed replica would be placed, and no running replica would have to wait.
 func (r *Restart) Complete() bool { return r.Placed == r.Wanted && !r.Loses }
 
-// Text states where the replicas would be placed: "zone-1 holds all 4 packed replicas", or "no zone holds all 4 packed replicas (zone-1:
-// 3)".
+// Text says where the replicas would be placed: "zone-1 holds all 4 packed replicas", or "no zone holds all 4
+// packed replicas (zone-1: 3)".
 func (r *Restart) Text() string {
 	where := gang.OrCluster(r.Domain)
 	if r.Complete() {
@@ -45,9 +45,9 @@ func (r *Restart) Text() string {
 	return fmt.Sprintf("no %s holds all %d packed replicas (%s: %d)", r.Level, r.Wanted, r.Domain, r.Placed)
 }
 
-// Restart plans a deployment as after a Parallel restart: none of its pods is there, and its domain is chosen again. Pods of lower priority
-// do not count as capacity. Where no domain holds all of it, the result is that of a domain other than the present one, if a refusal of
-// the plan names one with capacity. It is asked before the plan is rolled back; false: there is nothing to plan.
+// Restart plans a deployment as after a Parallel restart: without its pods, and in a newly chosen domain. Pods of lower priority keep
+// their capacity. If no domain holds the whole graph, and a refusal of the plan names another domain with capacity, the result is for
+// that domain. Call it before the plan is rolled back. It returns false if there is nothing to plan.
 func (p *Planner) Restart(g *Plan) (Restart, bool) {
 	if g.request == nil {
 		return Restart{}, false
@@ -67,7 +67,7 @@ func (p *Planner) Restart(g *Plan) (Restart, bool) {
 	return found, true
 }
 
-// restarted plans all replicas of a deployment without pods, in one graph domain or in any.
+// restarted plans all replicas of a deployment without pods, in the given graph domain or in any.
 func (p *Planner) restarted(g *Plan, r *request, within topology.Path) Restart {
 	p.Begin()
 	defer p.Rollback()
@@ -87,7 +87,7 @@ func (p *Planner) restarted(g *Plan, r *request, within topology.Path) Restart {
 	return found
 }
 
-// withdraw takes all pods of a plan off the cluster: those that exist, and those that were planned.
+// withdraw removes all pods of a plan from the cluster, existing and planned.
 func (p *Planner) withdraw(g *Plan) {
 	for _, pod := range g.Exist {
 		p.cluster.DeletePod(topology.PodID(pod))
@@ -108,7 +108,7 @@ func (p *Planner) forget(g *Plan) {
 	}
 }
 
-// unplacedFree counts the replicas that the kube-scheduler would have no capacity for.
+// unplacedFree counts the replicas of the kube-scheduler without capacity.
 func (g *Plan) unplacedFree() (n int) {
 	for i := range g.Replicas {
 		if r := &g.Replicas[i]; r.Free && r.Reason != nil {
@@ -118,7 +118,7 @@ func (g *Plan) unplacedFree() (n int) {
 	return n
 }
 
-// elsewhere is a domain outside the graph's own that has capacity for a refused replica; nil where no refusal names one.
+// elsewhere returns a domain outside the graph's own with capacity for a refused replica; nil if no refusal names one.
 func (g *Plan) elsewhere() topology.Path {
 	for i := range g.Replicas {
 		if why := g.Replicas[i].Reason; why != nil && why.Refusal != nil && len(why.Refusal.Elsewhere) > 0 {

@@ -16,11 +16,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/hierarchy"
 )
 
-// problem is what is wrong with a level of a topology on the world's nodes.
+// problem is a problem of a topology's level on the world's nodes.
 type problem struct{ level, text string }
 
-// MisplacedBy describes what is wrong with the levels that a deployment is packed by: in the wrong order, or with a level left out, so that
-// one of their domains is several places. One sentence for each. A deployment that is not valid is not looked at.
+// MisplacedBy describes problems of the levels by which a deployment is packed: a wrong order, or a missing level, so that one domain
+// comprises several places. One sentence per problem. It does not evaluate an invalid deployment.
 func (p *Planner) MisplacedBy(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	if len(p.Check(dgd)) > 0 {
 		return nil
@@ -44,12 +44,12 @@ func (p *Planner) MisplacedBy(dgd *nvidiav1beta1.DynamoGraphDeployment) []string
 	return out
 }
 
-// levelsUsed are the levels that pods are packed by or spread over.
+// levelsUsed returns the levels by which pods are packed or spread.
 func levelsUsed(t *trellisv1alpha1.ResolvedTopology) []string {
 	return []string{t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain, t.SpreadDomain}
 }
 
-// problemsOf looks at the labels of all nodes once for each topology.
+// problemsOf evaluates the labels of all nodes, once per topology.
 func (p *Planner) problemsOf(name string) []problem {
 	if list, known := p.problems[name]; known {
 		return list

@@ -13,9 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// planUnconstrained finds capacity for what the operator leaves to the kube-scheduler: single pods without a constraint. The kube-scheduler
-// chooses the host; a plan can tell whether there is one. They are planned last, since they fit anywhere: planned first, they could take
-// the place of a gang.
+// planUnconstrained finds capacity for the pods of the kube-scheduler: single pods without a constraint. The kube-scheduler chooses their
+// hosts, but the plan can tell whether there is one. They fit on any host, so they are planned last, to leave the places of gangs free.
 func (p *Planner) planUnconstrained(r *request) {
 	pods := podsByReplica(r.existing)
 	for _, sg := range inOrder(r.observation.Groups, byComponent) {
@@ -44,7 +43,7 @@ func (p *Planner) planUnconstrained(r *request) {
 	}
 }
 
-// unplaced is the one pod of a replica if it has no node: as it exists, or as it would be made.
+// unplaced returns the pod of a single-pod replica if it has no node: the existing one, or the one that would be created.
 func (p *Planner) unplaced(sg *trellisv1alpha1.ScalingGroup, ordinal int, existing []*corev1.Pod) *corev1.Pod {
 	switch {
 	case len(existing) == 0:

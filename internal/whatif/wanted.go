@@ -18,9 +18,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// wanted makes the pods of a group that do not exist and that the operator would make now, with Trellis' own gate: they are planned as if
-// other controllers had removed theirs. A replica of which pods are released or end already is first taken down, so none of its pods is
-// made.
+// wanted returns the missing pods of a group that the operator would create now, with only Trellis' gate: the plan assumes that
+// other controllers have removed theirs. It returns no pods of a replica with released or terminating pods, because the operator
+// first deletes that replica.
 func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Pod) []*corev1.Pod {
 	if !render.Gated(sg) || render.Oversized(sg) {
 		return nil
@@ -46,7 +46,7 @@ func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Po
 	return out
 }
 
-// withoutForeignGates is a pod without the scheduling gates that other controllers remove.
+// withoutForeignGates removes the scheduling gates of other controllers from a pod.
 func withoutForeignGates(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
 		return g.Name != render.PlacementGate
@@ -54,7 +54,7 @@ func withoutForeignGates(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// ranked is a pod that exists with the priority that admission would give it. One that admission has seen is left as it is.
+// ranked returns an existing pod with the priority that admission would set. A pod with a priority stays unchanged.
 func (p *Planner) ranked(pod *corev1.Pod) *corev1.Pod {
 	if pod.Spec.Priority != nil {
 		return pod
@@ -64,13 +64,13 @@ func (p *Planner) ranked(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// admitted is a pod that would be made, as it would be stored.
+// admitted returns a pod to be created as the API server would store it.
 func (p *Planner) admitted(pod *corev1.Pod) *corev1.Pod {
 	stored, _ := p.admission.Admit(pod)
 	return stored
 }
 
-// ofPods describes what of a deployment's pods is not known, not counted, or would be refused.
+// ofPods describes unknown and uncounted parts of a deployment's pods, and those that the API server would refuse.
 func (p *Planner) ofPods(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	r, err := p.request(dgd)
 	if err != nil {

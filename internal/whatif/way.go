@@ -22,31 +22,31 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// WayKind is what makes a pod leave its host for good.
+// WayKind is a kind of way to remove a pod from its host permanently.
 type WayKind string
 
-// Kinds of ways. A pod of a replica, or of another controller, that is deleted alone is started again, perhaps on the same host.
+// Kinds of ways. If only the pod is deleted, its controller recreates it, perhaps on the same host.
 const (
 	// WayPod deletes the pod, which has no controller.
 	WayPod WayKind = "pod"
-	// WayController scales in or moves what has started the pod: Controller.
+	// WayController scales in or moves the pod's controller: Controller.
 	WayController WayKind = "controller"
-	// WayScaleIn scales a component in, so that the operator removes the pod's replica and those that it removes before it.
+	// WayScaleIn scales a component in, which removes the pod's replica and those that the operator removes before it.
 	WayScaleIn WayKind = "scale in"
-	// WayDelete deletes the deployment: scaled in, the component would have no replica left.
+	// WayDelete deletes the deployment: a scale-in would leave the component without replicas.
 	WayDelete WayKind = "delete"
 	// WayPlanned leaves out a deployment that the same command plans.
 	WayPlanned WayKind = "planned"
 )
 
-// Way is how a pod is made to leave its host for good.
+// Way says how to remove a pod from its host permanently.
 type Way struct {
 	Kind WayKind
-	// Controller is the kind and the name of what has started the pod: "StatefulSet train".
+	// Controller is the kind and name of the pod's controller: "StatefulSet train".
 	Controller string
-	// Graph is the deployment that is scaled in or deleted.
+	// Graph is the deployment to scale in or delete.
 	Graph types.NamespacedName
-	// Component is scaled in to To replicas. Index is its place in spec.components, -1 where the deployment is not known; Adapter is the name
+	// Component is scaled in to To replicas. Index is its index in spec.components, -1 if the deployment is unknown; Adapter is the name
 	// of its scaling adapter, "" without one.
 	Component string
 	To        int
@@ -54,7 +54,7 @@ type Way struct {
 	Adapter   string
 }
 
-// way is how an occupant leaves, by what the trial has scaled in and deleted.
+// way returns how an occupant leaves, from what the trial has scaled in and deleted.
 func (t *trial) way(o *Occupant) Way {
 	switch {
 	case o.group == nil && o.controller != "":
@@ -82,7 +82,7 @@ func (t *trial) way(o *Occupant) Way {
 	return way
 }
 
-// leave takes an occupant off the cluster, with all that leaves with it.
+// leave removes an occupant and all pods that leave with it from the cluster.
 func (t *trial) leave(o *Occupant) {
 	if o.group == nil {
 		t.cluster.DeletePod(o.id)
@@ -103,7 +103,7 @@ func (t *trial) leave(o *Occupant) {
 	}
 }
 
-// deleteGraph takes all pods of a deployment off the cluster.
+// deleteGraph removes all pods of a deployment from the cluster.
 func (t *trial) deleteGraph(graph types.NamespacedName) {
 	t.deleted[graph] = true
 	for _, sg := range t.index.groups[graph] {
@@ -115,10 +115,10 @@ func (t *trial) deleteGraph(graph types.NamespacedName) {
 	}
 }
 
-// lastReplica is what the last replica of a component ranks more than others: its deployment has to be deleted.
+// lastReplica is the additional rank of a component's last replica, for which its deployment has to be deleted.
 const lastReplica = 100
 
-// rankOf is how many replicas of a group leave with one of them.
+// rankOf returns the number of replicas of a group that leave with one of them.
 func (t *trial) rankOf(sg *trellisv1alpha1.ScalingGroup, ordinal int32) int {
 	order := t.order(sg)
 	if last := slices.Index(order, ordinal) + 1; last > 0 && last < len(order) {
@@ -127,7 +127,7 @@ func (t *trial) rankOf(sg *trellisv1alpha1.ScalingGroup, ordinal int32) int {
 	return len(order) + lastReplica
 }
 
-// order is that of leavers, which is asked for once a trial.
+// order returns the leavers of a group, computed once per trial.
 func (t *trial) order(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	name := nameOf(sg)
 	if order, known := t.orders[name]; known {
@@ -137,7 +137,7 @@ func (t *trial) order(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	return t.orders[name]
 }
 
-// leavers are the ordinals of a group's replicas in the order in which the operator scales them in; none where another controller does.
+// leavers returns the ordinals of a group's replicas in the operator's order of scale-in; none if another controller scales them in.
 func (p *Planner) leavers(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	if !specs.Named(sg.Spec.Provider).Planned {
 		return nil
@@ -177,7 +177,7 @@ func (p *Planner) leavers(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	return out
 }
 
-// stateOf is the state that one pod leaves its replica in.
+// stateOf returns the state of a replica, as far as one of its pods determines it.
 func stateOf(pod *corev1.Pod) rollout.State {
 	ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
@@ -191,14 +191,14 @@ func stateOf(pod *corev1.Pod) rollout.State {
 	return rollout.Starting
 }
 
-// ofNode reports whether a pod stays with its node: it comes back as long as the node is there.
+// ofNode reports whether a pod belongs to its node, and so is recreated there.
 func ofNode(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
 }
 
-// occupant describes a pod on a host; false for one that nobody takes off for the graph: it stays with its node, is of a higher priority
-// than the graph, which may have preempted for it, or its scaling group is not known.
+// occupant describes a pod on a host. It returns false for a pod that cannot be removed for the graph: it belongs to its node, has a
+// higher priority than the graph, or its scaling group is unknown.
 func (t *trial) occupant(pod *corev1.Pod) (Occupant, bool) {
 	o := Occupant{NamespacedName: nameOf(pod), id: topology.PodID(pod), requests: topology.ShapeOf(pod).Requests(), rank: 1}
 	if ofNode(pod) || topology.PriorityOf(t.ranked(pod)) > t.priority {
@@ -221,14 +221,14 @@ func (t *trial) occupant(pod *corev1.Pod) (Occupant, bool) {
 	return o, true
 }
 
-// badWords are those of taints that keep pods off a host because it is broken, or is about to go.
+// badWords occur in taints that keep pods off a host because it is broken, or about to be removed.
 var badWords = []string{
 	"bad", "broken", "cordon", "delet", "degraded", "disrupt", "drain", "error", "evict", "fail", "fault", "maintenance", "not-ready",
 	"notready", "out-of-service", "pressure", "quarantine", "repair", "shutdown", "terminat", "unavailable", "unhealthy", "uninitialized",
 	"unreachable", "unschedulable", "xid",
 }
 
-// bad reports whether a taint says that its host is not fit for pods: nobody is told to remove it.
+// bad reports whether a taint marks its host as unfit for pods, so that nobody is advised to remove it.
 func bad(taint *corev1.Taint) bool {
 	if strings.HasPrefix(taint.Key, conditionTaints) {
 		return true

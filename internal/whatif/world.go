@@ -32,42 +32,42 @@ import (
 	"github.com/trellis-k8s/trellis/internal/volumes"
 )
 
-// World is a cluster as plain objects. Nothing of it is ever changed.
+// World is a cluster as plain objects, which are never changed.
 type World struct {
 	Nodes      []*corev1.Node
 	Pods       []*corev1.Pod
 	Topologies []*grovev1alpha1.ClusterTopology
-	// Priorities, Runtimes and Limits are what admission looks at when a pod is made.
+	// Priorities, Runtimes and Limits are the objects that admission applies to new pods.
 	Priorities []*schedulingv1.PriorityClass
 	Runtimes   []*nodev1.RuntimeClass
 	Limits     []*corev1.LimitRange
-	// Devices serve resources that nodes do not offer, and Ignored are those that the kube-scheduler ignores: see [topology.IgnoredResources].
+	// Devices serve resources that nodes do not offer; Ignored are those that the kube-scheduler ignores: see
+	// [topology.IgnoredResources].
 	Devices []*resourcev1.DeviceClass
 	Ignored []string
 	// ComputeDomains are the NVLink domains that pods may join.
 	ComputeDomains []*nvlink.ComputeDomain
-	// Namespaces are those that rules about other pods may select by their labels.
+	// Namespaces whose labels affinity rules may select.
 	Namespaces []*corev1.Namespace
-	// Volumes say where the claims of pods can be used. Without AllVolumes, a claim that is not among them binds nothing; with it, pods wait
-	// for it.
+	// Volumes say where the claims of pods can be used. A missing claim restricts nothing or, with AllVolumes, makes pods wait for it.
 	Volumes    Volumes
 	AllVolumes bool
-	// Claims say which devices there are and who has them, with the DeviceClasses of Devices. Without AllClaims, a claim of which something
-	// is not among them binds nothing; with it, pods wait for it. Allocator decides which devices claims get; nil: they are not counted.
+	// Claims say which devices exist and which claims have them, together with the DeviceClasses of Devices. A claim with missing objects
+	// restricts nothing or, with AllClaims, makes pods wait for them. Allocator allocates devices to claims; nil: they are not counted.
 	Claims    Claims
 	AllClaims bool
 	Allocator claims.Allocator
-	// Groups and Graphs are those that exist in the cluster; empty for one that was never real.
+	// Groups and Graphs that exist in the cluster; empty for a world that is only planned.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Graphs []*nvidiav1beta1.DynamoGraphDeployment
-	// Now is when that was so; unset where it does not matter.
+	// Now is the time of the observation; zero if it does not matter.
 	Now time.Time
-	// Version is that of the API server, which determines the filters of the kube-scheduler. "": it is not known.
+	// Version of the API server, which determines the filters of the kube-scheduler; "": unknown.
 	Version string
 }
 
-// ignoresFeatures reports whether the kube-scheduler asks for no features that nodes declare. Where the version is not known, it asks for
-// them if some node declares any.
+// ignoresFeatures reports whether the kube-scheduler ignores the features that nodes declare. If the version is unknown, it does
+// so if no node declares any.
 func (w *World) ignoresFeatures() bool {
 	if w.Version == "" {
 		return !slices.ContainsFunc(w.Nodes, func(n *corev1.Node) bool { return len(n.Status.DeclaredFeatures) > 0 })
@@ -75,12 +75,12 @@ func (w *World) ignoresFeatures() bool {
 	return !kubescheduler.Of(w.Version).HasPlugin(kubescheduler.NodeDeclaredFeatures)
 }
 
-// affinity is the rules about other pods, as the kube-scheduler of the version counts them.
+// affinity counts affinity rules as the kube-scheduler of the version does.
 func (w *World) affinity() *affinity.Binder {
 	return &affinity.Binder{Namespaces: w.namespaceLabels(), CountsAll: kubescheduler.SpreadCountsAll(w.Version)}
 }
 
-// Volumes are what the kube-scheduler looks at for the volumes of pods.
+// Volumes are the objects by which the kube-scheduler places pods with volumes.
 type Volumes struct {
 	Claims     []*corev1.PersistentVolumeClaim
 	Volumes    []*corev1.PersistentVolume
@@ -90,7 +90,7 @@ type Volumes struct {
 	Capacities []*storagev1.CSIStorageCapacity
 }
 
-// store is the volumes as plans count them.
+// store returns the volumes as input of plans.
 func (v *Volumes) store(all bool) *volumes.Store {
 	s := volumes.NewStore()
 	s.Partial = !all
@@ -109,7 +109,7 @@ func setAll[T any](s *volumes.Store, list []T) {
 	}
 }
 
-// Claims are what the kube-scheduler looks at for the devices of pods.
+// Claims are the objects by which the kube-scheduler places pods with devices.
 type Claims struct {
 	Slices    []*resourcev1.ResourceSlice
 	Claims    []*resourcev1.ResourceClaim
@@ -117,7 +117,7 @@ type Claims struct {
 	Taints    []*resourcev1.DeviceTaintRule
 }
 
-// claimStore is the devices and their claims as plans count them.
+// claimStore returns the devices and their claims as input of plans.
 func (w *World) claimStore() *claims.Store {
 	s := claims.NewStore(w.Allocator)
 	s.Partial = !w.AllClaims
@@ -139,7 +139,7 @@ func (w *World) claimStore() *claims.Store {
 	return s
 }
 
-// namespaceLabels are the labels of the namespaces, by name.
+// namespaceLabels returns the labels of the namespaces, by name.
 func (w *World) namespaceLabels() map[string]map[string]string {
 	out := make(map[string]map[string]string, len(w.Namespaces))
 	for _, ns := range w.Namespaces {
@@ -165,7 +165,7 @@ func (w *World) DefaultTopology() *grovev1alpha1.ClusterTopology {
 	return nil
 }
 
-// defaultTopologies are the default topologies, the oldest first.
+// defaultTopologies returns the default topologies, the oldest first.
 func (w *World) defaultTopologies() []*grovev1alpha1.ClusterTopology {
 	topologies := make([]grovev1alpha1.ClusterTopology, 0, len(w.Topologies))
 	for _, ct := range w.Topologies {
@@ -174,7 +174,7 @@ func (w *World) defaultTopologies() []*grovev1alpha1.ClusterTopology {
 	return constraint.Defaults(topologies)
 }
 
-// DomainsOf are the ComputeDomains of a namespace, by name.
+// DomainsOf returns the ComputeDomains of a namespace, by name.
 func (w *World) DomainsOf(namespace string) (domains []nvlink.ComputeDomain) {
 	for _, domain := range w.ComputeDomains {
 		if domain.Namespace == namespace {
@@ -185,7 +185,7 @@ func (w *World) DomainsOf(namespace string) (domains []nvlink.ComputeDomain) {
 	return domains
 }
 
-// Graph returns the deployment of that name that exists, or nil.
+// Graph returns the existing deployment of that name, or nil.
 func (w *World) Graph(name types.NamespacedName) *nvidiav1beta1.DynamoGraphDeployment {
 	i := slices.IndexFunc(w.Graphs, func(dgd *nvidiav1beta1.DynamoGraphDeployment) bool { return nameOf(dgd) == name })
 	if i < 0 {
@@ -198,16 +198,16 @@ func nameOf(o metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// index finds what belongs to a graph and to a scaling group.
+// index finds the objects of a graph and of a scaling group.
 type index struct {
-	// groups that exist, by graph and then by component.
+	// groups are the existing scaling groups, by graph and component.
 	groups map[types.NamespacedName]map[string]*trellisv1alpha1.ScalingGroup
 	// pods by the name of their scaling group.
 	pods map[types.NamespacedName][]*corev1.Pod
-	// names of pods by the ID that the cluster counts them under, and byID the pods themselves.
+	// names and byID map the IDs under which the cluster counts pods to their names and objects.
 	names map[string]types.NamespacedName
 	byID  map[string]*corev1.Pod
-	// named are the scaling groups by their own names.
+	// named maps the names of scaling groups to the groups.
 	named map[types.NamespacedName]*trellisv1alpha1.ScalingGroup
 }
 
@@ -237,7 +237,7 @@ func newIndex(w *World) index {
 	return x
 }
 
-// adopt gives the scaling groups of a plan the identity and the memory of those that exist, and an identity of their own otherwise.
+// adopt gives the planned scaling groups the UID and status of existing ones, or else a UID of their own.
 func adopt(groups []*trellisv1alpha1.ScalingGroup, existing map[string]*trellisv1alpha1.ScalingGroup) {
 	for _, sg := range groups {
 		sg.UID = types.UID("planned/" + sg.Namespace + "/" + sg.Name)
@@ -247,8 +247,8 @@ func adopt(groups []*trellisv1alpha1.ScalingGroup, existing map[string]*trellisv
 	}
 }
 
-// members returns the pods of a group, by name. Where the group itself is not among the objects, the pods' labels say whose they are, and
-// they are handed on as owned by the group of the plan.
+// members returns the pods of a group, by name. If the group is missing from the objects, it finds the pods by their labels and returns
+// copies owned by the planned group.
 func (x *index) members(sg *trellisv1alpha1.ScalingGroup, exists bool) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range x.pods[nameOf(sg)] {
@@ -269,8 +269,8 @@ func own(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
 }
 
-// reserve reserves capacity for all pods that were released and are not bound yet. Of a group that is not among the objects the levels are
-// not known; what its pods are pinned to is in their node selectors all the same.
+// reserve reserves capacity for all released pods that are not bound yet. If their group is missing from the objects, its levels are
+// unknown, but the pods' node selectors contain the pins.
 func (x *index) reserve(c *topology.Cluster) {
 	real := map[types.NamespacedName]*trellisv1alpha1.ScalingGroup{}
 	for _, groups := range x.groups {

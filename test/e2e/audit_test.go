@@ -28,7 +28,8 @@ import (
 var eventually = suite.Patience() * 3 / 5
 
 // auditor follows a world of many graphs as the API server shows it. Of the operator's code it knows the labels of pods. Its observer checks
-// gangs, graph domains and hosts at every change of a pod; what may be wrong for a while is compared with the facts in look.
+// gangs, graph domains and hosts at every change of a pod, and that nothing moves, as no one asks for it; what may be wrong for a while is
+// compared with the facts in look.
 type auditor struct {
 	observer *observer
 
@@ -74,6 +75,7 @@ func (w *world) newAuditor(hosts []host) *auditor {
 		return a.dgds[uid]
 	}
 	a.observer.also = func(pod *corev1.Pod) { a.changed("pod", pod) }
+	a.observer.noMoves = true
 	return a
 }
 
@@ -91,6 +93,7 @@ func (a *auditor) seeGroup(event watch.EventType, sg *trellisv1alpha1.ScalingGro
 	a.mu.Lock()
 	a.groups[sg.UID] = ownerOf(sg) // kept when the group is gone: its pods may not be
 	a.mu.Unlock()
+	a.observer.seeMoves(event, sg)
 	a.changed("scaling group "+string(event), sg)
 }
 

@@ -18,6 +18,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
@@ -113,6 +114,14 @@ func TestAuditorNotices(t *testing.T) {
 			p.says("False", "False")
 		},
 		"its status is of an older generation": func(p *planted) { p.dgd.Generation = 1 },
+		"replica g-worker-0 moves, and no one has asked for it: node w-a-r0-0 is drained": func(p *planted) {
+			sg := &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Name: "g-worker", UID: "sg", OwnerReferences: controlledBy("g")}}
+			sg.Status.Moves = []trellisv1alpha1.ReplicaMove{{Replica: 0, Why: "node w-a-r0-0 is drained"}}
+			p.seeGroup(watch.Modified, sg)
+		},
+		"pod g-worker-0-1 is requested to leave, and no one has asked for it": func(p *planted) {
+			p.pods[1].Annotations = map[string]string{leaving.AnnotationEviction: "node 2026-12-01T12:00:00Z"}
+		},
 	} {
 		p := plant()
 		change(p)

@@ -33,18 +33,22 @@ func fromVersion(version string) *metav1.ListOptions {
 	return &metav1.ListOptions{ResourceVersion: version}
 }
 
-// operate runs an operator in this process, for one namespace, until the returned function has ended it.
-func operate(restConfig *rest.Config, namespace string, s *crash.Saboteur) (ended <-chan struct{}, stop func()) {
+// operate runs an operator in this process, for one namespace, until the returned function has ended it. change edits its options.
+func operate(restConfig *rest.Config, namespace string, s *crash.Saboteur, change ...func(*operator.Options)) (ended <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.Kill = cancel
 	done := make(chan struct{})
 	go func() {
 		defer GinkgoRecover()
 		defer close(done)
-		err := operator.Run(ctx, restConfig, operator.Options{
+		options := operator.Options{
 			MetricsAddress: "0", ProbeAddress: "0", Namespace: namespace, WatchNamespaces: []string{namespace}, QPS: 500, Burst: 1000, Provider: s.Provider,
 			RequeueAfter: 5 * time.Second, HoldFor: scheduler.DefaultHoldFor, NewClient: s.NewClient, GateAllPods: gateAll == "true",
-		})
+		}
+		for _, edit := range change {
+			edit(&options)
+		}
+		err := operator.Run(ctx, restConfig, options)
 		if ctx.Err() == nil {
 			Expect(err).NotTo(HaveOccurred(), "the operator ended")
 		}

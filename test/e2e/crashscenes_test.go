@@ -11,17 +11,21 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/hack/sandbox"
 	"github.com/trellis-k8s/trellis/internal/leaving"
+	"github.com/trellis-k8s/trellis/internal/operator"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/test/testutil/crash"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
@@ -33,8 +37,12 @@ type scene struct {
 	// one after the other.
 	writes int
 	// racks are there in addition.
-	racks  []string
-	change func(w *world)
+	racks []string
+	// options of the operator, which only the provider Gates has.
+	options func(*operator.Options)
+	// prepare is done before the operator may die.
+	prepare func(w *world)
+	change  func(w *world)
 	// missing describes what the end lacks. before are the pods from before the change.
 	missing func(w *world, before map[types.UID]bool) error
 }
@@ -63,6 +71,11 @@ var scenes = map[string]scene{
 	}, missing: func(w *world, before map[types.UID]bool) error {
 		return errors.Join(w.movedOnce(before), w.endsAs(end))
 	}},
+	"moved-for-a-gang": {
+		writes: 45, racks: []string{"a/r1"}, options: repackSoon, prepare: fillInPieces,
+		change:  func(w *world) { w.create(w.graphOf("big", "zone", services{"Big": worker(1, 2, 8, "rack")})) },
+		missing: (*world).freedOnce,
+	},
 	"scaled-in": {writes: 6, change: func(w *world) { w.scale("g", "Worker", 1) }, missing: func(w *world, before map[types.UID]bool) error {
 		for uid := range w.uids() {
 			if !before[uid] {
@@ -132,9 +145,7 @@ func drainHost(w *world) {
 		of[pod.Spec.NodeName] = pod.Name
 	}
 	workers := slices.DeleteFunc(w.of("Worker"), func(pod corev1.Pod) bool { return of[pod.Spec.NodeName] != "" })
-	host := workers[0].Spec.NodeName
-	w.mustKubectl("annotate", "node", host, leaving.AnnotationDrain+"=now")
-	w.mustKubectl("cordon", host)
+	w.leave(workers[0].Spec.NodeName)
 }
 
 // movedOnce: one replica has moved, and no other pod is new.
@@ -155,6 +166,63 @@ func (w *world) movedOnce(before map[types.UID]bool) error {
 	}
 	if moves := get(w, &trellisv1alpha1.ScalingGroup{}, w.name, "g-worker").Status.Moves; len(moves) > 0 {
 		return fmt.Errorf("there are moves: %+v", moves)
+	}
+	return nil
+}
+
+// repackSoon has replicas move for a gang that has waited for a second.
+func repackSoon(o *operator.Options) {
+	o.RepackAfter, o.RepackRest = time.Second, time.Second
+}
+
+// fillInPieces fills the racks of zone a so that neither has a place for two pods of 8 GPUs, and one would have without a replica that may
+// move to the other rack.
+func fillInPieces(w *world) {
+	fill := func(gpus int) (pods []*corev1.Pod) {
+		for host := range 2 {
+			pods = append(pods, w.occupy(fmt.Sprintf("fixed-%d-%d", gpus, host), fmt.Sprintf("a-r1-%d", host), gpus))
+		}
+		return pods
+	}
+	whole := fill(8)
+	small := w.graphOf("small", "zone", services{"Small": worker(1, 2, 4, "rack")})
+	small.Annotations = map[string]string{render.AnnotationMayMove: "true"}
+	w.create(small)
+	w.ready("small")
+	for _, pod := range whole {
+		w.must(w.c.Delete(w.t.Context(), pod, client.GracePeriodSeconds(0)))
+	}
+	fill(4)
+}
+
+// freedOnce: the replica of small has moved once, big has the rack that it left, and nothing else is new.
+func (w *world) freedOnce(before map[types.UID]bool) error {
+	kept := 0
+	for uid := range w.uids() {
+		if before[uid] {
+			kept++
+		}
+	}
+	if kept != 5 || len(w.uids()) != 9 {
+		return fmt.Errorf("%d of %d pods are from before, want 5 of 9", kept, len(w.uids()))
+	}
+	for _, pod := range w.all() {
+		if _, requested := pod.Annotations[leaving.AnnotationEviction]; requested || !serves(&pod) {
+			return fmt.Errorf("pod %s is requested to move, or does not serve", pod.Name)
+		}
+	}
+	for _, of := range []struct{ graph, rack string }{{"small", "a/r1"}, {"big", "a/r0"}} {
+		if in := w.domains("rack", podsOf(w, of.graph)...); !slices.Equal(in, []string{of.rack}) {
+			return fmt.Errorf("%s is in %v, want %s", of.graph, in, of.rack)
+		}
+	}
+	if names := []string{podsOf(w, "small")[0].Labels[render.LabelReplica], podsOf(w, "big")[0].Labels[render.LabelReplica]}; !slices.Equal(names, []string{"1", "0"}) {
+		return fmt.Errorf("the ordinals are %v, want that of one successor, and the first one", names)
+	}
+	for _, sg := range list(w, &trellisv1alpha1.ScalingGroupList{}).Items {
+		if len(sg.Status.Moves) > 0 {
+			return fmt.Errorf("there are moves: %+v", sg.Status.Moves)
+		}
 	}
 	return nil
 }
@@ -214,7 +282,11 @@ func crashedScenes(r *rand.Rand) (out []TableEntry) {
 	turn := r.IntN(len(providers))
 	for _, name := range slices.Sorted(maps.Keys(scenes)) {
 		turn++
-		for i, provider := range providers {
+		under := providers
+		if scenes[name].options != nil {
+			under = providers[:1]
+		}
+		for i, provider := range under {
 			title := fmt.Sprintf("%s under %s", name, provider)
 			once := crash.Point{At: 1 + r.IntN(scenes[name].writes), Applied: r.IntN(2) == 0}
 			switch {
@@ -224,7 +296,7 @@ func crashedScenes(r *rand.Rand) (out []TableEntry) {
 					title := fmt.Sprintf("%s, lot %d of %d", title, number+1, lotsOfAScene)
 					out = append(out, Entry(title, SpecTimeout(crashesOfALot*suite.Timeout()), crashedScene{name: name, provider: provider, all: all}))
 				}
-			case i == turn%len(providers):
+			case i == turn%len(under):
 				out = append(out, Entry(title, SpecTimeout(suite.Timeout()), crashedScene{name: name, provider: provider, once: once}))
 			}
 		}
@@ -247,17 +319,24 @@ func (sc scene) play(ctx context.Context, provider sandbox.Provider, name string
 	config := w.config()
 	releases := &crash.Ledger{}
 	s := &crash.Saboteur{Name: name, Ledger: releases, Provider: string(provider)}
-	ended, stop := operate(config, name, s)
+	var options []func(*operator.Options)
+	if sc.options != nil {
+		options = append(options, sc.options)
+	}
+	ended, stop := operate(config, name, s, options...)
 	defer func() { stop() }()
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)}))
 	w.until("it runs", func() error { return w.endsAs(end) })
+	if sc.prepare != nil {
+		sc.prepare(w)
+	}
 	before, watcher := w.uids(), w.follow()
 	s.Arm(c)
 	sc.change(w)
 	w.until("it ends as if nothing had happened", func() error {
 		select {
 		case <-ended:
-			ended, stop = operate(config, name, &crash.Saboteur{Name: name, Ledger: releases, Provider: string(provider)})
+			ended, stop = operate(config, name, &crash.Saboteur{Name: name, Ledger: releases, Provider: string(provider)}, options...)
 		default:
 		}
 		if err := sc.missing(w, before); err != nil {

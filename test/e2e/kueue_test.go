@@ -183,6 +183,29 @@ var _ = Describe("A deployment in a queue of Kueue", Serial, suite.Core, func() 
 		w.ready("g")
 		w.hasCondition("g", reserved, metav1.ConditionTrue, "QuotaReserved", "all 2 Workloads")
 
+		By("draining a host of a first replica, with no quota for its successor")
+		host := w.hostAlone("Worker", 0)
+		w.leave(host)
+		k.asks("g-base frontend-mainx1 worker-leaderx1 worker-workerx1", "g-worker-1 worker-leaderx1 worker-workerx1", "g-worker-2 worker-leaderx1 worker-workerx1")
+		Expect(w.replicasOf("Worker")[0]).To(HaveLen(2), "it goes before Kueue has looked for quota")
+		k.conditions(k.named("g-worker-2"), metav1.Condition{
+			Type: "QuotaReserved", Status: metav1.ConditionFalse, Reason: "Pending", Message: "couldn't assign flavors: insufficient unused quota",
+		})
+		k.asks("g-base frontend-mainx1 worker-leaderx1 worker-workerx1", "g-worker-1 worker-leaderx1 worker-workerx1")
+		w.until("the replica is back in the Workload of the first replicas, held", func() error {
+			pods := w.replicasOf("Worker")[0]
+			if len(pods) != 2 || slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return !quota.Held(&pod) || quota.WorkloadOf(&pod) != base }) {
+				return fmt.Errorf("%d pods", len(pods))
+			}
+			return nil
+		})
+		k.admit(base, nil)
+		w.ready("g")
+		for _, pod := range w.all() {
+			Expect(pod.Spec.NodeName).NotTo(Equal(host), "pod %s is on the host that is drained", pod.Name)
+		}
+		w.stay(host)
+
 		before := uidsOf(k.members(second))
 		k.evict(second)
 		w.until("the replica is back, held", func() error {

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
@@ -42,6 +44,8 @@ type observer struct {
 	// graphs by their names, and the deployment of a pod; nil while it is not known.
 	graphs     map[string]*nvidiav1beta1.DynamoGraphDeployment
 	deployment func(*corev1.Pod) *nvidiav1beta1.DynamoGraphDeployment
+	// noMoves: no one asks for a replica to move, or for the eviction of a pod.
+	noMoves bool
 	// parts are the gangs that exist in part, by their names.
 	parts map[string]inPart
 	// own are the world's foreign pods that it deletes itself.
@@ -96,6 +100,26 @@ func (o *observer) see(event watch.EventType, pod *corev1.Pod) {
 	}
 	o.check(pod)
 	o.also(pod)
+}
+
+// seeMoves notes the moves that a scaling group lists, where none may be.
+func (o *observer) seeMoves(_ watch.EventType, sg *trellisv1alpha1.ScalingGroup) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if moves := sg.Status.Moves; o.noMoves && len(moves) > 0 {
+		o.failures = append(o.failures, fmt.Sprintf("replica %s-%d moves, and no one has asked for it: %s", sg.Name, moves[0].Replica, moves[0].Why))
+	}
+}
+
+// expectNoMoves notes from now on every move of a replica, and every eviction that Trellis refuses, as a failure.
+func (o *observer) expectNoMoves() {
+	o.w.t.Helper()
+	o.mu.Lock()
+	o.noMoves = true
+	o.mu.Unlock()
+	follow(o.w.t, &mirror[*trellisv1alpha1.ScalingGroup]{
+		c: o.w.c, list: &trellisv1alpha1.ScalingGroupList{}, options: []client.ListOption{client.InNamespace(o.w.name)}, see: o.seeMoves,
+	})
 }
 
 // expect sets from now on how many replicas of a component have to serve, and how many may live at once.
@@ -154,6 +178,9 @@ func (o *observer) check(changed *corev1.Pod) {
 		return
 	}
 	o.checkParts(changed, time.Now())
+	if request, asked := changed.Annotations[leaving.AnnotationEviction]; asked && o.noMoves { // before the webhook refuses an eviction
+		o.failures = append(o.failures, fmt.Sprintf("pod %s is requested to leave, and no one has asked for it: %s", changed.Name, request))
+	}
 	if zones := o.zones(changed); o.oneZone && len(zones) > 1 {
 		o.failures = append(o.failures, fmt.Sprintf("graph %s is released in zones %v; %s changed last", changed.Labels[render.LabelGraph], zones, changed.Name))
 	}

@@ -25,7 +25,7 @@ import (
 
 var _ = Describe("A random life", suite.Faults, func() {
 	// Users, hardware and admins act at random, now in a hurry, now with patience. At no moment is a gang or the graph split, an update below its floor,
-	// or a foreign pod touched; and when all of it ends, the deployment is what a new one would be.
+	// or a foreign pod touched, and nothing moves, as no one asks for it; and when all of it ends, the deployment is what a new one would be.
 	//
 	// TRELLIS_LIFE_STEPS makes it longer, TRELLIS_LIFE_SEED repeats one: the orders are the same, how fast the cluster follows is not.
 	It("never splits the graph, and leaves the deployment as a new one would be", func(ctx SpecContext) {
@@ -62,6 +62,7 @@ func (w *world) liveRandomly(steps, seed int64, bounded bool) {
 	w.ready("g")
 	l := &life{user: &user{world: w, rand: rand.New(rand.NewPCG(uint64(seed), 0)), graph: "g"}, watcher: w.follow(), whole: true, bounded: bounded}
 	l.watcher.oneZone = true
+	l.watcher.expectNoMoves()
 	l.calm()
 	for i := range steps {
 		l.step(int(i))

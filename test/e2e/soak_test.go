@@ -26,7 +26,7 @@ import (
 
 var _ = Describe("Many graphs under faults", labelSoak, func() {
 	// Many graphs live at random while processes are killed and hosts break, and what is, is compared at every moment with what must be: no gang split, no
-	// graph in two domains, no host over capacity, nothing held by what is gone, conditions true to facts; and in the end, no writes.
+	// graph in two domains, no host over capacity, nothing moved, nothing held by what is gone, conditions true to facts; and in the end, no writes.
 	//
 	// TRELLIS_SOAK is how long it takes (make soak DURATION=40m), TRELLIS_SOAK_GRAPHS and TRELLIS_SOAK_NODES how much there is, and
 	// TRELLIS_SOAK_SEED repeats the order of what is done.

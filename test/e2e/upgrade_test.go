@@ -26,6 +26,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/hack/sandbox"
+	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
@@ -44,6 +45,33 @@ func renderedOtherwise(objects string) string {
 	return regexp.MustCompile(`(?m)^( *)- name: POD_UID$`).ReplaceAllString(objects, "$1- name: OF_ANOTHER_VERSION\n$1  value: \"1\"\n$1- name: POD_UID")
 }
 
+// transferring gives the deployment "plain" a kvTransferPolicy and a constraint, as a version leaves them that places nothing by a
+// policy. Its prefill replica is on two hosts, so that no decode replica has prefill in its host.
+func transferring(o *unstructured.Unstructured) {
+	set := func(value any, path ...string) {
+		Expect(unstructured.SetNestedField(o.Object, value, path...)).To(Succeed())
+	}
+	switch {
+	case o.GetKind() == "DynamoGraphDeployment" && o.GetName() == "plain":
+		set(map[string]any{"topologyProfile": earlier}, "spec", "topologyConstraint")
+		set(map[string]any{"preferredPackDomain": "rack"}, "spec", "services", "Prefill", "topologyConstraint")
+		set(map[string]any{"clusterTopologyName": earlier, "domain": "host", "enforcement": "required"},
+			"spec", "experimental", "kvTransferPolicy")
+	case o.GetKind() == "ScalingGroup" && o.GetLabels()[render.LabelGraph] == "plain":
+		set(map[string]any{
+			"profile": earlier, "nodeSelector": map[string]any{"e2e.trellis.dev/pool": earlier},
+			"levels": []any{
+				map[string]any{"domain": "zone", "key": corev1.LabelTopologyZone},
+				map[string]any{"domain": "rack", "key": "topology.trellis.dev/rack"},
+				map[string]any{"domain": "host", "key": corev1.LabelHostname},
+			},
+		}, "spec", "topology")
+		if o.GetName() == "plain-prefill" {
+			set("rack", "spec", "topology", "preferredPackDomain")
+		}
+	}
+}
+
 var _ = Describe("An upgrade of the operator", func() {
 	// the operator takes over what another version of it left, and no pod is created, deleted or changed. Pods made
 	// later are made from the stored templates, and a change by the user rolls what it is about, by today's templates. No other
@@ -54,7 +82,7 @@ var _ = Describe("An upgrade of the operator", func() {
 		DeferCleanup(w.tearDown)
 		e.stopOperator(ctx)
 		webhooks := w.standIn()
-		w.restore(filepath.Join("testdata", "released.yaml"))
+		w.restore(filepath.Join("testdata", "released.yaml"), transferring)
 		before, revisions := w.uids(), w.revisions()
 		Expect(before).To(HaveLen(12), "the restored pods")
 		w.bring(webhooks)
@@ -103,6 +131,15 @@ var _ = Describe("An upgrade of the operator", func() {
 			}
 		}
 
+		By("a role grows without regard to the policy, which placed nothing before")
+		w.scale("plain", "Prefill", 2)
+		w.until("the replica is there", func() error { return count(w, "Prefill", "plain", 4) })
+		w.ready("plain")
+		w.samePods(before, "packed/Frontend", "plain/Prefill")
+		for _, sg := range list(w, &trellisv1alpha1.ScalingGroupList{}).Items {
+			Expect(constraint.Transfers(sg.Spec.Topology)).To(BeFalse(), "the policy places %s", sg.Name)
+		}
+
 		By("the user changes one service: it is rolled, by today's template, and no other")
 		w.patch("plain", `{"spec":{"services":{"Planner":{"extraPodMetadata":{"labels":{"a":"b"}}}}}}`)
 		w.until("the service is rolled", func() error {
@@ -114,7 +151,7 @@ var _ = Describe("An upgrade of the operator", func() {
 			return count(w, "Planner", "plain", 1)
 		})
 		w.ready("plain")
-		w.samePods(before, "packed/Frontend", "plain/Planner")
+		w.samePods(before, "packed/Frontend", "plain/Prefill", "plain/Planner")
 		Expect(w.revisions()["plain-planner"]).NotTo(Equal(revisions["plain-planner"]), "the revision of the changed service")
 	}, SpecTimeout(suite.Timeout()))
 })
@@ -167,8 +204,9 @@ func (w *world) revisions() map[string]string {
 	return out
 }
 
-// restore writes a namespace as it was in another cluster. What the API server assigns, UIDs, is replaced wherever it is mentioned.
-func (w *world) restore(file string) {
+// restore writes a namespace as it was in another cluster, with some changes. What the API server assigns, UIDs, is replaced wherever it
+// is mentioned.
+func (w *world) restore(file string, changes ...func(*unstructured.Unstructured)) {
 	w.t.Helper()
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -182,6 +220,9 @@ func (w *world) restore(file string) {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
 			w.t.Fatal(err)
+		}
+		for _, change := range changes {
+			change(o)
 		}
 		was, status := string(o.GetUID()), o.Object["status"]
 		o.SetUID("")

@@ -9,8 +9,8 @@ import (
 
 // ClusterTopologySpec describes the network hierarchy of one kind of hardware in the cluster.
 type ClusterTopologySpec struct {
-	// Levels of the hierarchy, 1 to 16, ordered from the broadest to the narrowest. Each maps a domain name that deployments use
-	// to the node label key that carries its values. Levels may change: running pods stay, deployments report it.
+	// Levels of the hierarchy, 1 to 16, from the broadest to the narrowest. Each level maps a domain name, which deployments use, to a node
+	// label key, whose values are the domains. Levels may change: running pods stay, and deployments report the change.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="self.all(x, self.exists_one(y, y.domain == x.domain))",message="domain must be unique across all levels"
@@ -18,12 +18,12 @@ type ClusterTopologySpec struct {
 	// +listType=atomic
 	Levels []TopologyLevel `json:"levels"`
 
-	// NodeSelector limits this topology to the nodes carrying all of these labels (a node pool); at most 16. Empty: every node.
+	// NodeSelector limits this topology to the nodes with all of these labels (a node pool); at most 16. Empty: every node.
 	// +kubebuilder:validation:MaxProperties=16
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// SchedulerTopologyReferences names topology objects of other schedulers that describe the same hierarchy; one a scheduler.
+	// SchedulerTopologyReferences names topology objects of other schedulers that describe the same hierarchy; one per scheduler.
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
 	// +listMapKey=schedulerName
@@ -33,21 +33,21 @@ type ClusterTopologySpec struct {
 
 // TopologyLevel is one level of the hierarchy.
 type TopologyLevel struct {
-	// Domain is the name deployments use in packDomain, e.g. "rack". Free-form.
+	// Domain is the name of the level that deployments use in packDomain, e.g. "rack". Free-form.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	Domain string `json:"domain"`
-	// Key is the node label key whose values are the instances of this level, e.g. "topology.kubernetes.io/zone": an optional
-	// DNS prefix of at most 253 characters and a name of at most 63.
+	// Key is the node label key whose values are the domains of this level, e.g. "topology.kubernetes.io/zone": an optional DNS prefix of at
+	// most 253 characters and a name of at most 63.
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	// +kubebuilder:validation:XValidation:rule="self.indexOf('/') <= 253",message="the prefix of a label key must have at most 253 characters"
 	Key string `json:"key"`
 }
 
-// SchedulerTopologyReference points at the topology object of one scheduler.
+// SchedulerTopologyReference names the topology object of one scheduler.
 type SchedulerTopologyReference struct {
-	// SchedulerName is the scheduler, e.g. "kai-scheduler".
+	// SchedulerName is the name of the scheduler, e.g. "kai-scheduler".
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	SchedulerName string `json:"schedulerName"`
@@ -59,20 +59,20 @@ type SchedulerTopologyReference struct {
 
 // Condition types and reasons of a ClusterTopology.
 const (
-	// ConditionLevelsLabeled is True when every node the topology covers carries the label of every level.
+	// ConditionLevelsLabeled is True when every node of the topology has the label of every level.
 	ConditionLevelsLabeled = "LevelsLabeled"
-	// ConditionHierarchyConsistent is True when each hostname value belongs to one node, each domain is one place, and each level is broader
+	// ConditionHierarchyConsistent is True when each hostname value belongs to one node, each domain has one parent, and each level is broader
 	// than the next.
 	ConditionHierarchyConsistent = "HierarchyConsistent"
 	// ConditionInUse is True while a deployment names this topology.
 	ConditionInUse = "InUse"
-	// ConditionDefault is there on topologies annotated as the cluster's default, and True on the one of them that counts: the oldest.
+	// ConditionDefault is present on topologies annotated as the cluster's default, and True on the oldest of them, which the operator uses.
 	ConditionDefault = "Default"
-	// ConditionSchedulersInSync is True while the topology objects of other schedulers that deployments use say the same as this one. It is
-	// absent while no deployment needs any.
+	// ConditionSchedulersInSync is True while the topology objects of other schedulers that deployments use have the same levels as this
+	// topology. It is absent while no deployment needs such an object.
 	ConditionSchedulersInSync = "SchedulersInSync"
-	// ConditionBindingInSync is there while a ClusterTopologyBinding of the same name exists that Trellis did not write, and True when both
-	// have the same levels. The ClusterTopology counts.
+	// ConditionBindingInSync is present while a ClusterTopologyBinding of the same name exists that Trellis did not write, and True when both
+	// have the same levels. If they differ, the ClusterTopology is used.
 	ConditionBindingInSync = "BindingInSync"
 
 	ReasonTopologiesAgree    = "TopologiesAgree"
@@ -91,7 +91,7 @@ const (
 	ReasonSeveralDefaults    = "SeveralDefaults"
 )
 
-// ClusterTopologyStatus describes what of the hierarchy is real on the cluster's nodes.
+// ClusterTopologyStatus describes the hierarchy as found on the cluster's nodes.
 type ClusterTopologyStatus struct {
 	// ObservedGeneration is the generation of the spec this status describes.
 	// +optional
@@ -99,13 +99,13 @@ type ClusterTopologyStatus struct {
 	// Summary names the levels from the broadest to the narrowest, as "zone > block > rack > host".
 	// +optional
 	Summary string `json:"summary,omitempty"`
-	// Nodes the topology covers.
+	// Nodes counts the nodes of the topology.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
 	// UsedBy counts the deployments that name this topology.
 	// +optional
 	UsedBy int32 `json:"usedBy,omitempty"`
-	// Levels, in the order of the spec.
+	// Levels as found on the nodes, in the order of the spec.
 	// +listType=atomic
 	// +optional
 	Levels []TopologyLevelStatus `json:"levels,omitempty"`
@@ -116,20 +116,20 @@ type ClusterTopologyStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// TopologyLevelStatus describes how one level appears on the cluster's nodes.
+// TopologyLevelStatus describes one level as found on the cluster's nodes.
 type TopologyLevelStatus struct {
 	// Domain is the name of the level.
 	Domain string `json:"domain"`
-	// Domains counts the instances of the level. Equal values below different parents are different instances.
+	// Domains counts the domains of the level. Equal values below different parents are different domains.
 	Domains int32 `json:"domains"`
-	// Nodes carrying the label of this level and of all broader ones.
+	// Nodes counts the nodes with the labels of this level and of all broader ones.
 	Nodes int32 `json:"nodes"`
-	// NodesMissing counts covered nodes that lack the label.
+	// NodesMissing counts the nodes of the topology that lack the label.
 	NodesMissing int32 `json:"nodesMissing"`
 }
 
 // ClusterTopology maps the levels of a cluster's network to node labels. Cluster admins write it; deployments name it in
-// topologyConstraint.clusterTopologyName, which is topologyProfile in v1alpha1.
+// topologyConstraint.clusterTopologyName (topologyProfile in v1alpha1).
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=ctopo,categories=dynamo
@@ -147,7 +147,7 @@ type ClusterTopology struct {
 
 	// Spec is the hierarchy.
 	Spec ClusterTopologySpec `json:"spec"`
-	// Status is what the cluster's nodes say about it.
+	// Status is the hierarchy as found on the cluster's nodes.
 	// +optional
 	Status ClusterTopologyStatus `json:"status,omitempty"`
 }

@@ -7,31 +7,31 @@ import (
 	"github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// AlphaOnly is what a deployment of v1beta1 remembers of v1alpha1 that v1beta1 cannot say and that is acted on or warned of. It holds no
-// live field: whatever v1beta1 can say is only in the object itself. Its zero value is that of a deployment that never was one of v1alpha1.
+// AlphaOnly holds the v1alpha1 settings of a v1beta1 deployment that v1beta1 cannot express and that Trellis acts on or warns about. Fields
+// that v1beta1 can express are only in the object itself. The zero value belongs to a deployment that never was v1alpha1.
 type AlphaOnly struct {
 	// PVCs of the graph.
 	PVCs []PVC
-	// Services by name of the component.
+	// Services maps component names to their v1alpha1 settings.
 	Services map[string]AlphaOnlyService
-	// Ignored are the paths of fields whose value v1beta1 has no form for, so that nothing acts on them.
+	// Ignored are the paths of fields whose value v1beta1 cannot express and nothing acts on.
 	Ignored []string
-	// Deployment as v1alpha1 has it; nil for one that never was of v1alpha1. Its live fields say the same as those of v1beta1.
+	// Deployment in v1alpha1; nil for a deployment that never was v1alpha1. The fields that both versions have are equal to those of v1beta1.
 	Deployment *DynamoGraphDeployment
 }
 
-// AlphaOnlyService is what only v1alpha1 can say of one component.
+// AlphaOnlyService holds the settings of one component that v1beta1 cannot express.
 type AlphaOnlyService struct {
-	// Annotations and Labels of the component's objects other than pods. Those of the pods are in podTemplate.
+	// Annotations and Labels of the component's objects other than pods. The pods' metadata is in podTemplate.
 	Annotations, Labels map[string]string
-	// ComponentType and SubComponentType as v1alpha1 has them, where the component's type does not say the same. In v1alpha1, prefill and
-	// decode are said by the componentType worker with that subComponentType.
+	// ComponentType and SubComponentType in v1alpha1, if the component's type does not imply them. In v1alpha1, prefill and decode have the
+	// componentType worker and that subComponentType.
 	ComponentType, SubComponentType string
-	// MainContainerName is the name of the main container, where it is not main.
+	// MainContainerName is the name of the main container, if it is not main.
 	MainContainerName string
-	// GPUResource is the name of the resource that counts the GPUs of the main container, where it is not nvidia.com/gpu.
+	// GPUResource is the name of the resource that counts the GPUs of the main container, if it is not nvidia.com/gpu.
 	GPUResource string
-	// ServiceName, DynamoNamespace, Autoscaling and PVC are deprecated and ignored; they are warned of.
+	// ServiceName, DynamoNamespace, Autoscaling and PVC are deprecated and ignored, with a warning.
 	ServiceName      string
 	DynamoNamespace  *string
 	Autoscaling, PVC *FreeObject
@@ -39,8 +39,8 @@ type AlphaOnlyService struct {
 	Ingress *IngressSpec
 }
 
-// AlphaOnlyOf reads what only v1alpha1 can say of a deployment. It fails only if what is remembered is no valid v1alpha1, which admission
-// refuses.
+// AlphaOnlyOf reads the AlphaOnly settings of a deployment from its annotation. It fails only if the annotation holds invalid v1alpha1,
+// which admission refuses.
 func AlphaOnlyOf(dgd *v1beta1.DynamoGraphDeployment) (AlphaOnly, error) {
 	if dgd.Annotations[AnnotationSpecMemory] == "" {
 		return AlphaOnly{}, nil
@@ -52,7 +52,8 @@ func AlphaOnlyOf(dgd *v1beta1.DynamoGraphDeployment) (AlphaOnly, error) {
 	return AlphaOnlyIn(alpha, dgd), nil
 }
 
-// AlphaOnlyIn is AlphaOnlyOf a deployment that is at hand in v1alpha1, too; nil for one that never was of v1alpha1.
+// AlphaOnlyIn returns the AlphaOnly settings of a deployment that the caller has in v1alpha1, too; alpha is nil for a deployment that never
+// was v1alpha1.
 func AlphaOnlyIn(alpha *DynamoGraphDeployment, dgd *v1beta1.DynamoGraphDeployment) AlphaOnly {
 	if alpha == nil {
 		return AlphaOnly{}
@@ -94,7 +95,7 @@ func alphaOnlyOf(s *ServiceSpec, live string) AlphaOnlyService {
 	return out
 }
 
-// ignored lists what a deployment says in v1alpha1 and not in v1beta1, though both have the field.
+// ignored lists the fields that both versions have, but that are set only in v1alpha1.
 func ignored(alpha *DynamoGraphDeployment, dgd *v1beta1.DynamoGraphDeployment) []string {
 	var paths []string
 	add := func(set bool, path string) {

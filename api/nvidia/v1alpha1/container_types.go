@@ -22,8 +22,8 @@ type Resources struct {
 	Claims []corev1.ResourceClaim `json:"claims,omitempty"`
 }
 
-// ResourceItem lists amounts as strings in Kubernetes quantity notation. The pattern of each is checked by the schema, which
-// also keeps exponents to two digits: longer ones take Go programs minutes to parse.
+// ResourceItem lists amounts as Kubernetes quantities. The schema also limits exponents to two digits: Go programs take minutes to parse
+// longer ones.
 type ResourceItem struct {
 	// CPU in cores, e.g. "4" or "500m".
 	// +kubebuilder:validation:MaxLength=64
@@ -40,7 +40,7 @@ type ResourceItem struct {
 	// +kubebuilder:validation:Pattern=`^(\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?)?$`
 	// +optional
 	GPU string `json:"gpu,omitempty"`
-	// GPUType is the resource name GPUs are counted under. Default nvidia.com/gpu.
+	// GPUType is the resource name of the GPUs. Default nvidia.com/gpu.
 	// +kubebuilder:validation:MaxLength=317
 	// +optional
 	GPUType string `json:"gpuType,omitempty"`
@@ -54,15 +54,15 @@ type ResourceItem struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.size) || !has(self.disabled) || !self.disabled || self.size == 0 || self.size == '0'",fieldPath=".size",reason=FieldValueForbidden,message="sharedMemory.size must not be set when sharedMemory.disabled is true"
 // +kubebuilder:validation:XValidation:rule="(has(self.disabled) && self.disabled) || (has(self.size) && self.size != 0 && self.size != '0')",fieldPath=".size",reason=FieldValueRequired,message="sharedMemory.size is required when disabled is false, and must be greater than 0"
 type SharedMemorySpec struct {
-	// Disabled leaves out the volume.
+	// Disabled omits the volume.
 	// +optional
 	Disabled bool `json:"disabled,omitempty"`
-	// Size of the volume in bytes, as a quantity. It counts against the container's memory.
+	// Size of the volume in bytes, as a quantity. It counts as memory of the container.
 	// +optional
 	Size resource.Quantity `json:"size,omitzero"`
 }
 
-// EPPConfig configures an endpoint picker: exactly one of the two.
+// EPPConfig configures an endpoint picker. Exactly one field is set.
 type EPPConfig struct {
 	// ConfigMapRef is the key of a ConfigMap that holds the configuration.
 	// +optional
@@ -91,12 +91,12 @@ type FrontendSidecar struct {
 	Envs []corev1.EnvVar `json:"envs,omitempty"`
 }
 
-// GPUMemoryService keeps weights and caches in a process of its own, so that providers can share them.
+// GPUMemoryService keeps weights and caches in a separate process, so that providers can share them.
 type GPUMemoryService struct {
-	// Enabled turns it on.
+	// Enabled enables the service.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
-	// Mode is intraPod, alongside the provider, or interPod, in a pod of its own.
+	// Mode is intraPod (alongside the provider) or interPod (in a separate pod).
 	// +kubebuilder:validation:Enum=intraPod;interPod
 	// +kubebuilder:default=intraPod
 	// +optional
@@ -106,22 +106,22 @@ type GPUMemoryService struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	DeviceClassName string `json:"deviceClassName,omitempty"`
-	// ExtraClientContainers that also get the devices. From Dynamo 1.5.
+	// ExtraClientContainers are further containers with the devices. From Dynamo 1.5.
 	// +listType=atomic
 	// +optional
 	ExtraClientContainers []string `json:"extraClientContainers,omitempty"`
-	// ExtraClientPods that also get the devices. From Dynamo 1.5, where it is reserved; kept, not acted on.
+	// ExtraClientPods are further pods with the devices. From Dynamo 1.5, reserved; kept, not acted on.
 	// +listType=atomic
 	// +optional
 	ExtraClientPods []FreeObject `json:"extraClientPods,omitempty"`
 }
 
-// Failover keeps shadow providers that take over when the active one dies.
+// Failover keeps shadow providers that take over when the active one fails.
 type Failover struct {
-	// Enabled turns it on.
+	// Enabled enables failover.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
-	// Mode is intraPod, shadows in the same pod, or interPod, shadows in pods of their own.
+	// Mode is intraPod (shadows in the same pod) or interPod (shadows in separate pods).
 	// +kubebuilder:validation:Enum=intraPod;interPod
 	// +kubebuilder:default=intraPod
 	// +optional

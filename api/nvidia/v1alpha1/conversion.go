@@ -13,52 +13,52 @@ import (
 	"github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// The annotations of a converted object that keep what its own version cannot say.
+// The annotations of a converted object that preserve fields of the other version.
 const (
 	AnnotationSpecMemory   = convert.AnnotationSpec
 	AnnotationStatusMemory = convert.AnnotationStatus
 )
 
-// MaxAnnotations is the size in bytes of all annotations of an object that the API server takes.
+// MaxAnnotations is the maximum size in bytes of all annotations of an object, as the API server enforces it.
 const MaxAnnotations = convert.MaxAnnotations
 
-// ConvertJSON converts a DynamoGraphDeployment or an adapter, as the API server holds it, to a version: v1alpha1 or v1beta1. It is what a
-// conversion webhook calls: the Go types canonicalise quantities and drop empty values, raw JSON keeps them. It fails only for what is no
-// JSON object or for another version.
+// ConvertJSON converts a DynamoGraphDeployment or an adapter, as raw JSON from the API server, to a version: v1alpha1 or v1beta1. The
+// conversion webhook uses it because the Go types would canonicalise quantities and drop empty values. It fails only if raw is no JSON
+// object or has another version.
 func ConvertJSON(raw []byte, version string) ([]byte, error) { return convert.JSON(raw, version) }
 
-// ConversionFits says, with path and fix, why an object of either version cannot be kept in the other without loss: what the other cannot
-// say is kept in annotations, which must fit into MaxAnnotations together with all others. Such an object still converts, without its
-// memory.
+// ConversionFits returns an error, with path and fix, if the other version cannot preserve all fields of an object: the annotations that
+// preserve them, together with all others, must fit into MaxAnnotations. An object that does not fit still converts, without the preserved
+// fields.
 func ConversionFits(raw []byte) error { return convert.Fits(raw) }
 
-// PayloadProblem describes what is wrong with the annotations of a v1beta1 object that should keep what only v1alpha1 can say: they are
-// ignored. It is empty if nothing is wrong.
+// PayloadProblem says why the preserved-fields annotations of a v1beta1 object cannot be used; they are then ignored. It is empty without a
+// problem.
 func PayloadProblem(dgd *v1beta1.DynamoGraphDeployment) string {
 	return MemoryProblem(dgd.Annotations, convert.Beta)
 }
 
-// MemoryProblem describes what is wrong with the annotations of an object of a version that should keep what only the other version can
-// say: they are ignored. It is empty if nothing is wrong.
+// MemoryProblem says why the preserved-fields annotations of an object of the given version cannot be used; they are then ignored. It is
+// empty without a problem.
 func MemoryProblem(annotations map[string]string, version string) string {
 	return convert.Problem(annotations, version)
 }
 
-// OtherVersion of the two that are converted into each other.
+// OtherVersion returns the other one of the two versions that convert into each other.
 func OtherVersion(version string) string { return convert.Other(version) }
 
-// MemoryDropped reports whether the annotations of an object of a version had no room for what only the other version can say of its spec.
-// Written in this version, the object would lose that.
+// MemoryDropped reports whether the annotations of an object of the given version had no space for the spec fields of the other version. A
+// write in the given version would lose these fields.
 func MemoryDropped(annotations map[string]string, version string) bool {
 	return convert.Dropped(annotations, version)
 }
 
-// ConvertTo makes a deployment of v1beta1.
+// ConvertTo converts a deployment to v1beta1.
 func (src *DynamoGraphDeployment) ConvertTo(dst conversion.Hub) error {
 	return retype(src, dst, true)
 }
 
-// ConvertFrom makes a deployment of one of v1beta1.
+// ConvertFrom converts a deployment from v1beta1.
 func (dst *DynamoGraphDeployment) ConvertFrom(src conversion.Hub) error {
 	hub, ok := src.(*v1beta1.DynamoGraphDeployment)
 	if !ok {
@@ -67,12 +67,12 @@ func (dst *DynamoGraphDeployment) ConvertFrom(src conversion.Hub) error {
 	return retype(hub, dst, true)
 }
 
-// ConvertTo makes an adapter of v1beta1.
+// ConvertTo converts an adapter to v1beta1.
 func (src *DynamoGraphDeploymentScalingAdapter) ConvertTo(dst conversion.Hub) error {
 	return retype(src, dst, true)
 }
 
-// ConvertFrom makes an adapter of one of v1beta1.
+// ConvertFrom converts an adapter from v1beta1.
 func (dst *DynamoGraphDeploymentScalingAdapter) ConvertFrom(src conversion.Hub) error {
 	hub, ok := src.(*v1beta1.DynamoGraphDeploymentScalingAdapter)
 	if !ok {
@@ -81,7 +81,8 @@ func (dst *DynamoGraphDeploymentScalingAdapter) ConvertFrom(src conversion.Hub) 
 	return retype(hub, dst, true)
 }
 
-// retype converts one typed object into another through JSON. Objects that a client has read may lack their kind; the types say it.
+// retype converts one typed object into another through JSON. Kind and version follow from the Go type, because objects that a client has
+// read may lack their kind.
 func retype(src, dst any, remembers bool) error {
 	var kind, version string
 	switch out := dst.(type) {

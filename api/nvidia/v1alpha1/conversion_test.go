@@ -29,7 +29,7 @@ var (
 	_ conversion.Hub         = (*v1beta1.DynamoGraphDeploymentScalingAdapter)(nil)
 )
 
-// filler draws whole objects whose JSON reads back as it was.
+// filler fills objects with random values that survive a JSON round trip.
 func filler(seed int64) *randfill.Filler {
 	free := func(raw *runtime.RawExtension, _ randfill.Continue) { raw.Raw = []byte(`{"a":{"b":[1,null]}}`) }
 	return randfill.NewWithSeed(seed).NilChance(0.5).NumElements(1, 3).MaxDepth(12).Funcs(
@@ -69,7 +69,7 @@ func TestWholeObjectsComeBack(t *testing.T) {
 	}
 }
 
-// comesBack: there and back is the identity, and what is there knows every field.
+// comesBack checks that converting there and back is the identity, and that the type in between has every field.
 func comesBack(t *testing.T, object any, to, from string, typed any) {
 	t.Helper()
 	raw, err := json.Marshal(object)

@@ -9,10 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DynamoGraphDeploymentSpec is an inference graph: its services and how tightly they must sit together.
+// DynamoGraphDeploymentSpec is an inference graph: its services and their topology constraints.
 //
-// Rules over what can never change later (the set of services, who has a constraint) look at new objects only, so that an
-// object from before a rule can still be scaled.
+// Rules on immutable settings (the set of services, the constraints) apply to new objects only, so that older objects can still be scaled.
 //
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.restart)",optionalOldSelf=true,fieldPath=".restart",reason=FieldValueForbidden,message="spec.restart must be unset on create; set spec.restart.id after creation to request a restart: apply the object without it, then set it"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || has(self.topologyConstraint) || self.services.all(name, !has(self.services[name].topologyConstraint))",optionalOldSelf=true,fieldPath=".topologyConstraint",reason=FieldValueRequired,message="spec.topologyConstraint with topologyProfile is required when any topology constraint is set (at spec or service level)"
@@ -22,10 +21,10 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.restart) || !has(self.restart.strategy) || !has(self.restart.strategy.order) || self.restart.strategy.order.all(name, name in self.services)",fieldPath=".restart.strategy.order",message="order contains unknown service: every entry must be a key of spec.services"
 // +kubebuilder:validation:XValidation:rule="!has(self.restart) || !has(self.restart.strategy) || !has(self.restart.strategy.order) || self.restart.strategy.order.size() == 0 || self.restart.strategy.order.size() == self.services.size()",fieldPath=".restart.strategy.order",message="order must have the same number of unique services as the deployment"
 type DynamoGraphDeploymentSpec struct {
-	// Annotations copied to every object made for the graph. A service's own annotations win.
+	// Annotations of every object created for the graph. A service's own override them.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Labels copied to every object made for the graph. A service's own labels win.
+	// Labels of every object created for the graph. A service's own override them.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 	// PVCs are the PersistentVolumeClaims that services may mount by name; at most 100, names unique.
@@ -41,27 +40,27 @@ type DynamoGraphDeploymentSpec struct {
 	// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.all(a, self.exists_one(b, a.lowerAscii().replace('.', '-') == b.lowerAscii().replace('.', '-')))",optionalOldSelf=true,message="service names must be unique in lower case and with '-' for '.': they become names of pods and Services"
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name in oldSelf) && oldSelf.all(name, name in self)",reason=FieldValueForbidden,message="service topology is immutable and cannot be modified after creation: services were added or removed; delete and recreate the DynamoGraphDeployment to change its set of services"
 	Services map[string]*ServiceSpec `json:"services"`
-	// Envs of every service's main container. A service's own variable of the same name wins.
+	// Envs of every service's main container. A service's own variable of the same name overrides them.
 	// +listType=atomic
 	// +optional
 	Envs []corev1.EnvVar `json:"envs,omitempty"`
 	// BackendFramework of the workers: vllm, sglang or trtllm. Detected from each worker's command line when unset. Immutable.
 	// +optional
 	BackendFramework BackendFramework `json:"backendFramework,omitempty"`
-	// Restart asks for one restart of the graph's services each time its id changes. It must be unset when the object is created.
+	// Restart requests one restart of the graph's services each time its id changes. Must be unset at creation.
 	// +optional
 	Restart *Restart `json:"restart,omitempty"`
 	// TopologyConstraint names the ClusterTopology and how the graph is packed and spread. Immutable.
 	// +optional
 	TopologyConstraint *SpecTopologyConstraint `json:"topologyConstraint,omitempty"`
-	// PriorityClassName of every pod that does not name one itself. From Dynamo 1.5.
+	// PriorityClassName of every pod that does not set its own. From Dynamo 1.5.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
-	// ProviderOverride is a fragment of the provider's own object, from Dynamo 1.5. The provider Grove acts on its topology constraint.
+	// ProviderOverride is a fragment of the provider's own object, from Dynamo 1.5. Grove uses its topology constraint.
 	// +optional
 	ProviderOverride *FreeObject `json:"providerOverride,omitempty"`
-	// Experimental settings of the graph, from Dynamo 1.5. Its kvTransferPolicy is acted on; the rest is kept as written.
+	// Experimental settings of the graph, from Dynamo 1.5. Its kvTransferPolicy is used; the rest is kept as written.
 	// +optional
 	Experimental *FreeObject `json:"experimental,omitempty"`
 }
@@ -71,7 +70,7 @@ type DynamoGraphDeploymentSpec struct {
 // +kubebuilder:validation:Enum=sglang;vllm;trtllm
 type BackendFramework string
 
-// The frameworks whose multinode launch is known.
+// The frameworks whose multinode start Trellis supports.
 const (
 	BackendFrameworkVLLM   BackendFramework = "vllm"
 	BackendFrameworkSGLang BackendFramework = "sglang"
@@ -86,7 +85,7 @@ type PVC struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name *string `json:"name"`
-	// Create the claim, owned by the graph and deleted with it. Otherwise the claim must exist already.
+	// Create the claim, owned by the graph and deleted with it. Otherwise the claim must exist.
 	// +optional
 	Create *bool `json:"create,omitempty"`
 	// StorageClass of a created claim. Required with create.
@@ -113,12 +112,12 @@ const (
 	RestartStrategyParallel   RestartStrategyType = "Parallel"
 )
 
-// Restart asks for one restart of the services per new id.
+// Restart requests one restart of the services per new id.
 type Restart struct {
 	// ID of the request, any text. A new value starts a new restart.
 	// +kubebuilder:validation:MinLength=1
 	ID string `json:"id"`
-	// Strategy of the restart: which services together, in which order.
+	// Strategy of the restart: sequential or parallel, and the order.
 	// +optional
 	Strategy *RestartStrategy `json:"strategy,omitempty"`
 }
@@ -159,9 +158,9 @@ type DynamoGraphDeployment struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the graph that is wanted.
+	// Spec is the desired graph.
 	Spec DynamoGraphDeploymentSpec `json:"spec"`
-	// Status is what has come of it.
+	// Status is the observed state of the graph.
 	// +optional
 	Status DynamoGraphDeploymentStatus `json:"status,omitempty"`
 }

@@ -7,22 +7,22 @@ package v1alpha1
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.enabled) || !self.enabled || (has(self.host) && self.host.size() > 0)",fieldPath=".host",reason=FieldValueRequired,message="host is required when ingress is enabled"
 type IngressSpec struct {
-	// Enabled makes the Ingress.
+	// Enabled creates the Ingress.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 	// Host name, without prefix and suffix. Required when enabled.
 	// +optional
 	Host string `json:"host,omitempty"`
-	// UseVirtualService asks for an Istio VirtualService.
+	// UseVirtualService requests an Istio VirtualService.
 	// +optional
 	UseVirtualService bool `json:"useVirtualService,omitempty"`
 	// VirtualServiceGateway of the VirtualService.
 	// +optional
 	VirtualServiceGateway *string `json:"virtualServiceGateway,omitempty"`
-	// HostPrefix goes before host.
+	// HostPrefix precedes host.
 	// +optional
 	HostPrefix *string `json:"hostPrefix,omitempty"`
-	// HostSuffix goes after host and a dot. Default "local".
+	// HostSuffix follows host and a dot. Default "local".
 	// +optional
 	HostSuffix *string `json:"hostSuffix,omitempty"`
 	// Annotations of the Ingress.

@@ -14,10 +14,10 @@ import (
 	"github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Wherever a type reads a quantity, an absurd one in an annotation is found before it is parsed.
+// TestEveryQuantityOfAMemoryIsBounded checks that every quantity in a preserved-fields annotation is bounded before it is parsed.
 func TestEveryQuantityOfAMemoryIsBounded(t *testing.T) {
 	for version, types := range map[string][]reflect.Type{
-		// an object of one version remembers the other
+		// an object of one version preserves fields of the other
 		v1beta1.GroupVersion.Version: {reflect.TypeFor[DynamoGraphDeploymentSpec](), reflect.TypeFor[DynamoGraphDeploymentStatus]()},
 		GroupVersion.Version:         {reflect.TypeFor[v1beta1.DynamoGraphDeploymentSpec](), reflect.TypeFor[v1beta1.DynamoGraphDeploymentStatus]()},
 	} {
@@ -44,7 +44,7 @@ func TestEveryQuantityOfAMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// quantities calls with the path of keys of each quantity below a type.
+// quantities calls call with the key path of each quantity below a type.
 func quantities(of reflect.Type, path []string, within map[reflect.Type]bool, call func(path []string)) {
 	switch of.Kind() {
 	case reflect.Pointer, reflect.Slice:
@@ -75,7 +75,7 @@ func quantities(of reflect.Type, path []string, within map[reflect.Type]bool, ca
 	}
 }
 
-// Each field of the specs and the statuses is read from an annotation. What is under any other key is skipped.
+// TestEveryFieldOfAMemoryIsKnown checks that each field of the specs and the statuses is read from the annotation. Other keys are skipped.
 func TestEveryFieldOfAMemoryIsKnown(t *testing.T) {
 	for version, of := range map[string][]reflect.Type{
 		v1beta1.GroupVersion.Version: {reflect.TypeFor[DynamoGraphDeploymentSpec](), reflect.TypeFor[DynamoGraphDeploymentStatus]()},
@@ -84,7 +84,7 @@ func TestEveryFieldOfAMemoryIsKnown(t *testing.T) {
 		for _, part := range of {
 			for i := range part.NumField() {
 				name, _, _ := strings.Cut(part.Field(i).Tag.Get("json"), ",")
-				// Whether a key is read shows by what is refused of its value.
+				// A value that is nested too deep is refused only under a key that is read.
 				deep := strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100)
 				if MemoryProblem(map[string]string{AnnotationSpecMemory: `{"` + name + `":` + deep + "}"}, version) == "" {
 					t.Errorf("an object of %s does not remember %s", version, name)

@@ -20,7 +20,7 @@ type ExtraPodMetadata struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// ExtraPodSpec is a pod spec to merge in, and the main container. containers may be left out.
+// ExtraPodSpec is a pod spec to merge in, and the main container. containers is optional.
 type ExtraPodSpec struct {
 	// +optional
 	*corev1.PodSpec `json:",inline"`
@@ -29,7 +29,7 @@ type ExtraPodSpec struct {
 	MainContainer *corev1.Container `json:"mainContainer,omitempty"`
 }
 
-// MarshalJSON leaves out containers when there are none: PodSpec would write null, which the API server refuses.
+// MarshalJSON omits containers if it is nil: PodSpec would write null, which the API server refuses.
 func (e ExtraPodSpec) MarshalJSON() ([]byte, error) {
 	type plain ExtraPodSpec
 	raw, err := json.Marshal(plain(e))

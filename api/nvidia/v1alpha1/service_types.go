@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Component types that have defaults of their own. Any other text is accepted and gets none.
+// Component types with defaults. Any other text is accepted and has no defaults.
 const (
 	ComponentTypeFrontend = "frontend"
 	ComponentTypeWorker   = "worker"
@@ -20,7 +20,7 @@ const (
 	ComponentTypeEPP      = "epp"
 )
 
-// ServiceSpec is one service of a graph. A name with nothing behind it is a service with every default.
+// ServiceSpec is one service of a graph. A name without a value is a service with every default.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.topologyConstraint) == has(oldSelf.topologyConstraint) && (!has(self.topologyConstraint) || self.topologyConstraint == oldSelf.topologyConstraint)",fieldPath=".topologyConstraint",reason=FieldValueForbidden,message="topologyConstraint is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints"
 // +kubebuilder:validation:XValidation:rule="!has(self.minAvailable) || (has(self.replicas) && self.replicas == 0) || self.minAvailable <= (has(self.replicas) ? self.replicas : 1) || (oldSelf.hasValue() && has(oldSelf.value().minAvailable) && has(oldSelf.value().replicas) && oldSelf.value().replicas != 0 && oldSelf.value().minAvailable > oldSelf.value().replicas)",optionalOldSelf=true,fieldPath=".minAvailable",message="minAvailable must be less than or equal to replicas unless replicas is 0"
@@ -37,8 +37,8 @@ type ServiceSpec struct {
 	// ServiceName is ignored: the key in spec.services is the name.
 	// +optional
 	ServiceName string `json:"serviceName,omitempty"`
-	// ComponentType chooses the defaults: frontend, worker, prefill, decode, planner and epp have some; any other label value
-	// (main, default, nothing) is accepted and has none. Once set it is immutable.
+	// ComponentType chooses the defaults: frontend, worker, prefill, decode, planner and epp have some; any other label value (main, default,
+	// nothing) has none. Immutable once set.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$`
 	// +optional
@@ -48,7 +48,7 @@ type ServiceSpec struct {
 	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$`
 	// +optional
 	SubComponentType string `json:"subComponentType,omitempty"`
-	// DynamoNamespace is deprecated and ignored: the Dynamo namespace is made from the graph's namespace and name.
+	// DynamoNamespace is deprecated and ignored: the Dynamo namespace follows from the graph's namespace and name.
 	// +optional
 	DynamoNamespace *string `json:"dynamoNamespace,omitempty"`
 	// GlobalDynamoNamespace puts the service into the Dynamo namespace shared by all graphs.
@@ -60,7 +60,7 @@ type ServiceSpec struct {
 	// Autoscaling is deprecated and ignored; use scalingAdapter.
 	// +optional
 	Autoscaling *FreeObject `json:"autoscaling,omitempty"`
-	// Envs of the main container. They win over spec.envs and over mainContainer.env.
+	// Envs of the main container. They override spec.envs and mainContainer.env.
 	// +listType=atomic
 	// +optional
 	Envs []corev1.EnvVar `json:"envs,omitempty"`
@@ -107,14 +107,14 @@ type ServiceSpec struct {
 	// Multinode makes each replica span several nodes: one leader and nodeCount-1 workers. It cannot be added or removed later.
 	// +optional
 	Multinode *MultinodeSpec `json:"multinode,omitempty"`
-	// Roles of the pods of a multinode service: leader and worker, both or no list. Without a list each role is as multinode makes it. The
-	// order has no meaning. From Dynamo 1.5.
+	// Roles of the pods of a multinode service: leader and worker, both or no list. Without a list the roles follow from multinode. Order is
+	// irrelevant. From Dynamo 1.5.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Roles []v1beta1.ComponentRole `json:"roles,omitzero"`
-	// ScalingAdapter hands replicas over to a DynamoGraphDeploymentScalingAdapter, which begins with the replicas written here.
+	// ScalingAdapter delegates replicas to a DynamoGraphDeploymentScalingAdapter, which starts with the value of replicas.
 	// +optional
 	ScalingAdapter *ScalingAdapter `json:"scalingAdapter,omitempty"`
 	// EPPConfig configures an endpoint picker (componentType epp).
@@ -135,10 +135,10 @@ type ServiceSpec struct {
 	// TopologyConstraint of the service. Immutable.
 	// +optional
 	TopologyConstraint *ServiceTopologyConstraint `json:"topologyConstraint,omitempty"`
-	// ProviderOverride is a fragment of the provider's own object, from Dynamo 1.5. The provider Grove acts on its topology constraint.
+	// ProviderOverride is a fragment of the provider's own object, from Dynamo 1.5. Grove uses its topology constraint.
 	// +optional
 	ProviderOverride *FreeObject `json:"providerOverride,omitempty"`
-	// RuntimeVersionOverride is the runtime version when the image tag does not say it. From Dynamo 1.5.
+	// RuntimeVersionOverride is the runtime version if the image tag does not contain it. From Dynamo 1.5.
 	// +optional
 	RuntimeVersionOverride string `json:"runtimeVersionOverride,omitempty"`
 	// PVC is the single claim of manifests before Dynamo 0.7, removed since; use volumeMounts.
@@ -162,10 +162,10 @@ type VolumeMount struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// MountPoint is the absolute path in the main container. Optional for a compilation cache, whose default is the framework's.
+	// MountPoint is the absolute path in the main container. Optional for a compilation cache; default: the framework's.
 	// +optional
 	MountPoint string `json:"mountPoint,omitempty"`
-	// UseAsCompilationCache keeps the framework's compiled kernels there.
+	// UseAsCompilationCache uses it for the framework's compiled kernels.
 	// +optional
 	UseAsCompilationCache bool `json:"useAsCompilationCache,omitempty"`
 }
@@ -180,33 +180,33 @@ type ModelReference struct {
 	Revision string `json:"revision,omitempty"`
 }
 
-// Bounds of the schema. An object stored before them keeps its values.
+// Upper bounds in the schema. Objects stored by earlier releases keep larger values.
 const (
-	// MaxReplicas of one service.
+	// MaxReplicas is the maximum number of replicas of one service.
 	MaxReplicas = 65536
-	// MaxNodeCount is the largest number of pods of one replica.
+	// MaxNodeCount is the maximum number of pods of one replica.
 	MaxNodeCount = 4096
 )
 
-// MultinodeSpec is how many nodes a replica spans.
+// MultinodeSpec is the number of nodes of a replica.
 type MultinodeSpec struct {
-	// NodeCount is the number of pods of one replica: one leader, and workers. 2 to 4096; it may change, within multinode.
+	// NodeCount is the number of pods of one replica: one leader and the workers. 2 to 4096; may change, within multinode.
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=4096
 	// +optional
 	NodeCount int32 `json:"nodeCount,omitempty"`
-	// Leader is deprecated and refused where it is new: write the providerOverride of the leader into roles.
+	// Leader is deprecated and cannot be added: use the leader's providerOverride in roles.
 	// +optional
 	Leader *FreeObject `json:"leader,omitempty"`
-	// Worker is deprecated and refused where it is new: write the providerOverride of the workers into roles.
+	// Worker is deprecated and cannot be added: use the workers' providerOverride in roles.
 	// +optional
 	Worker *FreeObject `json:"worker,omitempty"`
 }
 
-// ScalingAdapter hands a service's replicas over to an adapter object with a scale subresource.
+// ScalingAdapter delegates a service's replicas to an adapter object with a scale subresource.
 type ScalingAdapter struct {
-	// Enabled makes the adapter. An empty scalingAdapter is disabled.
+	// Enabled creates the adapter. An empty scalingAdapter is disabled.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 }

@@ -11,21 +11,21 @@ type SpecTopologyConstraint struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	TopologyProfile string `json:"topologyProfile"`
-	// PackDomain is the level inside one domain of which all pods of the graph must sit.
+	// PackDomain is the level at which all pods of the graph must share one domain.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	// +optional
 	PackDomain string `json:"packDomain,omitempty"`
-	// PreferredPackDomain is a narrower level that is tried first and never blocks.
+	// PreferredPackDomain is a narrower level; best effort.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	// +optional
 	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
-	// SpreadDomain is the default of the services.
+	// SpreadDomain is the services' default.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	SpreadDomain string `json:"spreadDomain,omitempty"`
-	// PreferredSpreadDomain is the default of the services.
+	// PreferredSpreadDomain is the services' default.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PreferredSpreadDomain string `json:"preferredSpreadDomain,omitempty"`
@@ -36,16 +36,16 @@ type SpecTopologyConstraint struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.topologyProfile)",fieldPath=".topologyProfile",reason=FieldValueForbidden,message="topologyProfile must not be set on a service: set it once at spec.topologyConstraint.topologyProfile, every service inherits it"
 // +kubebuilder:validation:XValidation:rule="has(self.packDomain) || has(self.preferredPackDomain) || has(self.spreadDomain) || has(self.preferredSpreadDomain)",fieldPath=".packDomain",reason=FieldValueRequired,message="topologyConstraint.packDomain is required: set packDomain (must) or preferredPackDomain (best effort)"
 type ServiceTopologyConstraint struct {
-	// TopologyProfile belongs at spec.topologyConstraint; it is declared here only so that it can be refused by name.
+	// TopologyProfile belongs at spec.topologyConstraint; a service's is refused by name.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	TopologyProfile string `json:"topologyProfile,omitempty"`
-	// PackDomain is the level inside one domain of which each multinode replica, or all other replicas, must sit.
+	// PackDomain is the level at which each multinode replica, or all other replicas, must share one domain.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	// +optional
 	PackDomain string `json:"packDomain,omitempty"`
-	// PreferredPackDomain is a narrower level that is tried first and never blocks.
+	// PreferredPackDomain is a narrower level; best effort.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	// +optional

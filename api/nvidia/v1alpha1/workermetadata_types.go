@@ -7,14 +7,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DynamoWorkerMetadataSpec is what one worker pod announces to its peers.
+// DynamoWorkerMetadataSpec is the announcement of one worker pod to its peers.
 type DynamoWorkerMetadataSpec struct {
-	// Data is the worker's endpoints and models, in Dynamo's own form; kept as written.
+	// Data is the worker's endpoints and models, in Dynamo's own format; kept as written.
 	Data FreeObject `json:"data"`
 }
 
-// DynamoWorkerMetadata is how Dynamo's pods find each other through the API server: each worker pod writes one about itself. Trellis only
-// brings the definition and the right to use it.
+// DynamoWorkerMetadata lets Dynamo's pods find each other through the API server: each worker pod writes one about itself. Trellis only
+// installs the definition and grants access to it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=dynamoworkermetadatas,singular=dynamoworkermetadata,shortName=dwm,categories=dynamo

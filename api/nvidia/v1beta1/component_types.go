@@ -24,14 +24,14 @@ const (
 	ComponentTypeEPP      ComponentType = "epp"
 )
 
-// MainContainerName is the name of the container of a podTemplate that is Dynamo's. All others are the user's.
+// MainContainerName is the name of the podTemplate's container that runs Dynamo. All others are the user's.
 const MainContainerName = "main"
 
-// Bounds of the schema. An object stored before them keeps its values.
+// Upper bounds in the schema. Objects stored by earlier releases keep larger values.
 const (
-	// MaxReplicas of one component.
+	// MaxReplicas is the maximum number of replicas of one component.
 	MaxReplicas = 65536
-	// MaxNodeCount is the largest number of pods of one replica.
+	// MaxNodeCount is the maximum number of pods of one replica.
 	MaxNodeCount = 4096
 )
 
@@ -49,11 +49,10 @@ type ComponentSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// Type chooses the defaults: frontend, worker, prefill, decode, planner or epp. A component without a type has none. Once set it is
-	// immutable.
+	// Type chooses the defaults: frontend, worker, prefill, decode, planner or epp. Without a type there are none. Immutable once set.
 	// +optional
 	Type ComponentType `json:"type,omitempty"`
-	// RuntimeVersionOverride is the version of the Dynamo runtime in the main image, where the image's tag does not say it.
+	// RuntimeVersionOverride is the version of the Dynamo runtime in the main image, if the image's tag does not contain it.
 	// +kubebuilder:validation:MaxLength=14
 	// +kubebuilder:validation:Pattern=`^(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})$`
 	// +optional
@@ -62,7 +61,7 @@ type ComponentSpec struct {
 	// +optional
 	GlobalDynamoNamespace bool `json:"globalDynamoNamespace,omitempty"`
 	// PodTemplate of the component's pods. The container named main is Dynamo's and gets the defaults of the component's type; all others are
-	// the user's own.
+	// the user's.
 	// +optional
 	PodTemplate *corev1.PodTemplateSpec `json:"podTemplate,omitempty"`
 	// Replicas of the component, 0 or more. A replica of a multinode component is nodeCount pods.
@@ -78,22 +77,22 @@ type ComponentSpec struct {
 	// Multinode makes each replica span several nodes: one leader and nodeCount-1 workers. It cannot be added or removed later.
 	// +optional
 	Multinode *MultinodeSpec `json:"multinode,omitempty"`
-	// Roles of the pods of a multinode component: leader and worker, both or no list. Without a list each role is as multinode makes it. The
-	// order has no meaning.
+	// Roles of the pods of a multinode component: leader and worker, both or no list. Without a list the roles follow from multinode. Order is
+	// irrelevant.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Roles []ComponentRole `json:"roles,omitzero"`
-	// SharedMemorySize is the size of /dev/shm in bytes, as a quantity. It counts against the container's memory. 8Gi when unset; "0" leaves
-	// out the volume.
+	// SharedMemorySize is the size of /dev/shm in bytes, as a quantity. It counts as memory of the container. 8Gi when unset; "0" omits the
+	// volume.
 	// +optional
 	SharedMemorySize *resource.Quantity `json:"sharedMemorySize,omitempty"`
 	// ModelRef names the model the component serves; pods of one model are found through one headless Service.
 	// +optional
 	ModelRef *ModelReference `json:"modelRef,omitempty"`
-	// ScalingAdapter hands replicas over to a DynamoGraphDeploymentScalingAdapter, which begins with the replicas written here. Its presence
-	// turns it on; an empty object counts.
+	// ScalingAdapter delegates replicas to a DynamoGraphDeploymentScalingAdapter, which starts with the value of replicas. An empty object
+	// enables it.
 	// +optional
 	ScalingAdapter *ScalingAdapter `json:"scalingAdapter,omitempty"`
 	// EPPConfig configures an endpoint picker (type epp).
@@ -104,16 +103,16 @@ type ComponentSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	FrontendSidecar string `json:"frontendSidecar,omitempty"`
-	// CompilationCache is the claim on which the framework keeps its compiled kernels.
+	// CompilationCache is the claim for the framework's compiled kernels.
 	// +optional
 	CompilationCache *CompilationCache `json:"compilationCache,omitempty"`
 	// TopologyConstraint of the component. Immutable.
 	// +optional
 	TopologyConstraint *TopologyConstraint `json:"topologyConstraint,omitempty"`
-	// ProviderOverride configures the object that the provider of the workloads makes for the component.
+	// ProviderOverride configures the object that the workload provider creates for the component.
 	// +optional
 	ProviderOverride *ProviderOverride `json:"providerOverride,omitempty"`
-	// Experimental settings of the component, whose form may change.
+	// Experimental settings of the component; subject to change.
 	// +optional
 	Experimental *ComponentExperimental `json:"experimental,omitempty"`
 }
@@ -131,25 +130,25 @@ type ProviderOverride struct {
 	// APIVersion of the provider's schema, e.g. grove.io/v1alpha1.
 	// +kubebuilder:validation:MinLength=1
 	APIVersion string `json:"apiVersion"`
-	// Target is the kind or the schema of value. Optional where there is only one.
+	// Target is the kind or the schema of value. Optional if only one exists.
 	// +optional
 	Target string `json:"target,omitempty"`
 	// Value is the fragment, kept as written.
 	Value FreeObject `json:"value"`
 }
 
-// MultinodeSpec is how many nodes a replica spans.
+// MultinodeSpec is the number of nodes of a replica.
 type MultinodeSpec struct {
-	// NodeCount is the number of pods of one replica: one leader, and workers. 2 or more; it may change, within multinode.
+	// NodeCount is the number of pods of one replica: one leader and the workers. 2 or more; may change, within multinode.
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=4096
 	// +optional
 	NodeCount int32 `json:"nodeCount,omitempty"`
-	// Leader is deprecated and refused where it is new: write the providerOverride of the leader into roles.
+	// Leader is deprecated and cannot be added: use the leader's providerOverride in roles.
 	// +optional
 	Leader *FreeObject `json:"leader,omitempty"`
-	// Worker is deprecated and refused where it is new: write the providerOverride of the workers into roles.
+	// Worker is deprecated and cannot be added: use the workers' providerOverride in roles.
 	// +optional
 	Worker *FreeObject `json:"worker,omitempty"`
 }
@@ -164,10 +163,10 @@ type ModelReference struct {
 	Revision string `json:"revision,omitempty"`
 }
 
-// ScalingAdapter hands a component's replicas over to an adapter object with a scale subresource. It has no fields.
+// ScalingAdapter delegates a component's replicas to an adapter object with a scale subresource. It has no fields.
 type ScalingAdapter struct{}
 
-// EPPConfig configures an endpoint picker: exactly one of the two.
+// EPPConfig configures an endpoint picker. Exactly one field is set.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.configMapRef) != has(self.config)",message="exactly one of configMapRef or config must be specified"
 type EPPConfig struct {
@@ -181,11 +180,11 @@ type EPPConfig struct {
 
 // CompilationCache is a claim for compiled kernels.
 type CompilationCache struct {
-	// PVCName of the claim, in the graph's namespace.
+	// PVCName is the name of the claim in the graph's namespace.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	PVCName string `json:"pvcName"`
-	// MountPath is the absolute path in the main container. Default: where the framework looks.
+	// MountPath is the absolute path in the main container. Default: the framework's cache path.
 	// +optional
 	MountPath string `json:"mountPath,omitempty"`
 }

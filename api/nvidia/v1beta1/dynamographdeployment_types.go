@@ -8,10 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DynamoGraphDeploymentSpec is an inference graph: its components and how tightly they must sit together.
+// DynamoGraphDeploymentSpec is an inference graph: its components and their topology constraints.
 //
-// Rules over what can never change later (the set of components, who has a constraint) look at new objects only, so that an
-// object from before a rule can still be scaled.
+// Rules on immutable settings (the set of components, the constraints) apply to new objects only, so that older objects can still be
+// scaled.
 //
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.restart)",optionalOldSelf=true,fieldPath=".restart",reason=FieldValueForbidden,message="spec.restart must be unset on create; set spec.restart.id after creation to request a restart: apply the object without it, then set it"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || has(self.topologyConstraint) || !has(self.components) || self.components.all(c, !has(c.topologyConstraint))",optionalOldSelf=true,fieldPath=".topologyConstraint",reason=FieldValueRequired,message="spec.topologyConstraint with clusterTopologyName is required when any topology constraint is set (at spec or component level)"
@@ -21,20 +21,20 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.restart) || !has(self.restart.strategy) || !has(self.restart.strategy.order) || !has(self.components) || self.restart.strategy.order.all(name, self.components.exists(c, c.name == name))",fieldPath=".restart.strategy.order",message="order contains an unknown component: every entry must be the name of an entry of spec.components"
 // +kubebuilder:validation:XValidation:rule="!has(self.restart) || !has(self.restart.strategy) || !has(self.restart.strategy.order) || !has(self.components) || self.restart.strategy.order.size() == 0 || self.restart.strategy.order.size() == self.components.size()",fieldPath=".restart.strategy.order",message="order must have the same number of unique components as the deployment"
 type DynamoGraphDeploymentSpec struct {
-	// ProviderOverride configures the root object that the provider of the graph's workloads makes.
+	// ProviderOverride configures the root object that the workload provider creates.
 	// +optional
 	ProviderOverride *ProviderOverride `json:"providerOverride,omitempty"`
-	// Annotations copied to every object made for the graph. Those of a component's podTemplate win.
+	// Annotations of every object created for the graph. A component's podTemplate overrides them.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Labels copied to every object made for the graph. Those of a component's podTemplate win.
+	// Labels of every object created for the graph. A component's podTemplate overrides them.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
-	// PriorityClassName of every pod that does not name one itself.
+	// PriorityClassName of every pod that does not set its own.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
-	// Components of the graph: 1 to 25, names unique without regard to case. The set of components is immutable.
+	// Components of the graph: 1 to 25, names unique ignoring case. The set of components is immutable.
 	// +kubebuilder:validation:MaxItems=25
 	// +kubebuilder:validation:XValidation:rule="self.size() > 0",reason=FieldValueRequired,message="spec.components must have at least one component"
 	// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.all(a, self.exists_one(b, a.name.lowerAscii() == b.name.lowerAscii()))",optionalOldSelf=true,message="component names must be unique case-insensitively: they become names of pods and Services"
@@ -44,20 +44,20 @@ type DynamoGraphDeploymentSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	Components []ComponentSpec `json:"components"`
-	// Env of every component's main container, before the container's own. The container's own variable of the same name wins.
+	// Env of every component's main container, before the container's own variables, which override it by name.
 	// +listType=atomic
 	// +optional
 	Env []corev1.EnvVar `json:"env,omitempty"`
 	// BackendFramework of the workers: vllm, sglang or trtllm. Detected from each worker's command line when unset. Immutable.
 	// +optional
 	BackendFramework BackendFramework `json:"backendFramework,omitempty"`
-	// Restart asks for one restart of the graph's components each time its id changes. It must be unset when the object is created.
+	// Restart requests one restart of the graph's components each time its id changes. Must be unset at creation.
 	// +optional
 	Restart *Restart `json:"restart,omitempty"`
 	// TopologyConstraint names the ClusterTopology and how the graph is packed and spread. Immutable.
 	// +optional
 	TopologyConstraint *SpecTopologyConstraint `json:"topologyConstraint,omitempty"`
-	// Experimental settings of the graph, whose form may change.
+	// Experimental settings of the graph; subject to change.
 	// +optional
 	Experimental *GraphExperimental `json:"experimental,omitempty"`
 }
@@ -67,7 +67,7 @@ type DynamoGraphDeploymentSpec struct {
 // +kubebuilder:validation:Enum=sglang;vllm;trtllm
 type BackendFramework string
 
-// The frameworks whose multinode launch is known.
+// The frameworks whose multinode start Trellis supports.
 const (
 	BackendFrameworkVLLM   BackendFramework = "vllm"
 	BackendFrameworkSGLang BackendFramework = "sglang"
@@ -85,12 +85,12 @@ const (
 	RestartStrategyParallel   RestartStrategyType = "Parallel"
 )
 
-// Restart asks for one restart of the components per new id.
+// Restart requests one restart of the components per new id.
 type Restart struct {
 	// ID of the request, any text. A new value starts a new restart.
 	// +kubebuilder:validation:MinLength=1
 	ID string `json:"id"`
-	// Strategy of the restart: which components together, in which order.
+	// Strategy of the restart: sequential or parallel, and the order.
 	// +optional
 	Strategy *RestartStrategy `json:"strategy,omitempty"`
 }
@@ -132,9 +132,9 @@ type DynamoGraphDeployment struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the graph that is wanted.
+	// Spec is the desired graph.
 	Spec DynamoGraphDeploymentSpec `json:"spec"`
-	// Status is what has come of it.
+	// Status is the observed state of the graph.
 	// +optional
 	Status DynamoGraphDeploymentStatus `json:"status,omitempty"`
 }
@@ -149,8 +149,8 @@ func (in *DynamoGraphDeployment) Component(name string) *ComponentSpec {
 	return nil
 }
 
-// PodsPerReplica is the number of pods of one replica of a component, and whether that makes it a multinode one. A component that is not
-// there counts as one pod.
+// PodsPerReplica returns the number of pods of one replica of a component, and whether the component is multinode. A nil component counts
+// as one pod.
 func (in *ComponentSpec) PodsPerReplica() (pods int32, multinode bool) {
 	switch {
 	case in == nil || in.Multinode == nil:

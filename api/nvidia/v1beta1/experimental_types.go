@@ -3,14 +3,14 @@
 
 package v1beta1
 
-// GraphExperimental holds settings of the graph whose form may change.
+// GraphExperimental holds settings of the graph that are subject to change.
 type GraphExperimental struct {
 	// KVTransferPolicy ties the decode workers of a request to the topology domain of its prefill worker.
 	// +optional
 	KVTransferPolicy *KVTransferPolicy `json:"kvTransferPolicy,omitempty"`
 }
 
-// KVTransferEnforcement describes how strictly a transfer policy is applied.
+// KVTransferEnforcement is the enforcement of a transfer policy: required or preferred.
 //
 // +kubebuilder:validation:Enum=required;preferred
 type KVTransferEnforcement string
@@ -21,7 +21,7 @@ const (
 	KVTransferPreferred KVTransferEnforcement = "preferred"
 )
 
-// KVTransferPolicy is the domain inside which KV caches are transferred.
+// KVTransferPolicy keeps KV cache transfers inside one domain.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.labelKey) != has(self.clusterTopologyName)",message="exactly one of labelKey or clusterTopologyName is required"
 // +kubebuilder:validation:XValidation:rule="!has(self.enforcement) || self.enforcement != 'preferred' || has(self.preferredWeight)",message="preferredWeight is required when enforcement is preferred"
@@ -34,7 +34,7 @@ type KVTransferPolicy struct {
 	// +kubebuilder:validation:XValidation:rule="!self.contains('/') || self.split('/')[0].size() <= 253",message="labelKey prefix must be 253 characters or less"
 	// +optional
 	LabelKey string `json:"labelKey,omitempty"`
-	// ClusterTopologyName is the ClusterTopology whose level named domain says the label key.
+	// ClusterTopologyName is the ClusterTopology that defines the level named domain.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
@@ -43,22 +43,22 @@ type KVTransferPolicy struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	Domain string `json:"domain"`
-	// Enforcement is required, decode only in the same domain, or preferred. Required when unset.
+	// Enforcement is required (decode only in the same domain) or preferred. Required when unset.
 	// +optional
 	Enforcement KVTransferEnforcement `json:"enforcement,omitempty"`
-	// PreferredWeight from 0 to 1 is how strongly the same domain is preferred. Required with enforcement preferred, and only with it.
+	// PreferredWeight from 0 to 1 is the weight of the same domain. Required with enforcement preferred, and only then allowed.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1
 	// +optional
 	PreferredWeight *float64 `json:"preferredWeight,omitempty"`
 }
 
-// ComponentExperimental holds settings of a component whose form may change.
+// ComponentExperimental holds settings of a component that are subject to change.
 type ComponentExperimental struct {
-	// GPUMemoryService shares GPU memory between provider processes. Its presence turns it on.
+	// GPUMemoryService shares GPU memory between provider processes. Its presence enables it.
 	// +optional
 	GPUMemoryService *GPUMemoryService `json:"gpuMemoryService,omitempty"`
-	// Failover keeps shadow providers ready to take over. Its presence turns it on.
+	// Failover keeps shadow providers ready to take over. Its presence enables it.
 	// +optional
 	Failover *Failover `json:"failover,omitempty"`
 	// Grove holds options of the Grove provider.
@@ -76,13 +76,13 @@ type GroveOptions struct {
 	ForceScalingGroup bool `json:"forceScalingGroup,omitempty"`
 }
 
-// GPUMemoryService keeps weights and caches in a process of its own, so that providers can share them.
+// GPUMemoryService keeps weights and caches in a separate process, so that providers can share them.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.extraClientContainers) || size(self.extraClientContainers) == 0 || self.mode == 'IntraPod'",message="extraClientContainers is only supported with mode=IntraPod"
 // +kubebuilder:validation:XValidation:rule="!has(self.extraClientPods) || size(self.extraClientPods) == 0 || self.mode == 'InterPod'",message="extraClientPods is only supported with mode=InterPod"
 // +kubebuilder:validation:XValidation:rule="!has(self.extraClientPods) || size(self.extraClientPods) == 0",message="extraClientPods is reserved for inter-pod GMS and is not implemented yet"
 type GPUMemoryService struct {
-	// Mode is IntraPod, alongside the provider, or InterPod, in a pod of its own.
+	// Mode is IntraPod (alongside the provider) or InterPod (in a separate pod).
 	// +kubebuilder:validation:Enum=IntraPod;InterPod
 	// +kubebuilder:default=IntraPod
 	// +optional
@@ -92,22 +92,22 @@ type GPUMemoryService struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	DeviceClassName string `json:"deviceClassName,omitempty"`
-	// ExtraClientContainers that also get the devices.
+	// ExtraClientContainers are further containers with the devices.
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +listType=atomic
 	// +optional
 	ExtraClientContainers []string `json:"extraClientContainers,omitempty"`
-	// ExtraClientPods that also get the devices: reserved and refused.
+	// ExtraClientPods are further pods with the devices: reserved and refused.
 	// +listType=atomic
 	// +optional
 	ExtraClientPods []FreeObject `json:"extraClientPods,omitempty"`
 }
 
-// Failover keeps shadow providers that take over when the active one dies.
+// Failover keeps shadow providers that take over when the active one fails.
 type Failover struct {
-	// Mode is IntraPod, shadows in the same pod, or InterPod, shadows in pods of their own.
+	// Mode is IntraPod (shadows in the same pod) or InterPod (shadows in separate pods).
 	// +kubebuilder:validation:Enum=IntraPod;InterPod
 	// +kubebuilder:default=IntraPod
 	// +optional

@@ -1,11 +1,11 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1beta1 holds the nvidia.com/v1beta1 API: the version that is stored, and the hub that the other versions are converted to and
-// from. The conversion lives alongside the older version, in package v1alpha1.
+// Package v1beta1 holds the nvidia.com/v1beta1 API: the storage version, and the hub of the conversion. The conversion is in package
+// v1alpha1, the older version.
 //
-// Its schema accepts on an update whatever v1alpha1 admits, because every object of v1alpha1 is stored as one of v1beta1. What is stricter
-// here is therefore asked of new components only.
+// On updates, the schema accepts every value that v1alpha1 accepts, because v1alpha1 objects are stored as v1beta1. Stricter rules
+// therefore apply to new components only.
 //
 // +kubebuilder:object:generate=true
 // +groupName=nvidia.com
@@ -31,8 +31,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// Hub marks the version that the others are converted to and from.
+// Hub marks the version as the hub of the conversion.
 func (*DynamoGraphDeployment) Hub() {}
 
-// Hub marks the version that the others are converted to and from.
+// Hub marks the version as the hub of the conversion.
 func (*DynamoGraphDeploymentScalingAdapter) Hub() {}

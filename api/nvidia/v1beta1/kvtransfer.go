@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Forms of the fields of a KVTransferPolicy, as its schema has them.
+// Patterns and maximum lengths of the fields of a KVTransferPolicy, as in its schema.
 const (
 	kvDomainPattern   = `^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	kvLabelKeyPattern = `^(([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*/)?([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$`
@@ -23,8 +23,9 @@ var (
 	kvLabelKey = regexp.MustCompile(kvLabelKeyPattern)
 )
 
-// Problems returns what is wrong with the policy, by the rules of its schema; paths are within the policy. It is for those whom no schema
-// has asked: admission, of what v1alpha1 keeps as any object, and the conversion, which leaves out what the schema would refuse.
+// Problems returns the violations of the policy's schema, with paths within the policy. The callers have policies that no schema has
+// validated: admission, since v1alpha1 keeps the policy as a free object, and the conversion, which drops values that the schema would
+// refuse.
 func (p *KVTransferPolicy) Problems() field.ErrorList {
 	errs := p.selectorProblems()
 	if len(p.Domain) > kvMaxDomain || !kvDomain.MatchString(p.Domain) {
@@ -46,7 +47,7 @@ func (p *KVTransferPolicy) Problems() field.ErrorList {
 	return errs
 }
 
-// selectorProblems are about what says a worker's domain: a label key, or a topology.
+// selectorProblems checks that the policy selects the domain of a worker in one way: by label key or by topology.
 func (p *KVTransferPolicy) selectorProblems() field.ErrorList {
 	var errs field.ErrorList
 	if (p.LabelKey == "") == (p.ClusterTopologyName == "") {

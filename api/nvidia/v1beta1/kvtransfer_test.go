@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestTransferPolicyIsOfItsSchema: Problems repeats the forms that the schema has.
+// TestTransferPolicyIsOfItsSchema checks that Problems uses the patterns and maximum lengths of the schema.
 func TestTransferPolicyIsOfItsSchema(t *testing.T) {
 	raw, err := os.ReadFile("../../../config/crd/bases/nvidia.com_dynamographdeployments.yaml")
 	if err != nil {

@@ -16,12 +16,12 @@ type ComponentRole struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
-	// Replicas is the number of the role's pods in one replica of the component: 1 leader, nodeCount-1 workers. Admission sets it if it is
-	// left out, and accepts no other number.
+	// Replicas is the number of the role's pods in one replica of the component: 1 leader, nodeCount-1 workers. Admission sets it if absent,
+	// and refuses any other number.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
-	// ProviderOverride configures the object that the provider of the workloads makes for the role.
+	// ProviderOverride configures the object that the workload provider creates for the role.
 	// +optional
 	ProviderOverride *ProviderOverride `json:"providerOverride,omitempty"`
 	// PodTemplate of the role's pods is reserved, and refused.
@@ -29,7 +29,7 @@ type ComponentRole struct {
 	PodTemplate *FreeObject `json:"podTemplate,omitempty"`
 }
 
-// Role returns the entry of roles with the name, or nil.
+// Role returns the entry of roles with the given name, or nil.
 func (in *ComponentSpec) Role(name string) *ComponentRole {
 	for i := range in.Roles {
 		if r := &in.Roles[i]; r.Name == name {
@@ -39,7 +39,7 @@ func (in *ComponentSpec) Role(name string) *ComponentRole {
 	return nil
 }
 
-// PodsOfRole is the number of pods of a role in one replica of a multinode component; 0 for an unknown role.
+// PodsOfRole returns the number of pods of a role in one replica of a multinode component; 0 for an unknown role.
 func (in *ComponentSpec) PodsOfRole(name string) int32 {
 	nodes, multinode := in.PodsPerReplica()
 	switch {
@@ -53,7 +53,8 @@ func (in *ComponentSpec) PodsOfRole(name string) int32 {
 	return 0
 }
 
-// ImplicitRoles reports whether roles is equivalent to no list: both roles, each with its number of pods or without one, and nothing else.
+// ImplicitRoles reports whether roles is equivalent to no list: absent, or both roles, each with its implicit number of pods or none, and
+// no other setting.
 func (in *ComponentSpec) ImplicitRoles() bool {
 	if in.Roles == nil {
 		return true

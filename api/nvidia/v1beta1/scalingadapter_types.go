@@ -7,14 +7,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DynamoGraphDeploymentScalingAdapterSpec is how many replicas one component of a graph has.
+// DynamoGraphDeploymentScalingAdapterSpec is the desired number of replicas of one component of a graph.
 type DynamoGraphDeploymentScalingAdapterSpec struct {
-	// Replicas of the component, 0 or more. Written through the scale subresource by kubectl scale, a HorizontalPodAutoscaler, KEDA or
-	// the Dynamo planner.
+	// Replicas of the component, 0 or more. Written through the scale subresource by kubectl scale, a HorizontalPodAutoscaler, KEDA or the
+	// Dynamo planner.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65536
 	Replicas int32 `json:"replicas"`
-	// DGDRef names the component that is scaled. Immutable.
+	// DGDRef names the scaled component. Immutable.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="dgdRef is immutable: an adapter scales one component for good"
 	DGDRef ScaledComponent `json:"dgdRef"`
 }
@@ -25,13 +25,13 @@ type ScaledComponent struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// ComponentName is the name of an entry of its spec.components.
+	// ComponentName is the name of an entry of the deployment's spec.components.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ComponentName string `json:"componentName"`
 }
 
-// DynamoGraphDeploymentScalingAdapterStatus is what an autoscaler reads.
+// DynamoGraphDeploymentScalingAdapterStatus is the observed scale of the component, for autoscalers.
 type DynamoGraphDeploymentScalingAdapterStatus struct {
 	// ObservedGeneration is the generation of the spec this status describes.
 	// +optional
@@ -39,7 +39,7 @@ type DynamoGraphDeploymentScalingAdapterStatus struct {
 	// Replicas that exist, complete or not.
 	// +optional
 	Replicas int32 `json:"replicas"`
-	// Selector finds one pod per replica: the pod itself, or the leader of a multinode replica.
+	// Selector selects one pod per replica: the pod itself, or the leader of a multinode replica.
 	// +optional
 	Selector string `json:"selector,omitempty"`
 	// LastScaleTime is when the number of replicas was last changed through this adapter.
@@ -54,7 +54,7 @@ type DynamoGraphDeploymentScalingAdapterStatus struct {
 
 // Condition types and reasons of an adapter.
 const (
-	// ConditionActive is True while the component has the replicas that the adapter says.
+	// ConditionActive is True while the component's replicas are the adapter's.
 	ConditionActive = "Active"
 
 	ReasonOwnsReplicas    = "OwnsReplicas"
@@ -62,8 +62,8 @@ const (
 	ReasonNotInUse        = "NotInUse"
 )
 
-// DynamoGraphDeploymentScalingAdapter is the handle by which one component of a graph is scaled. The operator makes one, named
-// <deployment>-<lower-cased component>, for every component with a scalingAdapter, and deletes it when that is switched off.
+// DynamoGraphDeploymentScalingAdapter scales one component of a graph. The operator creates one, named <deployment>-<lower-cased
+// component>, for every component with a scalingAdapter, and deletes it when scalingAdapter is removed.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -80,9 +80,9 @@ type DynamoGraphDeploymentScalingAdapter struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the wanted number of replicas.
+	// Spec is the desired number of replicas.
 	Spec DynamoGraphDeploymentScalingAdapterSpec `json:"spec"`
-	// Status is what became of it.
+	// Status is the observed scale.
 	// +optional
 	Status DynamoGraphDeploymentScalingAdapterStatus `json:"status,omitempty"`
 }

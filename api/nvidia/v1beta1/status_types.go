@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// State sums the deployment up in one word, for programs that read no conditions.
+// State summarizes the deployment in one word, for programs that read no conditions.
 //
 // +kubebuilder:validation:Enum=initializing;pending;successful;failed
 type State string
@@ -22,54 +22,54 @@ const (
 
 // Condition types of a deployment.
 const (
-	// ConditionReady is True when every component serves with its wanted replicas at the current revision. It is never Unknown.
+	// ConditionReady is True when every component serves with its desired replicas at the current revision. It is never Unknown.
 	ConditionReady = "Ready"
-	// ConditionTopologyLevelsAvailable, only on deployments with a constraint, is True while every level they use exists in the
-	// ClusterTopology.
+	// ConditionTopologyLevelsAvailable is True while every level that the deployment uses exists in the ClusterTopology. It is absent on
+	// deployments without a constraint.
 	ConditionTopologyLevelsAvailable = "TopologyLevelsAvailable"
-	// ConditionQuotaReserved, only on deployments in a queue of Kueue, is True while all of the deployment has quota.
+	// ConditionQuotaReserved is True while the entire deployment has quota. It is absent on deployments outside Kueue's queues.
 	ConditionQuotaReserved = "QuotaReserved"
-	// ConditionPlaced is True when every replica wanted has been given its place.
+	// ConditionPlaced is True when every desired replica has a place.
 	ConditionPlaced = "Placed"
-	// ConditionValid is False when the object would have been refused at admission; nothing new is done for it until it is mended.
+	// ConditionValid is False if admission would refuse the object; the operator does nothing new for it until it is fixed.
 	ConditionValid = "Valid"
-	// ConditionTopologyConstraintInSync is False when annotations about topology were changed after they had been taken over.
+	// ConditionTopologyConstraintInSync is False if topology annotations changed after the operator froze the constraint.
 	ConditionTopologyConstraintInSync = "TopologyConstraintInSync"
-	// ConditionWithinPodLimit is False when the deployment asks for more pods than one graph may have, past admission.
+	// ConditionWithinPodLimit is False if the deployment requests more pods than the limit per graph, e.g. because it bypassed admission.
 	ConditionWithinPodLimit = "WithinPodLimit"
-	// ConditionOrphansAdopted, only while it is False: objects of an earlier deployment of the same name, deleted with --cascade=orphan,
-	// cannot be adopted.
+	// ConditionOrphansAdopted is False if objects of an earlier deployment of the same name, deleted with --cascade=orphan, cannot be adopted,
+	// and absent otherwise.
 	ConditionOrphansAdopted = "OrphansAdopted"
-	// ConditionOwnershipConflict is True while an object that the deployment needs belongs to another controller, so that it is neither
-	// changed nor deleted. It is False after that, and absent if there never was a conflict.
+	// ConditionOwnershipConflict is True while an object that the deployment needs belongs to another controller. The operator neither changes
+	// nor deletes the object. It becomes False when the conflict is resolved, and is absent if there never was one.
 	ConditionOwnershipConflict = "OwnershipConflict"
-	// ConditionMemoryReadable, only while it is False: the annotations that keep what the other version of the API alone can say cannot be
-	// read, and are ignored.
+	// ConditionMemoryReadable is False if the annotations that preserve fields of the other API version cannot be read and are ignored, and
+	// absent otherwise.
 	ConditionMemoryReadable = "MemoryReadable"
-	// ConditionPlacementsComplete, only while it is False: the status has no space for the places of all replicas that are to be listed.
+	// ConditionPlacementsComplete is False while the status has no space for the places of all replicas, and absent otherwise.
 	ConditionPlacementsComplete = "PlacementsComplete"
-	// ConditionRolledOut, only while it is False: replicas are being replaced by an update or a restart, or an update was aborted.
+	// ConditionRolledOut is False while an update or a restart replaces replicas, or after an update was aborted, and absent otherwise.
 	ConditionRolledOut = "RolledOut"
-	// ConditionMoved, only while it is False: replicas are to leave nodes that are drained or removed.
+	// ConditionMoved is False while replicas have to leave nodes that are drained or removed, and absent otherwise.
 	ConditionMoved = "Moved"
-	// ConditionProviderReady is True while what gets the deployment's gangs onto nodes works in this cluster. While it is False nothing new
-	// is made for the deployment, and nothing that runs is touched.
+	// ConditionProviderReady is True while the deployment's provider works in this cluster. While it is False, the operator creates nothing
+	// for the deployment and does not touch running pods.
 	ConditionProviderReady = "ProviderReady"
 )
 
 // Reasons of ConditionProviderReady.
 const (
-	// ReasonProviderAvailable: the cluster serves all that the provider needs.
+	// ReasonProviderAvailable: the cluster serves every API that the provider needs.
 	ReasonProviderAvailable = "ProviderAvailable"
-	// ReasonProviderFrozen: the provider works; another one is asked for than the one the deployment's pods were made for.
+	// ReasonProviderFrozen: the provider works, but the deployment requests another provider than the one of its pods.
 	ReasonProviderFrozen = "ProviderFrozen"
 	// ReasonAPINotServed: the API server does not serve a kind that the provider needs.
 	ReasonAPINotServed = "APINotServed"
-	// ReasonFieldsDropped: the API server takes the provider's objects and drops fields of them without a word.
+	// ReasonFieldsDropped: the API server silently drops fields of the provider's objects.
 	ReasonFieldsDropped = "FieldsDropped"
-	// ReasonProviderUnsupported: the provider cannot hold this graph together.
+	// ReasonProviderUnsupported: the provider cannot place this graph as a unit.
 	ReasonProviderUnsupported = "ProviderUnsupported"
-	// ReasonProviderNotChecked: the API server could not be asked.
+	// ReasonProviderNotChecked: the operator could not query the API server.
 	ReasonProviderNotChecked = "ProviderNotChecked"
 )
 
@@ -79,17 +79,17 @@ const (
 	ReasonRolloutWaitsForCapacity = "RolloutWaitsForCapacity"
 	// ReasonRolloutPaused: the user has paused the update.
 	ReasonRolloutPaused = "RolloutPaused"
-	// ReasonRolledBack: the user has aborted the update, and the workers are of the generation before.
+	// ReasonRolledBack: the user has aborted the update, and the workers are back at the previous generation.
 	ReasonRolledBack = "RolledBack"
-	// ReasonProgressDeadlineExceeded: no further replica became available for as long as the user allows.
+	// ReasonProgressDeadlineExceeded: no further replica became available within the user's deadline.
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 )
 
 // Reasons of ConditionMoved.
 const (
-	// ReasonMoving: successors of the replicas are created, or start.
+	// ReasonMoving: successors of the replicas are being created, or start.
 	ReasonMoving = "Moving"
-	// ReasonMoveWaits: a replica is overdue, and too few others serve for it to go.
+	// ReasonMoveWaits: a replica is overdue, but too few others serve to remove it.
 	ReasonMoveWaits = "MoveWaits"
 )
 
@@ -100,7 +100,7 @@ const (
 	ReasonTopologyDefinitionNotFound = "TopologyDefinitionNotFound"
 )
 
-// Reasons of ConditionReady. They are snake_case because programs that read them were written for these words.
+// Reasons of ConditionReady. They are snake_case for compatibility with programs that read them.
 const (
 	ReasonAllResourcesReady     = "all_resources_are_ready"
 	ReasonSomeResourcesNotReady = "some_resources_are_not_ready"
@@ -111,8 +111,8 @@ const (
 	ReasonMixedNotReady         = "mixed_not_ready_reasons"
 )
 
-// ConditionPrerequisitesMet is False when something that the deployment needs and Trellis does not make is not there: a volume claim, a
-// kind.
+// ConditionPrerequisitesMet is False if an object that the deployment needs and Trellis does not create is missing: a volume claim or an
+// API kind.
 const (
 	ConditionPrerequisitesMet = "PrerequisitesMet"
 
@@ -120,7 +120,8 @@ const (
 	ReasonPrerequisitesMissing = "PrerequisitesMissing"
 )
 
-// ReasonAllReplicasPlaced means that every packed replica is placed (ConditionPlaced). While it is False the reason is the planner's code.
+// ReasonAllReplicasPlaced means that every packed replica is placed (ConditionPlaced). While the condition is False, its reason is the
+// planner's code.
 const ReasonAllReplicasPlaced = "AllReplicasPlaced"
 
 // ReasonCreationRefused means that scaling groups or pods of the deployment cannot be created (ConditionPlaced).
@@ -130,19 +131,19 @@ const ReasonCreationRefused = "CreationRefused"
 const (
 	// ReasonQuotaReserved: every gang has quota.
 	ReasonQuotaReserved = "QuotaReserved"
-	// ReasonQuotaPending: a gang waits for quota, or lost it; the message has Kueue's own.
+	// ReasonQuotaPending: a gang waits for quota, or lost it; the message includes Kueue's.
 	ReasonQuotaPending = "QuotaPending"
-	// ReasonKueueNotInstalled: the API server does not serve Workloads of Kueue, so nothing new of the deployment is made.
+	// ReasonKueueNotInstalled: the API server does not serve Kueue's Workloads, so the operator creates nothing new for the deployment.
 	ReasonKueueNotInstalled = "KueueNotInstalled"
-	// ReasonKueueNotReadable: Workloads cannot be read yet, since the operator lacks the rights, or was just started.
+	// ReasonKueueNotReadable: the operator cannot read Workloads yet: it lacks the permission or has just started.
 	ReasonKueueNotReadable = "KueueNotReadable"
-	// ReasonTooManyRoles: the base gang has more roles than a Workload has podsets.
+	// ReasonTooManyRoles: the base gang has more roles than a Workload can have podsets.
 	ReasonTooManyRoles = "TooManyRoles"
-	// ReasonFlavorHasTopology: Kueue chooses the nodes, too, because a flavor names a topology.
+	// ReasonFlavorHasTopology: a flavor names a topology, so Kueue would choose the nodes, too.
 	ReasonFlavorHasTopology = "FlavorHasTopology"
 )
 
-// ReasonOrphansLeft means that objects of an earlier deployment are not adopted (ConditionOrphansAdopted).
+// ReasonOrphansLeft means that objects of an earlier deployment were not adopted (ConditionOrphansAdopted).
 const ReasonOrphansLeft = "OrphansLeft"
 
 // Reasons of ConditionOwnershipConflict.
@@ -151,23 +152,22 @@ const (
 	ReasonOwnershipConflictResolved = "OwnershipConflictResolved"
 )
 
-// ReasonPlacementsShortened means that fewer places are listed (ConditionPlacementsComplete).
+// ReasonPlacementsShortened means that status.components does not list all places (ConditionPlacementsComplete).
 const ReasonPlacementsShortened = "PlacementsShortened"
 
-// ReasonInvalid means that the object holds something that admission would have refused (ConditionValid).
+// ReasonInvalid means that admission would refuse the object (ConditionValid).
 const ReasonInvalid = "Invalid"
 
-// ReasonPodLimitExceeded means that the graph has fewer replicas than it asks for (ConditionWithinPodLimit), and is not Ready for that
-// reason.
+// ReasonPodLimitExceeded means that the graph has fewer replicas than desired (ConditionWithinPodLimit), and is therefore not Ready.
 const ReasonPodLimitExceeded = "PodLimitExceeded"
 
-// ReasonMemoryIgnored means that the annotations are ignored (ConditionMemoryReadable).
+// ReasonMemoryIgnored means that the preserved-fields annotations are ignored (ConditionMemoryReadable).
 const ReasonMemoryIgnored = "MemoryIgnored"
 
-// ReasonFrozenConstraintHolds means that the constraint is the one taken over at creation (ConditionTopologyConstraintInSync).
+// ReasonFrozenConstraintHolds means that the constraint frozen at creation still applies (ConditionTopologyConstraintInSync).
 const ReasonFrozenConstraintHolds = "FrozenConstraintHolds"
 
-// What status.placement.score is worth: every replica counts in it, some are not placed yet, or it is not known.
+// How to read status.placement.score: complete, partial, unsupported or unknown.
 const (
 	PlacementReported    = "Reported"
 	PlacementPartial     = "Partial"
@@ -192,12 +192,12 @@ const (
 // ComponentKindScalingGroup is the kind reported in status.components.
 const ComponentKindScalingGroup = "ScalingGroup"
 
-// DynamoGraphDeploymentStatus is what the deployment has come to.
+// DynamoGraphDeploymentStatus is the observed state of the deployment.
 type DynamoGraphDeploymentStatus struct {
 	// ObservedGeneration is the generation of the spec this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// State sums the conditions up in one word.
+	// State summarizes the conditions in one word.
 	// +kubebuilder:default=initializing
 	// +optional
 	State State `json:"state,omitempty"`
@@ -209,7 +209,7 @@ type DynamoGraphDeploymentStatus struct {
 	// Components by name.
 	// +optional
 	Components map[string]ComponentStatus `json:"components,omitempty"`
-	// Summary counts components that have all their replicas ready, as "ready/desired".
+	// Summary counts components with all replicas ready, as "ready/desired".
 	// +optional
 	Summary string `json:"summary,omitempty"`
 	// Restart in progress, or the last one.
@@ -224,7 +224,7 @@ type DynamoGraphDeploymentStatus struct {
 	// Placement of the entire graph.
 	// +optional
 	Placement *PlacementStatus `json:"placement,omitempty"`
-	// Provider is what gets the deployment's gangs onto nodes: Gates, PodGroup, KAI or Grove.
+	// Provider schedules the deployment's gangs: Gates, PodGroup, KAI or Grove.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Provider string `json:"engine,omitempty"`
@@ -255,15 +255,15 @@ type ComponentStatus struct {
 	// RuntimeNamespace is the Dynamo namespace of the component's pods.
 	// +optional
 	RuntimeNamespace string `json:"runtimeNamespace,omitempty"`
-	// GPUsPerEngine is the number of GPUs of the main containers of one replica together. Absent: unknown for the current spec.
+	// GPUsPerEngine is the number of GPUs of all main containers of one replica. Absent: unknown for the current spec.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	GPUsPerEngine *int64 `json:"gpusPerEngine,omitempty"`
-	// GPUsPerReplica is the number of GPUs that all pods of one replica hold: main containers, sidecars and init containers.
+	// GPUsPerReplica is the number of GPUs of all pods of one replica: main containers, sidecars and init containers.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	GPUsPerReplica *int64 `json:"gpusPerReplica,omitempty"`
-	// Placements lists where each replica sits; at most 64, lowest ordinals first. See the condition PlacementsComplete.
+	// Placements lists the domain of each replica; at most 64, lowest ordinals first. See the condition PlacementsComplete.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=replica
@@ -271,7 +271,7 @@ type ComponentStatus struct {
 	Placements []ReplicaPlacement `json:"placements,omitempty"`
 }
 
-// ReplicaPlacement is where one replica sits.
+// ReplicaPlacement is the domain of one replica.
 type ReplicaPlacement struct {
 	// Replica is the ordinal.
 	Replica int32 `json:"replica"`
@@ -279,9 +279,9 @@ type ReplicaPlacement struct {
 	Domain string `json:"domain"`
 }
 
-// RestartStatus follows one restart request.
+// RestartStatus is the progress of one restart request.
 type RestartStatus struct {
-	// ObservedID is the request this describes.
+	// ObservedID is the id of the described request.
 	// +optional
 	ObservedID string `json:"observedID,omitempty"`
 	// Phase of the restart: Pending, Restarting, Completed, Failed or Superseded.
@@ -301,7 +301,7 @@ type CheckpointStatus struct {
 	// CheckpointID of the stored state. From Dynamo 1.5.
 	// +optional
 	CheckpointID string `json:"checkpointID,omitempty"`
-	// IdentityHash of what was stored.
+	// IdentityHash of the stored state.
 	// +optional
 	IdentityHash string `json:"identityHash,omitempty"`
 	// Ready checkpoint.
@@ -309,7 +309,7 @@ type CheckpointStatus struct {
 	Ready bool `json:"ready,omitempty"`
 }
 
-// RollingUpdateStatus follows one rolling update.
+// RollingUpdateStatus is the progress of one rolling update.
 type RollingUpdateStatus struct {
 	// Phase: Pending, InProgress, Completed or Failed.
 	// +kubebuilder:validation:Enum=Pending;InProgress;Completed;Failed;""
@@ -321,30 +321,30 @@ type RollingUpdateStatus struct {
 	// EndTime of the update.
 	// +optional
 	EndTime *metav1.Time `json:"endTime,omitempty"`
-	// UpdatedComponents lists the components done.
+	// UpdatedComponents lists the updated components.
 	// +listType=atomic
 	// +optional
 	UpdatedComponents []string `json:"updatedComponents,omitempty"`
 }
 
-// PlacementStatus is where the entire graph is placed.
+// PlacementStatus is the placement of the entire graph.
 type PlacementStatus struct {
 	// Domain is the graph domain: the path of label values from the broadest level down.
 	// +optional
 	Domain string `json:"domain,omitempty"`
-	// Score from 0 to 1 is how tight the placement of the worst placed unit is; 1 is the tightest.
+	// Score from 0 to 1 is the tightness of the least tightly placed unit; 1 is the tightest.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1
 	// +optional
 	Score *float64 `json:"score,omitempty"`
-	// State describes what the score is worth: Reported, Partial, Unsupported or Unknown.
+	// State qualifies the score: Reported, Partial, Unsupported or Unknown.
 	// +kubebuilder:validation:Enum=Reported;Partial;Unsupported;Unknown
 	// +optional
 	State string `json:"state,omitempty"`
 	// DecodePaired is the share of decode with prefill in its domain, in percent.
 	// +optional
 	DecodePaired *int32 `json:"decodePaired,omitempty"`
-	// PrefillPaired is the reverse.
+	// PrefillPaired is the share of prefill with decode in its domain.
 	// +optional
 	PrefillPaired *int32 `json:"prefillPaired,omitempty"`
 }

@@ -11,21 +11,21 @@ type SpecTopologyConstraint struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	ClusterTopologyName string `json:"clusterTopologyName"`
-	// PackDomain is the level inside one domain of which all pods of the graph must sit.
+	// PackDomain is the level at which all pods of the graph must share one domain.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	// +optional
 	PackDomain string `json:"packDomain,omitempty"`
-	// PreferredPackDomain is a narrower level that is tried first and never blocks.
+	// PreferredPackDomain is a narrower level; best effort.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	// +optional
 	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
-	// SpreadDomain is the default of the components.
+	// SpreadDomain is the components' default.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	SpreadDomain string `json:"spreadDomain,omitempty"`
-	// PreferredSpreadDomain is the default of the components.
+	// PreferredSpreadDomain is the components' default.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PreferredSpreadDomain string `json:"preferredSpreadDomain,omitempty"`
@@ -35,12 +35,12 @@ type SpecTopologyConstraint struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.packDomain) || has(self.preferredPackDomain) || has(self.spreadDomain) || has(self.preferredSpreadDomain)",fieldPath=".packDomain",reason=FieldValueRequired,message="topologyConstraint.packDomain is required: set packDomain (must) or preferredPackDomain (best effort)"
 type TopologyConstraint struct {
-	// PackDomain is the level inside one domain of which each multinode replica, or all other replicas, must sit.
+	// PackDomain is the level at which each multinode replica, or all other replicas, must share one domain.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	// +optional
 	PackDomain string `json:"packDomain,omitempty"`
-	// PreferredPackDomain is a narrower level that is tried first and never blocks.
+	// PreferredPackDomain is a narrower level; best effort.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	// +optional

@@ -12,8 +12,8 @@ type GraphPlacementSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	DeploymentUID string `json:"deploymentUID"`
-	// domain of all pods of the deployment, as a path of label values from the broadest level down, e.g. "zone-0/block-1". Absent without a
-	// required domain of the deployment, and before its choice.
+	// domain of all pods of the deployment, as a path of label values from the broadest level down, e.g. "zone-0/block-1". Absent if the
+	// deployment requires no common domain, or before the domain is chosen.
 	// +kubebuilder:validation:MaxLength=1023
 	// +optional
 	Domain string `json:"domain,omitempty"`
@@ -25,7 +25,7 @@ type GraphPlacementSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	UnboundGangs int32 `json:"unboundGangs,omitempty"`
-	// gangs that are unbound or evicted. When all pods of a gang are bound, its replicas move to bound.
+	// gangs are the gangs that are unbound or evicted. When all pods of a gang are bound, its replicas move to bound.
 	// +optional
 	// +listType=atomic
 	Gangs []PlacedGang `json:"gangs,omitempty"`
@@ -33,17 +33,16 @@ type GraphPlacementSpec struct {
 	// +optional
 	// +listType=atomic
 	Bound []ComponentPlaces `json:"bound,omitempty"`
-	// former are the last places of replicas without a place. Pods of these attempts do not count, and are deleted.
+	// former are the last places of replicas that have no place now. Pods of these attempts do not count, and are deleted.
 	// +optional
 	// +listType=atomic
 	Former []ComponentPlaces `json:"former,omitempty"`
-	// refused are the hosts and domains in which a scheduler did not bind pods of the deployment. The deployment is not placed there for a
-	// time.
+	// refused are the hosts and domains where a scheduler did not bind pods of the deployment. The deployment avoids them for some time.
 	// +kubebuilder:validation:MaxItems=64
 	// +optional
 	// +listType=atomic
 	Refused []RefusedPlace `json:"refused,omitempty"`
-	// domains of the places, which refer to them by index, from 0. A broader domain comes before the domains in it.
+	// domains of the places. Places refer to them by index, from 0. A broader domain comes before the domains in it.
 	// +optional
 	// +listType=atomic
 	Domains []PlacedDomain `json:"domains,omitempty"`
@@ -54,15 +53,15 @@ type GraphPlacementSpec struct {
 	Hosts []string `json:"hosts,omitempty"`
 }
 
-// GangState is the state of an unbound gang.
+// GangState is the state of an unbound or evicted gang.
 //
 // +kubebuilder:validation:Enum=Assigned;Evicting
 type GangState string
 
 const (
-	// GangAssigned means that the gang has places, and that pods of it are missing, gated or unbound.
+	// GangAssigned means that the gang has places, and that some of its pods are missing, gated or unbound.
 	GangAssigned GangState = "Assigned"
-	// GangEvicting means that the operator deletes the pods of the gang, to place its replicas again.
+	// GangEvicting means that the operator deletes the pods of the gang to place its replicas again.
 	GangEvicting GangState = "Evicting"
 )
 
@@ -76,17 +75,17 @@ type PlacedGang struct {
 	// state of the gang.
 	// +required
 	State GangState `json:"state"`
-	// since is the beginning of the state.
+	// since is when the gang entered the state.
 	// +required
 	Since metav1.Time `json:"since"`
-	// base marks the base gang of the deployment: the minimum of replicas of every component, which begin together.
+	// base marks the base gang of the deployment: minAvailable replicas of every component, which start together.
 	// +optional
 	Base bool `json:"base,omitempty"`
 	// message is the reason for the state. Absent for a first assignment.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
-	// components with replicas in the gang.
+	// components are the components with replicas in the gang.
 	// +required
 	// +listType=atomic
 	Components []ComponentPlaces `json:"components"`
@@ -94,7 +93,7 @@ type PlacedGang struct {
 
 // ComponentPlaces are the places of replicas of one component.
 type ComponentPlaces struct {
-	// component is the name in the deployment.
+	// component is the component's name in the deployment.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +required
@@ -105,9 +104,9 @@ type ComponentPlaces struct {
 	Places []ReplicaPlaces `json:"places"`
 }
 
-// ReplicaPlaces are replicas in one domain.
+// ReplicaPlaces are the places of replicas in one domain.
 type ReplicaPlaces struct {
-	// replicas as ordinals and ranges of ordinals, e.g. "0-7,12".
+	// replicas lists ordinals and ranges of ordinals, e.g. "0-7,12".
 	// +kubebuilder:validation:MinLength=1
 	// +required
 	Replicas string `json:"replicas"`
@@ -115,52 +114,52 @@ type ReplicaPlaces struct {
 	// +kubebuilder:validation:Minimum=1
 	// +required
 	Attempt int32 `json:"attempt"`
-	// domain to which the pods are pinned, as an index of spec.domains. Absent: the entire cluster.
+	// domain is the domain to which the pods are pinned, as an index of spec.domains. Absent: the entire cluster.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Domain *int32 `json:"domain,omitempty"`
-	// hosts are the planned nodes of the pods, as indexes of spec.hosts, by ordinal and pod index; -1 for a pod with a node, or without a
-	// planned one. Absent if no pod has a planned node.
+	// hosts are the planned nodes of the pods, as indexes of spec.hosts, by ordinal and pod index; -1 for a pod that is bound or has no
+	// planned node. Absent if no pod has a planned node.
 	// +optional
 	// +listType=atomic
 	Hosts []int32 `json:"hosts,omitempty"`
 }
 
-// RefusedPlace is a host or a domain in which a scheduler did not bind pods.
+// RefusedPlace is a host or a domain where a scheduler did not bind pods.
 type RefusedPlace struct {
 	// host is the name of a node. Absent for a domain.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Host string `json:"host,omitempty"`
-	// domain as a path of label values from the broadest level down; of a host, its narrowest domain.
+	// domain as a path of label values from the broadest level down; for a host, its narrowest domain.
 	// +kubebuilder:validation:MaxLength=1023
 	// +optional
 	Domain string `json:"domain,omitempty"`
-	// nodeLabels are the labels of the nodes of a domain. Absent for a host.
+	// nodeLabels are the labels that select the nodes of a domain. Absent for a host.
 	// +kubebuilder:validation:MaxProperties=16
 	// +optional
 	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
-	// shape identifies the requests and rules of the pods.
+	// shape identifies the requests and scheduling rules of the pods.
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Shape string `json:"shape"`
-	// times counts the refusals in succession.
+	// times counts the consecutive refusals.
 	// +kubebuilder:validation:Minimum=1
 	// +required
 	Times int32 `json:"times"`
 	// last is the time of the last refusal.
 	// +required
 	Last metav1.Time `json:"last"`
-	// until is the end of the time for which the place is left out. For as long again it comes last.
+	// until is the time until which the place is excluded. For the same duration after that, the place is the last choice.
 	// +required
 	Until metav1.Time `json:"until"`
-	// message of the scheduler.
+	// message is the scheduler's message.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// PlacedDomain is one domain.
+// PlacedDomain is a domain of a topology level.
 type PlacedDomain struct {
 	// name is the value of the node label of the level.
 	// +kubebuilder:validation:MaxLength=63
@@ -172,8 +171,8 @@ type PlacedDomain struct {
 	In *int32 `json:"in,omitempty"`
 }
 
-// GraphPlacement lists the places of the replicas of the DynamoGraphDeployment of the same name. The operator writes it before it releases
-// or creates pods. After a deletion it is written again from the pods, without restarts.
+// GraphPlacement lists the places of the replicas of the DynamoGraphDeployment with the same name. The operator writes it before it
+// releases or creates pods. If it is deleted, the operator recreates it from the pods, without restarts.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=gp,categories=dynamo

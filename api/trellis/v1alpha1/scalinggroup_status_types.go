@@ -5,7 +5,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ScalingGroupStatus counts replicas; pods counts pods.
+// ScalingGroupStatus is the observed state of a ScalingGroup. Counts are of replicas, except pods.
 type ScalingGroupStatus struct {
 	// observedGeneration is the generation of the spec this status describes.
 	// +optional
@@ -13,74 +13,75 @@ type ScalingGroupStatus struct {
 	// replicas that exist, complete or not.
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
-	// pods that exist and neither terminate nor have ended. Absent while there is none, and under a provider that makes the pods itself.
+	// pods that exist and neither terminate nor have ended. Absent if it is 0, and if the provider creates the pods itself.
 	// +optional
 	Pods int32 `json:"pods,omitempty"`
 	// selector selects the pods of the group, as a label selector in its string form.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Selector string `json:"selector,omitempty"`
-	// updatedReplicas run the current revision, whole.
+	// updatedReplicas are replicas with every pod at the current revision.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas,omitempty"`
-	// scheduledReplicas have every pod bound to a node.
+	// scheduledReplicas are replicas with every pod bound to a node.
 	// +optional
 	ScheduledReplicas int32 `json:"scheduledReplicas,omitempty"`
-	// readyReplicas have every pod Ready.
+	// readyReplicas are replicas with every pod Ready.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
 	// availableReplicas are Ready replicas that are not terminating.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
-	// outdatedReplicas that exist run an older revision, or were made before the last restart that was asked for.
+	// outdatedReplicas are replicas of an older revision, or from before the last requested restart.
 	// +optional
 	OutdatedReplicas int32 `json:"outdatedReplicas,omitempty"`
 	// updatedAvailableReplicas are the available replicas of the current revision.
 	// +optional
 	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas,omitempty"`
-	// terminatingReplicas are the outdated replicas of which only terminating pods are left.
+	// terminatingReplicas are outdated replicas with only terminating pods left.
 	// +optional
 	TerminatingReplicas int32 `json:"terminatingReplicas,omitempty"`
-	// generations that outdated replicas of workers are of, at most 8, those with the most available replicas.
+	// generations of the outdated worker replicas, at most 8: those with the most available replicas.
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Generations []GenerationCount `json:"generations,omitempty"`
-	// progress of the update that runs; absent while none does.
+	// progress of the running update. Absent while no update runs.
 	// +optional
 	Progress *RolloutProgress `json:"progress,omitempty"`
-	// revision that was last rolled out completely; another one than the spec's while an update runs.
+	// revision that was last rolled out completely. It differs from the spec's while an update runs.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Revision string `json:"revision,omitempty"`
-	// begun was set by earlier releases when the first replicas were bound. Nothing reads it.
+	// begun was set by earlier releases when the first replicas were bound. The operator ignores it.
 	//
 	// Deprecated: the GraphPlacement records which gangs are bound.
 	// +optional
 	Begun bool `json:"begun,omitempty"`
-	// restart that was last rolled out completely, by a provider that makes the pods itself. Pods of Trellis' own carry it themselves.
+	// restart that was last rolled out completely by a provider that creates the pods itself. Pods that Trellis creates carry the ID of their
+	// restart.
 	// +optional
 	Restart string `json:"restart,omitempty"`
-	// placements is the last domain of each replica, as far as 128 KiB hold them, the lowest ordinals first; FurtherPlacements has the
-	// others. A replica that is recreated tries it first; it never has to.
+	// placements is the last domain of each replica, lowest ordinals first, up to 128 KiB; furtherPlacements has the others. A replica that is
+	// recreated prefers this domain.
 	// +optional
 	// +listType=map
 	// +listMapKey=replica
 	Placements []ReplicaPlacement `json:"placements,omitempty"`
-	// furtherPlacements are the last domains of the replicas that Placements has no space for. Where 256 KiB do not hold them, their paths
-	// end at a broader level, and the condition PlacementsComplete is False.
+	// furtherPlacements are the last domains of the replicas for which placements has no space, up to 256 KiB. Beyond that, paths end at a
+	// broader level, and the condition PlacementsComplete is False.
 	// +optional
 	// +listType=atomic
 	FurtherPlacements []DomainPlacements `json:"furtherPlacements,omitempty"`
-	// failedReplicas are the replicas of which pods ended, until they have been Ready for five minutes: the delay before each is recreated
-	// doubles with its failures.
+	// failedReplicas are replicas with pods that ended. A replica is removed from the list after five minutes Ready. The delay before it is
+	// recreated doubles with each failure.
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
 	// +listType=map
 	// +listMapKey=replica
 	FailedReplicas []FailedReplica `json:"failedReplicas,omitempty"`
-	// moves are the replicas that are to leave their nodes, at most 256. Others wait until it is their turn.
+	// moves are the replicas that have to leave their nodes, at most 256. Further replicas wait.
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
 	// +listType=map
@@ -93,7 +94,7 @@ type ScalingGroupStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// MaxGenerations is how many outdated generations a status lists.
+// MaxGenerations is the maximum length of status.generations.
 const MaxGenerations = 8
 
 // GenerationCount counts the outdated replicas of one generation of workers.
@@ -105,82 +106,84 @@ type GenerationCount struct {
 	// replicas that exist, complete or not.
 	// +required
 	Replicas int32 `json:"replicas"`
-	// availableReplicas have every pod Ready.
+	// availableReplicas are Ready replicas that are not terminating.
 	// +required
 	AvailableReplicas int32 `json:"availableReplicas"`
 }
 
-// RolloutProgress is when an update last came further.
+// RolloutProgress is the last progress of an update.
 type RolloutProgress struct {
-	// revision that is rolled out.
+	// revision that is being rolled out.
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Revision string `json:"revision"`
-	// availableReplicas of the revision, the most there were so far.
+	// availableReplicas is the highest number of available replicas of the revision so far.
 	// +required
 	AvailableReplicas int32 `json:"availableReplicas"`
-	// paused means that the update does not proceed.
+	// paused means that the update is paused.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// inPlace means that the queue of Kueue had no quota for a surplus replica: the rest of the update replaces one replica at a time, within
-	// its quota.
+	// inPlace means that the Kueue queue had no quota for a surplus replica: the rest of the update replaces one replica at a time, within the
+	// existing quota.
 	// +optional
 	InPlace bool `json:"inPlace,omitempty"`
-	// time at which it began, was resumed, or had so many available replicas for the first time.
+	// time at which the update began, was resumed, or reached availableReplicas.
 	// +required
 	Time metav1.Time `json:"time"`
 }
 
-// MaxMoves is how many moves a status lists.
+// MaxMoves is the maximum length of status.moves.
 const MaxMoves = 256
 
-// ReplicaMove is a replica that is to leave its nodes.
+// ReplicaMove is a replica that has to leave its nodes.
 type ReplicaMove struct {
 	// replica is the ordinal.
 	// +required
 	Replica int32 `json:"replica"`
-	// why the replica is to leave: its node is drained or removed, the eviction of a pod was requested, or a place for others is freed.
+	// why the replica has to leave: its node is drained or removed, the eviction of a pod was requested, or its place is needed for other
+	// replicas.
 	// +kubebuilder:validation:MaxLength=512
 	// +required
 	Why string `json:"why"`
-	// since is when the operator found that the replica is to leave.
+	// since is when the operator detected that the replica has to leave.
 	// +required
 	Since metav1.Time `json:"since"`
-	// inPlaceAt is when the replica goes without a successor. One that only frees a place for others never does.
+	// inPlaceAt is when the replica is removed without a successor. A replica that has to leave only because its place is needed waits for a
+	// successor.
 	// +required
 	InPlaceAt metav1.Time `json:"inPlaceAt"`
-	// inPlace means that this time has passed, or that there is no quota for a successor.
+	// inPlace means that inPlaceAt has passed, or that there is no quota for a successor.
 	// +optional
 	InPlace bool `json:"inPlace,omitempty"`
 }
 
-// FailedReplica is a replica of which a pod ended.
+// FailedReplica is a replica with a pod that ended.
 type FailedReplica struct {
 	// replica is the ordinal.
 	// +required
 	Replica int32 `json:"replica"`
-	// failures in succession, 1 or more.
+	// failures counts the consecutive failures, from 1.
 	// +required
 	Failures int32 `json:"failures"`
-	// reason names the pod that ended last, and what it ended for.
+	// reason names the pod that ended last, and why it ended.
 	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Reason string `json:"reason"`
-	// newestPod is when the newest pod of the failed replica was created. A pod created until then is no further failure.
+	// newestPod is the creation time of the newest pod of the failed replica. Only pods created later count as a further failure.
 	// +required
 	NewestPod metav1.Time `json:"newestPod"`
 	// retryAt is when the replica may be recreated.
 	// +required
 	RetryAt metav1.Time `json:"retryAt"`
-	// revision of the group at that time. With another one the failures are forgotten.
+	// revision of the group at the last failure. Another revision resets the failures.
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Revision string `json:"revision"`
-	// restart is the ID of the last restart at that time. With another one the failures are forgotten.
+	// restart is the ID of the last restart at the last failure. Another restart resets the failures.
 	// +optional
 	Restart string `json:"restart,omitempty"`
-	// hosts whose kubelets rejected pods of the replica, the one that did so most often first. From the second time on a host comes last for
-	// the replica, and the replica does not return to its former domain first.
+	// hosts whose kubelets rejected pods of the replica, most rejections first. From the second rejection on, a host is the last choice for
+	// the replica, and the replica does not prefer its former domain.
 	// +kubebuilder:validation:MaxItems=4
 	// +optional
 	// +listType=map
@@ -188,35 +191,35 @@ type FailedReplica struct {
 	Hosts []RejectingHost `json:"hosts,omitempty"`
 }
 
-// RejectingHost is a node whose kubelet rejected pods of a replica: they ended before any of their containers ran.
+// RejectingHost is a node whose kubelet rejected pods of a replica before any of their containers ran.
 type RejectingHost struct {
 	// name of the node.
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Name string `json:"name"`
-	// rejections of the replica's pods, 1 or more; several at once count as one.
+	// rejections of the replica's pods, 1 or more; simultaneous rejections count once.
 	// +required
 	Rejections int32 `json:"rejections"`
-	// reason that the kubelet gave last, such as UnexpectedAdmissionError.
+	// reason of the last rejection, as the kubelet reports it, e.g. UnexpectedAdmissionError.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Reason string `json:"reason,omitempty"`
 }
 
-// DomainPlacements are the replicas that sit, or last sat, in one domain.
+// DomainPlacements are the replicas whose current or last domain is the same.
 type DomainPlacements struct {
 	// domain is the path of label values from the broadest level down, e.g. "zone-0/block-1/rack-2".
 	// +required
 	Domain string `json:"domain"`
-	// replicas of which all pods are bound there, as ordinals and ranges of them, e.g. "100-107,112".
+	// replicas with all pods bound in the domain, as ordinals and ranges of ordinals, e.g. "100-107,112".
 	// +optional
 	Replicas string `json:"replicas,omitempty"`
-	// former are the replicas that last sat there, in the same form.
+	// former are the replicas whose last domain it was, in the same form.
 	// +optional
 	Former string `json:"former,omitempty"`
 }
 
-// ReplicaPlacement is where one replica sits, or last sat.
+// ReplicaPlacement is the current or last domain of one replica.
 type ReplicaPlacement struct {
 	// replica is the ordinal.
 	// +required
@@ -224,7 +227,7 @@ type ReplicaPlacement struct {
 	// domain is the path of label values from the broadest level down, e.g. "zone-0/block-1/rack-2".
 	// +required
 	Domain string `json:"domain"`
-	// bound is true while all pods of the replica are bound there; otherwise this is where it last sat.
+	// bound is true while all pods of the replica are bound in the domain; otherwise the domain is the replica's last one.
 	// +optional
 	Bound bool `json:"bound,omitempty"`
 }

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// ScalingGroupSpec is one service of a graph as the operator resolved it: how many replicas, the pods of each, and the frozen constraint.
-// Only the operator writes it.
+// ScalingGroupSpec is one service of a graph as resolved by the operator: the number of replicas, the pods of each replica, and the frozen
+// topology constraint. Only the operator writes it.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.topology) == has(oldSelf.topology)",fieldPath=".topology",reason=FieldValueForbidden,message="topology is immutable and cannot be added, removed, or changed: it is what the graph was created with"
 // +kubebuilder:validation:XValidation:rule="!has(self.pods) || self.pods == [self.replicas * self.roles.map(r, r.count).sum(), 2147483647].min()",fieldPath=".pods",reason=FieldValueForbidden,message="pods is replicas times the pods of a replica: to scale, change the DynamoGraphDeployment"
@@ -27,65 +27,65 @@ type ScalingGroupSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="service is immutable"
 	// +required
 	Service string `json:"service"`
-	// engine is what gets the gangs onto nodes: Gates, PodGroup, KAI or Grove. It stays as it is while the graph has pods.
+	// engine is the provider that schedules the gangs: Gates, PodGroup, KAI or Grove. It does not change while the graph has pods.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Provider string `json:"engine"`
-	// workload makes the pods of each replica in Trellis' stead: LeaderWorkerSet, for multinode services of a graph that asks for it. Absent:
-	// Trellis makes them. It stays as it is while the graph has pods.
+	// workload is the kind of object that creates the pods of each replica instead of Trellis: LeaderWorkerSet, for multinode services of a
+	// graph that requests it. Absent: Trellis creates them. It does not change while the graph has pods.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Workload string `json:"workload,omitempty"`
-	// replicas wanted, 0 to 65536. Each is one gang.
+	// replicas is the desired number of replicas, 0 to 65536. Each replica is a gang.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65536
 	// +required
 	Replicas int32 `json:"replicas"`
-	// minAvailable is how many replicas belong to the base gang of the graph, 1 or more. Absent: 1.
+	// minAvailable is the number of replicas in the base gang of the graph, 1 or more. Absent: 1.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	MinAvailable *int32 `json:"minAvailable,omitempty"`
-	// pods wanted: replicas times the pods of a replica. It is what the scale subresource reports, which disruption budgets count by; to
-	// scale, change the DynamoGraphDeployment. Absent until an operator that knows the field has written the group.
+	// pods is the desired number of pods: replicas times the pods of a replica. The scale subresource reports it for disruption budgets; to
+	// scale, change the DynamoGraphDeployment. Absent if an older operator wrote the group.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Pods *int32 `json:"pods,omitempty"`
-	// multinode services pack each replica on its own; others pack all replicas together. Immutable.
+	// multinode means that each replica is packed on its own; otherwise all replicas are packed together. Immutable.
 	// +default=false
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="multinode is immutable"
 	// +optional
 	Multinode bool `json:"multinode,omitempty"`
-	// topology is the constraint with the levels as they were when the graph was first reconciled, or when they changed while no pod of it was
-	// placed. Immutable but for levels and nodeSelector; absent without a constraint.
+	// topology is the resolved topology constraint, with the levels as of the graph's first reconcile, or as of a later change while none of
+	// its pods was placed. Immutable except levels and nodeSelector; absent without a constraint.
 	// +optional
 	Topology *ResolvedTopology `json:"topology,omitempty"`
-	// revision identifies the content of Roles; pods carry it as a label.
+	// revision identifies the content of roles; pods carry it as a label.
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Revision string `json:"revision"`
-	// roles of a replica's pods, in pod index order: a multinode replica is one leader and then its workers.
+	// roles of a replica's pods, in pod index order: a multinode replica has one leader, then its workers.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=atomic
 	// +required
 	Roles []Role `json:"roles"`
-	// input identifies what Roles were made from. While it is the same, Roles and Revision stay as they are, also under another version of
-	// the operator that would make other ones. Absent in groups written before it was there: their roles stay, too.
+	// input identifies the source of roles. While it is unchanged, roles and revision stay the same, even if another version of the operator
+	// would render different roles. Absent in groups written before the field existed: their roles stay, too.
 	// +optional
 	Input *TemplateInput `json:"input,omitempty"`
-	// rollout describes how replicas of an older revision are replaced. Absent: one after the other, in place.
+	// rollout describes how replicas of an older revision are replaced. Absent: one at a time, in place.
 	// +optional
 	Rollout *RolloutStrategy `json:"rollout,omitempty"`
-	// step of the generation of workers that the graph is changing to: how far the group may go while the other components follow. Absent
-	// while the workers are of one generation, and in groups that are updated by themselves.
+	// step limits the group's part in an update of the graph's workers, while the other components follow. Absent while all workers have the
+	// same generation, and in groups that are updated independently.
 	// +optional
 	Step *RolloutStep `json:"step,omitempty"`
-	// restart is the last restart that was asked for. Replicas made for another one are outdated.
+	// restart is the last requested restart. Replicas created before it are outdated.
 	// +optional
 	Restart *Restart `json:"restart,omitempty"`
-	// moves is how replicas leave nodes that are drained or removed. Absent: a successor is created first. InPlace: none is. Never: they
-	// do not leave by themselves.
+	// moves is how replicas leave nodes that are drained or removed. Absent: a successor is created first. InPlace: the replica is deleted
+	// first. Never: replicas stay until their pods are evicted.
 	// +optional
 	Moves MovePolicy `json:"moves,omitempty"`
 }
@@ -102,67 +102,67 @@ const (
 	MovesNever MovePolicy = "Never"
 )
 
-// TemplateInput is a hash of everything a user or an administrator wrote that decides what the pods of a service look like. Replicas,
-// scaling adapter and topology are no part of it.
+// TemplateInput is a hash of all user and administrator settings that determine the pods of a service. Replicas, scaling adapter and
+// topology are not included.
 type TemplateInput struct {
-	// form numbers what is hashed and how. Hashes of different forms cannot be compared.
+	// form is the version of the hash's inputs and algorithm. Hashes of different forms cannot be compared.
 	// +required
 	Form int32 `json:"form"`
-	// hash in hexadecimal digits.
+	// hash is the hash in hexadecimal digits.
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Hash string `json:"hash"`
 }
 
-// RolloutStrategy bounds a rolling update.
+// RolloutStrategy limits a rolling update.
 type RolloutStrategy struct {
-	// recreate stops all replicas of an older revision before any is recreated.
+	// recreate deletes all replicas of an older revision before any is recreated.
 	// +optional
 	Recreate bool `json:"recreate,omitempty"`
-	// maxUnavailable is how many replicas may be missing meanwhile, as a number or a percentage of replicas, rounded down.
+	// maxUnavailable is the maximum number of missing replicas during the update, as a number or a percentage of replicas, rounded down.
 	// +required
 	MaxUnavailable intstr.IntOrString `json:"maxUnavailable"`
-	// maxSurge is how many replicas there may be beyond the wanted ones, as a number or a percentage of replicas, rounded up.
+	// maxSurge is the maximum number of surplus replicas during the update, as a number or a percentage of replicas, rounded up.
 	// +required
 	MaxSurge intstr.IntOrString `json:"maxSurge"`
 }
 
-// RolloutStep bounds the update of one component by what all workers of the graph have come to. It takes the place of Rollout.
+// RolloutStep limits the update of one component by the progress of all workers of the graph. It replaces rollout.
 type RolloutStep struct {
-	// keep so many available replicas of older revisions. The largest number keeps all of them.
+	// keep is the minimum number of available replicas of older revisions. The maximum value keeps all of them.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Keep int32 `json:"keep"`
-	// generations that these replicas are of. Absent: any.
+	// generations divides keep between older generations. Absent: replicas of any generation count.
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Generations []GenerationStep `json:"generations,omitempty"`
-	// make at most so many replicas of the revision.
+	// make is the maximum number of replicas of the new revision.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Make int32 `json:"make"`
-	// paused means that no replica is replaced, whether it serves or not.
+	// paused means that no replica is replaced, available or not.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// maxUnavailable is how many replicas may be missing meanwhile.
+	// maxUnavailable is the maximum number of missing replicas during the step.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	MaxUnavailable int32 `json:"maxUnavailable"`
-	// maxSurge is how many replicas there may be beyond the wanted ones.
+	// maxSurge is the maximum number of surplus replicas during the step.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	MaxSurge int32 `json:"maxSurge"`
 }
 
-// GenerationStep is what one generation of workers keeps.
+// GenerationStep is the number of replicas that one generation of workers keeps.
 type GenerationStep struct {
 	// name of the generation; empty for workers without one.
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Name string `json:"name"`
-	// keep so many available replicas.
+	// keep is the minimum number of available replicas.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Keep int32 `json:"keep"`
@@ -170,20 +170,20 @@ type GenerationStep struct {
 
 // Restart is a request to recreate every replica.
 type Restart struct {
-	// id of the request; pods carry it as the annotation nvidia.com/restartAt.
+	// id of the request. Pods carry it in the annotation nvidia.com/restartAt.
 	// +required
 	ID string `json:"id"`
-	// stop means that no replica is made until every group of the graph has stopped.
+	// stop means that no replica is created until every group of the graph has stopped.
 	// +optional
 	Stop bool `json:"stop,omitempty"`
 }
 
-// ResolvedTopology is a topology constraint as frozen at the first reconcile, or when the ClusterTopology changed while no pod was placed.
-// Domains name entries of Levels.
+// ResolvedTopology is a topology constraint as frozen at the first reconcile, or at a later change of the ClusterTopology while no pod was
+// placed. Domains are names of levels.
 //
 // +kubebuilder:validation:XValidation:rule="self.profile == oldSelf.profile && has(self.graphPackDomain) == has(oldSelf.graphPackDomain) && (!has(self.graphPackDomain) || self.graphPackDomain == oldSelf.graphPackDomain) && has(self.graphPreferredPackDomain) == has(oldSelf.graphPreferredPackDomain) && (!has(self.graphPreferredPackDomain) || self.graphPreferredPackDomain == oldSelf.graphPreferredPackDomain) && has(self.packDomain) == has(oldSelf.packDomain) && (!has(self.packDomain) || self.packDomain == oldSelf.packDomain) && has(self.preferredPackDomain) == has(oldSelf.preferredPackDomain) && (!has(self.preferredPackDomain) || self.preferredPackDomain == oldSelf.preferredPackDomain) && has(self.spreadDomain) == has(oldSelf.spreadDomain) && (!has(self.spreadDomain) || self.spreadDomain == oldSelf.spreadDomain) && has(self.preferredSpreadDomain) == has(oldSelf.preferredSpreadDomain) && (!has(self.preferredSpreadDomain) || self.preferredSpreadDomain == oldSelf.preferredSpreadDomain) && has(self.automatic) == has(oldSelf.automatic) && (!has(self.automatic) || self.automatic == oldSelf.automatic) && has(self.kvTransferDomain) == has(oldSelf.kvTransferDomain) && (!has(self.kvTransferDomain) || self.kvTransferDomain == oldSelf.kvTransferDomain) && has(self.kvTransferRequired) == has(oldSelf.kvTransferRequired) && (!has(self.kvTransferRequired) || self.kvTransferRequired == oldSelf.kvTransferRequired)",reason=FieldValueForbidden,message="topology is immutable and cannot be added, removed, or changed, except for its levels and nodeSelector: it is what the graph was created with"
 type ResolvedTopology struct {
-	// profile is the name of the ClusterTopology the levels were read from.
+	// profile is the name of the ClusterTopology with the levels.
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Profile string `json:"profile"`
@@ -196,39 +196,39 @@ type ResolvedTopology struct {
 	// +kubebuilder:validation:MaxProperties=16
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// graphPackDomain means that all pods of the graph sit in one domain of this level.
+	// graphPackDomain is the level at which all pods of the graph share one domain.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	GraphPackDomain string `json:"graphPackDomain,omitempty"`
-	// graphPreferredPackDomain is tried first for the graph.
+	// graphPreferredPackDomain is the level at which all pods of the graph share one domain if there is capacity.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	GraphPreferredPackDomain string `json:"graphPreferredPackDomain,omitempty"`
-	// packDomain means that each unit of this service sits in one domain of this level.
+	// packDomain is the level at which each unit of this service shares one domain.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PackDomain string `json:"packDomain,omitempty"`
-	// preferredPackDomain is tried first for each unit.
+	// preferredPackDomain is the level at which each unit shares one domain if there is capacity.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
-	// spreadDomain means that the replicas of this service are spread over the domains of this level.
+	// spreadDomain is the level over whose domains the replicas of this service are spread.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	SpreadDomain string `json:"spreadDomain,omitempty"`
-	// preferredSpreadDomain means that they are spread, as far as there is capacity.
+	// preferredSpreadDomain is the level over whose domains the replicas are spread as far as there is capacity.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PreferredSpreadDomain string `json:"preferredSpreadDomain,omitempty"`
-	// kvTransferDomain is the level of whose domains prefill and decode replicas share the same ones, by the kvTransferPolicy of the
-	// deployment. Set on components of these two roles, of deployments that were created by an operator that knows the field.
+	// kvTransferDomain is the level at which prefill and decode replicas have to share domains, from the deployment's kvTransferPolicy. Set
+	// for components of these two roles, if the operator that created the deployment supports the field.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	KVTransferDomain string `json:"kvTransferDomain,omitempty"`
-	// kvTransferRequired means that the policy states the enforcement "required": a domain is opened only by a replica of each role.
+	// kvTransferRequired means that the policy's enforcement is "required": a new domain is used only with a replica of each role.
 	// +optional
 	KVTransferRequired bool `json:"kvTransferRequired,omitempty"`
-	// automatic means that the graph states no constraint, and this is what the cluster's default topology gives it.
+	// automatic means that the graph has no constraint of its own and gets this one from the cluster's default topology.
 	// +optional
 	Automatic bool `json:"automatic,omitempty"`
 }
@@ -245,7 +245,7 @@ type ResolvedLevel struct {
 	Key string `json:"key"`
 }
 
-// Role is a run of equal pods within each replica.
+// Role is a group of identical pods within each replica.
 type Role struct {
 	// name is "main", "leader" or "worker".
 	// +kubebuilder:validation:MaxLength=63
@@ -256,15 +256,15 @@ type Role struct {
 	// +kubebuilder:validation:Maximum=4096
 	// +required
 	Count int32 `json:"count"`
-	// Template the pods are made from. Free of a schema: the operator writes it, and the API server checks the pods.
+	// Template of the pods. It has no schema: only the operator writes it, and the API server validates the pods.
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Template corev1.PodTemplateSpec `json:"template"`
 }
 
-// ScalingGroup owns all replicas of one service of a graph. Its scale subresource counts pods, for disruption budgets only: a write to it
-// is refused.
+// ScalingGroup owns all replicas of one service of a graph. Its scale subresource reports pods, for disruption budgets only; writes to it
+// are rejected.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=sg,categories=dynamo
@@ -285,10 +285,10 @@ type ScalingGroup struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is one service, resolved.
+	// spec is the desired state of one service, resolved by the operator.
 	// +required
 	Spec ScalingGroupSpec `json:"spec"`
-	// status counts its replicas.
+	// status is the observed state of the service.
 	// +optional
 	Status ScalingGroupStatus `json:"status,omitempty"`
 }
@@ -304,37 +304,37 @@ type ScalingGroupList struct {
 
 // Condition types and reasons of a ScalingGroup.
 const (
-	// ConditionPodsInSync is False when the API server refused to create or delete a pod of the group, e.g. for a quota.
+	// ConditionPodsInSync is False if the API server refused to create or delete a pod of the group, e.g. because of a quota.
 	ConditionPodsInSync = "PodsInSync"
 	// ConditionRolledOut is False while replicas of an older revision, or from before the last restart, are being replaced.
 	ConditionRolledOut = "RolledOut"
-	// ConditionPodsHealthy is False while replicas fail, or pods do not start or end, and absent otherwise.
+	// ConditionPodsHealthy is False while replicas fail, or pods do not start or terminate, and absent otherwise.
 	ConditionPodsHealthy = "PodsHealthy"
 
-	// ConditionMoved is False while replicas are to leave their nodes, and absent otherwise.
+	// ConditionMoved is False while replicas have to leave their nodes, and absent otherwise.
 	ConditionMoved = "Moved"
 
-	// ConditionPlacementsComplete is False while the status has no space for the places of all replicas in full, and absent otherwise.
+	// ConditionPlacementsComplete is False while the status has no space for the full paths of all replicas, and absent otherwise.
 	ConditionPlacementsComplete = "PlacementsComplete"
 
 	ReasonInSync        = "InSync"
 	ReasonChangeRefused = "ChangeRefused"
 
-	// ReasonReplicaFailed: pods ended, and their replicas are recreated after a delay.
+	// ReasonReplicaFailed: pods ended; their replicas are recreated after a delay.
 	ReasonReplicaFailed = "ReplicaFailed"
-	// ReasonPodsNotStarting: pods are on nodes, and their kubelets cannot get their containers to run.
+	// ReasonPodsNotStarting: pods are bound, but their kubelets cannot start their containers.
 	ReasonPodsNotStarting = "PodsNotStarting"
-	// ReasonPodsNotReady: the containers of pods run, and their probes fail or their nodes are not ready.
+	// ReasonPodsNotReady: the containers of pods run, but their probes fail or their nodes are not ready.
 	ReasonPodsNotReady = "PodsNotReady"
-	// ReasonPodsNotEnding: pods were deleted, and do not end although their grace period is over.
+	// ReasonPodsNotEnding: pods were deleted, but still exist after their grace period.
 	ReasonPodsNotEnding = "PodsNotEnding"
 
-	// ReasonMoving: successors of replicas that are to leave their nodes are created, or start.
+	// ReasonMoving: successors of replicas that have to leave their nodes are being created, or start.
 	ReasonMoving = "Moving"
-	// ReasonMoveWaits: such a replica is overdue, and too few others serve for it to go.
+	// ReasonMoveWaits: a replica is overdue, but too few others serve to remove it.
 	ReasonMoveWaits = "MoveWaits"
 
-	// ReasonPlacementsShortened: paths end at a broader level, or replicas are left out.
+	// ReasonPlacementsShortened: paths end at a broader level, or replicas are omitted.
 	ReasonPlacementsShortened = "PlacementsShortened"
 
 	ReasonUpToDate                = "UpToDate"

@@ -3,8 +3,8 @@
 
 package hall
 
-// Packable says by trying everything whether several asks of one gang each have capacity together in one domain of a level. For a handful
-// of hosts and pods only.
+// Packable reports, by exhaustive search, whether several asks of one gang each fit together in one domain of a level. It is for a few
+// hosts and pods only.
 func (l *Ledger) Packable(level Level, asks []Ask) bool {
 	b := brute{ledger: l, level: level, asks: asks, free: append([]int(nil), l.free...)}
 	return b.gang(0, domain{})
@@ -18,12 +18,12 @@ type brute struct {
 	free   []int
 }
 
-// gang places the i-th gang and all after it; whole is the domain the gangs before it chose.
+// gang places the i-th gang and all after it; whole is the domain that the previous gangs use.
 func (b *brute) gang(i int, whole domain) bool {
 	return i == len(b.asks) || b.pod(i, b.asks[i].Pods, 0, whole, domain{})
 }
 
-// pod places the rest of a gang on hosts from a first one on: its pods are alike, so their order does not matter.
+// pod places the remaining pods of a gang on hosts beginning with from: the pods are equal, so their order does not matter.
 func (b *brute) pod(i, pods, from int, whole, each domain) bool {
 	if pods == 0 {
 		return b.gang(i+1, whole)

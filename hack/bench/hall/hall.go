@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hall makes the simulated clusters and demands that all sides are measured on, and judges every answer by one set of rules.
+// Package hall makes the simulated clusters and demands for all sides, and judges every answer by the same rules.
 package hall
 
 import (
@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// GPU is the resource everything is about.
+// GPU is the resource of all demands.
 const GPU corev1.ResourceName = "nvidia.com/gpu"
 
-// GPUs of every host.
+// GPUs is the number of GPUs of every host.
 const GPUs = 8
 
-// Level of the topology, from the broadest down. Cluster is no level: anywhere.
+// Level is a level of the topology, from the broadest down. Cluster is not a level: it means anywhere.
 type Level int
 
 // The levels.
@@ -35,31 +35,32 @@ const (
 // Levels are the topology's levels in order.
 var Levels = []Level{Zone, Block, Rack}
 
-// Name of a level.
+// Name returns the name of a level.
 func (l Level) Name() string { return [...]string{"cluster", "zone", "block", "rack"}[l+1] }
 
-// Key is the node label that carries a level.
+// Key returns the node label key of a level.
 func (l Level) Key() string {
 	return [...]string{"", corev1.LabelTopologyZone, "topology.trellis.dev/block", "topology.trellis.dev/rack"}[l+1]
 }
 
-// Shape of a hall: how many hosts in all, and how many of a kind in each parent; the last parent of a level may stay short.
+// Shape is the shape of a hall: the number of hosts in total, and the number of children per parent; the last parent of a level may have
+// fewer.
 type Shape struct {
 	Hosts, HostsPerRack, RacksPerBlock, BlocksPerZone int
 }
 
-// Racks in the whole hall.
+// Racks returns the number of racks in the hall.
 func (s Shape) Racks() int { return (s.Hosts + s.HostsPerRack - 1) / s.HostsPerRack }
 
-// path of a host: its label value at every level. Values are unique in the whole hall, because one of the peers takes equal values for one
-// domain.
+// path returns the label values of a host at every level. Values are unique in the hall, because one of the peers treats equal values as
+// one domain.
 func (s Shape) path(host int) [3]string {
 	rack := host / s.HostsPerRack
 	block := rack / s.RacksPerBlock
 	return [3]string{"zone-" + strconv.Itoa(block/s.BlocksPerZone), "block-" + strconv.Itoa(block), "rack-" + strconv.Itoa(rack)}
 }
 
-// HostName of the i-th host.
+// HostName returns the name of the i-th host.
 func HostName(i int) string { return fmt.Sprintf("host-%06d", i) }
 
 var (
@@ -67,7 +68,7 @@ var (
 	hostGPUs                      = *resource.NewQuantity(GPUs, resource.DecimalSI)
 )
 
-// Node makes the i-th host.
+// Node returns the i-th host.
 func (s Shape) Node(i int) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: HostName(i), Labels: map[string]string{corev1.LabelHostname: HostName(i)}}}
 	path := s.path(i)
@@ -82,7 +83,7 @@ func (s Shape) Node(i int) *corev1.Node {
 	return n
 }
 
-// Nodes makes all hosts.
+// Nodes returns all hosts.
 func (s Shape) Nodes() []*corev1.Node {
 	nodes := make([]*corev1.Node, s.Hosts)
 	for i := range nodes {
@@ -91,7 +92,7 @@ func (s Shape) Nodes() []*corev1.Node {
 	return nodes
 }
 
-// Pod makes a pod with that many GPUs, and what goes with them, bound to a host unless that is empty.
+// Pod returns a pod with that number of GPUs and its share of CPUs and memory, bound to a host unless host is empty.
 func Pod(name string, gpus int, host string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: name, UID: types.UID(name)},
@@ -102,7 +103,7 @@ func Pod(name string, gpus int, host string) *corev1.Pod {
 	}
 }
 
-// Requests of one pod: the share of the host's processors and memory that its GPUs are.
+// Requests returns the requests of one pod: the GPUs, and the same share of the host's processors and memory.
 func Requests(gpus int) corev1.ResourceList {
 	return corev1.ResourceList{
 		GPU:                   *resource.NewQuantity(int64(gpus), resource.DecimalSI),
@@ -111,14 +112,14 @@ func Requests(gpus int) corev1.ResourceList {
 	}
 }
 
-// CPUs that go with so many GPUs.
+// CPUs returns the CPUs for that number of GPUs.
 func CPUs(gpus int) int { return 16 * gpus }
 
-// MemoryBytes that go with so many GPUs.
+// MemoryBytes returns the memory for that number of GPUs.
 func MemoryBytes(gpus int) int64 { return int64(gpus) << 37 }
 
-// Busy occupies a hall as a cluster in use: every rack has a random number of wholly free hosts, and the others have at least one GPU in
-// use.
+// Busy returns pods that occupy a hall like a cluster in use: every rack has a random number of entirely free hosts, and the other hosts
+// have at least one GPU in use.
 func (s Shape) Busy(random *rand.Rand) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for rack := range s.Racks() {
@@ -132,7 +133,7 @@ func (s Shape) Busy(random *rand.Rand) []*corev1.Pod {
 	return pods
 }
 
-// Full leaves no host of a hall whole: one in ten has some GPUs left, the others none.
+// Full returns pods that leave no host of a hall entirely free: one host in ten has some GPUs left, the others none.
 func (s Shape) Full(random *rand.Rand) []*corev1.Pod {
 	pods := make([]*corev1.Pod, 0, s.Hosts)
 	for i := range s.Hosts {
@@ -145,5 +146,5 @@ func (s Shape) Full(random *rand.Rand) []*corev1.Pod {
 	return pods
 }
 
-// Random makes the randomness of a run: the same for the same seed.
+// Random returns a random number generator: the same for the same seed.
 func Random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Ask is what every side is asked to place: gangs of equal pods, each gang in one domain of level Each and all of them together in one
-// domain of level Whole; all or nothing.
+// Ask is a demand for every side: gangs of equal pods, each gang in one domain of level Each and all of them together in one domain of
+// level Whole; all or nothing.
 type Ask struct {
 	Name        string
 	Whole, Each Level
@@ -19,18 +19,18 @@ type Ask struct {
 	GPUs int
 }
 
-// Size is how many GPUs it wants.
+// Size returns the number of requested GPUs.
 func (a Ask) Size() int { return a.Gangs * a.Pods * a.GPUs }
 
-// Answer is the host of every pod, gang by gang; nil: refused.
+// Answer is the host of every pod, by gang; nil: refused.
 type Answer [][]string
 
-// Refused is the error of a side that finds no capacity; the text is its reason.
+// Refused is the error of a side that finds no capacity; its text is the reason.
 type Refused string
 
 func (r Refused) Error() string { return string(r) }
 
-// Ledger keeps the books of a hall in plain numbers, independently of all that is measured, and judges answers by them.
+// Ledger tracks the free GPUs of a hall independently of the measured code, and judges answers.
 type Ledger struct {
 	shape Shape
 	index map[string]int
@@ -38,7 +38,7 @@ type Ledger struct {
 	free []int
 }
 
-// NewLedger of a hall with some pods in it.
+// NewLedger returns a ledger of a hall with some bound pods.
 func NewLedger(s Shape, bound []*corev1.Pod) *Ledger {
 	l := &Ledger{shape: s, index: make(map[string]int, s.Hosts), free: make([]int, s.Hosts)}
 	for i := range s.Hosts {
@@ -51,7 +51,7 @@ func NewLedger(s Shape, bound []*corev1.Pod) *Ledger {
 	return l
 }
 
-// Free GPUs in all.
+// Free returns the free GPUs of the hall.
 func (l *Ledger) Free() int {
 	n := 0
 	for _, f := range l.free {
@@ -60,7 +60,8 @@ func (l *Ledger) Free() int {
 	return n
 }
 
-// Take books an answer, or describes what is wrong with it: every gang whole, each in one domain, all in one domain, no host over capacity.
+// Take books an answer, or returns an error: every gang must be complete, each gang in one domain, all gangs in one domain, and no host
+// over capacity.
 func (l *Ledger) Take(a Ask, answer Answer) error {
 	if len(answer) != a.Gangs {
 		return fmt.Errorf("%s: %d gangs answered, %d asked", a.Name, len(answer), a.Gangs)
@@ -112,7 +113,7 @@ func (l *Ledger) TakeTogether(level Level, asks []Ask, answers []Answer) error {
 	return nil
 }
 
-// Give returns what an answer took.
+// Give releases the GPUs of an answer.
 func (l *Ledger) Give(a Ask, answer Answer) {
 	for _, hosts := range answer {
 		for _, host := range hosts {
@@ -121,7 +122,7 @@ func (l *Ledger) Give(a Ask, answer Answer) {
 	}
 }
 
-// domain that hosts are found to share; the empty one has none yet.
+// domain is the domain that hosts share; the zero value has no host yet.
 type domain struct {
 	known bool
 	path  [3]string
@@ -140,7 +141,7 @@ func (d *domain) join(path [3]string, level Level) error {
 	return nil
 }
 
-// Judge books an answer. A refusal is judged too: when there was capacity, it reports it.
+// Judge books an answer. For a refusal it returns an error if there was capacity.
 func (l *Ledger) Judge(a Ask, answer Answer) error {
 	if answer != nil {
 		return l.Take(a, answer)
@@ -151,9 +152,9 @@ func (l *Ledger) Judge(a Ask, answer Answer) error {
 	return nil
 }
 
-// Holds reports whether there is capacity for it: exactly, because all its pods are alike.
+// Holds reports whether the ask fits. The result is exact, because all its pods are equal.
 func (l *Ledger) Holds(a Ask) bool {
-	pods := map[[3]string]int{} // that fit a domain of level Each
+	pods := map[[3]string]int{} // that fit in a domain of level Each
 	for i, free := range l.free {
 		pods[cut(l.shape.path(i), a.Each)] += free / a.GPUs
 	}
@@ -169,7 +170,7 @@ func (l *Ledger) Holds(a Ask) bool {
 	return false
 }
 
-// cut makes a path one of an enclosing domain.
+// cut returns the path of an enclosing domain.
 func cut(path [3]string, level Level) [3]string {
 	for l := range path {
 		if Level(l) > level {

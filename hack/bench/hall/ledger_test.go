@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Two racks of two hosts to a block, two blocks to a zone; hosts 0 and 1 are rack-0.
+// eight has two racks of two hosts per block, and two blocks per zone; hosts 0 and 1 are in rack-0.
 var eight = Shape{Hosts: 8, HostsPerRack: 2, RacksPerBlock: 2, BlocksPerZone: 1}
 
 func hosts(numbers ...int) []string {
@@ -21,7 +21,7 @@ func hosts(numbers ...int) []string {
 	return names
 }
 
-// A wrong answer of any side must not pass.
+// TestTakeRefusesWrongAnswers checks that no wrong answer of a side passes.
 func TestTakeRefusesWrongAnswers(t *testing.T) {
 	ask := Ask{Name: "a", Whole: Block, Each: Rack, Gangs: 2, Pods: 2, GPUs: 8}
 	for name, c := range map[string]struct {

@@ -1,10 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kueue asks Kueue's topology-aware scheduling, used as a library through what it exports.
+// Package kueue runs Kueue's topology-aware scheduling as a library, through its exported API.
 //
-// The calls are those of its scheduler: nodes and pods go into the cache as its controllers put them there, a snapshot is what a scheduling
-// cycle works on, and a placed workload is added to the snapshot's usage as an admitted one is. Feature gates are those of the release.
+// The calls are those of Kueue's scheduler: nodes and pods enter the cache as from its controllers, a snapshot is the state of a scheduling
+// cycle, and a placed workload is added to the snapshot's usage like an admitted one. Feature gates have the release's defaults.
 package kueue
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 )
 
-// Name and version, as the table shows them.
+// Name is Kueue's name and version in the table.
 const Name = "Kueue v0.19.2"
 
 const (
@@ -38,7 +38,7 @@ const (
 	podSetName   = "main"
 )
 
-// noClient answers the two questions that a new queue asks: there are no local queues and no workloads yet.
+// noClient returns empty lists to the two queries of a new queue: local queues and workloads.
 type noClient struct{ client.Client }
 
 func (noClient) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
@@ -49,7 +49,7 @@ type Cache struct {
 	ctx   context.Context
 }
 
-// New takes a hall's nodes and bound pods in.
+// New returns a cache with a hall's nodes and bound pods.
 func New(nodes []*corev1.Node, bound []*corev1.Pod) (*Cache, error) {
 	log := logr.Discard()
 	c := &Cache{cache: schdcache.New(noClient{}), ctx: ctrl.LoggerInto(context.Background(), log)}
@@ -75,13 +75,13 @@ func New(nodes []*corev1.Node, bound []*corev1.Pod) (*Cache, error) {
 	return c, nil
 }
 
-// Node takes a node in.
+// Node adds a node.
 func (c *Cache) Node(n *corev1.Node) { c.cache.TASCache().SyncNode(n) }
 
-// Pod takes a bound pod of another client in.
+// Pod adds a bound pod of another client.
 func (c *Cache) Pod(p *corev1.Pod) { c.cache.TASCache().Update(p, logr.Discard()) }
 
-// queue has more quota than any hall.
+// queue returns a queue with more quota than any hall.
 func queue() *kueue.ClusterQueue {
 	quotas := kueue.FlavorQuotas{Name: flavorName}
 	group := kueue.ResourceGroup{}
@@ -96,14 +96,14 @@ func queue() *kueue.ClusterQueue {
 	}
 }
 
-// Snapshot is what one scheduling cycle works on.
+// Snapshot is the state of one scheduling cycle.
 type Snapshot struct {
 	ctx    context.Context
 	queue  *schdcache.ClusterQueueSnapshot
 	flavor *schdcache.TASFlavorSnapshot
 }
 
-// Snapshot builds one, as every scheduling cycle does.
+// Snapshot builds a snapshot, as every scheduling cycle does.
 func (c *Cache) Snapshot() (*Snapshot, error) {
 	snapshot, err := c.cache.Snapshot(c.ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ type Request struct {
 	workload *kueue.Workload
 }
 
-// NewRequest makes a workload of one pod set: required topology, and slices when several gangs share a domain.
+// NewRequest returns a workload with one pod set: required topology, and slices if several gangs share a domain.
 func NewRequest(a hall.Ask) Request {
 	t := &kueue.PodSetTopologyRequest{Required: ptr.To(a.Each.Key())}
 	switch {
@@ -143,12 +143,12 @@ func NewRequest(a hall.Ask) Request {
 		requests: schdcache.FlavorTASRequests{{
 			PodSet: ps, SinglePodRequests: resources.NewRequestsFromPodSpec(&ps.Template.Spec), Count: count, Flavor: flavorName,
 		}},
-		// One identity per shape of pod lets Kueue reuse which nodes match: its best case.
+		// One identity per pod shape lets Kueue reuse the list of matching nodes: its best case.
 		workload: &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Name: a.Name, UID: types.UID(fmt.Sprintf("pods-of-%d", a.GPUs))}},
 	}
 }
 
-// Find asks for an assignment; why is the reason when there is none.
+// Find returns an assignment, or why there is none.
 func (s *Snapshot) Find(r Request) (found *Assignment, why string) {
 	result := s.flavor.FindTopologyAssignmentsForFlavor(s.ctx, r.requests, schdcache.WithWorkload(r.workload))
 	if f := result.Failure(); f != nil {
@@ -169,14 +169,14 @@ type Assignment struct {
 	usage workload.Usage
 }
 
-// Add counts an assignment as used from now on.
+// Add counts an assignment as used.
 func (s *Snapshot) Add(a *Assignment) { s.queue.AddUsage(a.usage) }
 
-// Remove frees it again.
+// Remove releases an assignment.
 func (s *Snapshot) Remove(a *Assignment) { s.queue.RemoveUsage(a.usage) }
 
-// Answer puts an assignment into the common form. Kueue counts pods per host; they are dealt to gangs in order of their domains, so that a
-// domain whose count is no multiple of a gang shows as a split gang.
+// Answer converts an assignment into the common form. Kueue counts pods per host. The hosts are split into gangs in sorted order, so that a
+// domain whose count is not a multiple of the gang size appears as a split gang.
 func (a *Assignment) Answer() hall.Answer {
 	var hosts []string
 	for _, d := range a.usage.TAS[flavorName] {
@@ -188,7 +188,7 @@ func (a *Assignment) Answer() hall.Answer {
 	return slices.Collect(slices.Chunk(hosts, a.ask.Pods))
 }
 
-// Place asks for an assignment and counts it as used.
+// Place finds an assignment and counts it as used.
 func (s *Snapshot) Place(a hall.Ask) (hall.Answer, error) {
 	found, why := s.Find(NewRequest(a))
 	if found == nil {

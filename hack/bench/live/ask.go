@@ -25,20 +25,20 @@ import (
 const (
 	alpha = "nvidia.com/v1alpha1"
 	beta  = "nvidia.com/v1beta1"
-	// stillName is a deployment without pods that no one changes.
+	// stillName is a deployment without pods that stays unchanged.
 	stillName = "still"
 )
 
-// Question is something that is asked, and the check of its answer.
+// Question is a request, and the check of its answer.
 type Question interface {
 	ask(ctx context.Context) error
 }
 
-// Request of the API server, and the check of its answer.
+// Request is a request to the API server, and the check of its answer.
 type Request struct {
 	verb, path string
 	body       []byte
-	// apiVersion and name of the object that is answered.
+	// apiVersion and name are those of the object in the answer.
 	apiVersion, name string
 	client           rest.Interface
 }
@@ -63,15 +63,15 @@ func (r Request) ask(ctx context.Context) error {
 	return nil
 }
 
-// Requests are what is asked: dry-run creates of a deployment of real size in both versions, reads of a stored one of the same content in
-// the version that it is not stored in and in the one that it is, and the dry-run create of a ConfigMap, which no webhook sees.
+// Requests are the measured requests: dry-run creates of a deployment of realistic size in both versions, reads of a stored deployment of
+// the same content in both versions, and the dry-run create of a ConfigMap, for which no webhook is called.
 type Requests struct {
 	CreateAlpha, CreateBeta, GetAlpha, GetBeta, CreateConfigMap Request
-	// Bytes of the deployment in JSON.
+	// Bytes is the size of the deployment in JSON.
 	Bytes int
 }
 
-// Requests creates the deployment that is read, and checks that admission is in force: what it has to refuse is refused.
+// Requests creates the deployment to read, and checks that admission is in force: it must refuse an invalid deployment.
 func (c *Cluster) Requests(ctx context.Context) (*Requests, error) {
 	config, err := c.box.RESTConfig()
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *Cluster) Requests(ctx context.Context) (*Requests, error) {
 	return r, errors.Join(err, r.inForce(ctx, still))
 }
 
-// inForce checks that all requests are answered, and that a deployment of an unknown topology is refused in v1alpha1.
+// inForce checks that all requests succeed, and that a deployment with an unknown topology is refused in v1alpha1.
 func (r *Requests) inForce(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphDeployment) error {
 	for _, one := range []Request{r.CreateAlpha, r.CreateBeta, r.GetAlpha, r.GetBeta, r.CreateConfigMap} {
 		if err := one.ask(ctx); err != nil {
@@ -138,7 +138,7 @@ func (r *Requests) inForce(ctx context.Context, dgd *nvidiav1alpha1.DynamoGraphD
 	return nil
 }
 
-// again makes an object that was read into one that can be created.
+// again turns an object that was read into an object that can be created.
 func again(raw []byte, name string) ([]byte, error) {
 	o := map[string]any{}
 	if err := json.Unmarshal(raw, &o); err != nil {
@@ -149,7 +149,7 @@ func again(raw []byte, name string) ([]byte, error) {
 	return json.Marshal(o)
 }
 
-// realSize makes a deployment as large as the largest ones that users have, 9 kB, without pods.
+// realSize returns a deployment of 9 kB, as large as users' largest ones, without pods.
 func realSize(name string) *nvidiav1alpha1.DynamoGraphDeployment {
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: alpha, Kind: "DynamoGraphDeployment"},
@@ -173,15 +173,15 @@ func realSize(name string) *nvidiav1alpha1.DynamoGraphDeployment {
 	return dgd
 }
 
-// Asked is one request that was answered.
+// Asked is an answered request.
 type Asked struct {
-	// Start is when it was due; Took counts from then, so that one that had to wait for the client itself counts in full.
+	// Start is when the request was due. Took counts from Start, so that waiting in the client counts, too.
 	Start time.Time
 	Took  time.Duration
 	Err   error
 }
 
-// Ask sends questions in turns at a steady rate until the context ends, and returns what became of each. Those under way then are finished.
+// Ask sends questions in turns at a steady rate until the context ends, waits for pending requests, and returns all results.
 func Ask(ctx context.Context, perSecond int, questions ...Question) []Asked {
 	interval := time.Second / time.Duration(perSecond)
 	var mu sync.Mutex

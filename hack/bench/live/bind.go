@@ -25,13 +25,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Bind creates the objects of a way and returns the time from the first create until the last pod is bound. Then it checks where the pods
-// are, and takes everything away again.
+// Bind creates the objects of a way and returns the time from the first create until the last pod is bound. Then it checks the pods' hosts,
+// and deletes all objects.
 func (c *Cluster) Bind(ctx context.Context, way Way, gangs, podsPerGang int) (time.Duration, error) {
 	return c.bind(ctx, way, gangs, podsPerGang, func(*pods) error { return nil })
 }
 
-// bind is Bind; look sees the bound pods before they are deleted.
+// bind is Bind; look gets the bound pods before they are deleted.
 func (c *Cluster) bind(ctx context.Context, way Way, gangs, podsPerGang int, look func(*pods) error) (time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -77,7 +77,7 @@ func (c *Cluster) bind(ctx context.Context, way Way, gangs, podsPerGang int, loo
 	return took, c.clear(ctx, p)
 }
 
-// judge puts where the pods are into the common form and checks it.
+// judge converts the pods' hosts into the common form and checks them.
 func (c *Cluster) judge(p *pods, way Way, gangs, podsPerGang int) error {
 	ask := hall.Ask{Name: way.Name, Whole: hall.Cluster, Each: hall.Rack, Gangs: gangs, Pods: podsPerGang, GPUs: hall.GPUs}
 	if way.gangOf == nil {
@@ -87,7 +87,7 @@ func (c *Cluster) judge(p *pods, way Way, gangs, podsPerGang int) error {
 	return judgeGangs(c.shape, p, ask, way.gangOf)
 }
 
-// judgeGangs checks where the pods are that belong to a gang; those of gang "" take no GPUs and are wherever they are.
+// judgeGangs checks the hosts of pods in gangs. Pods of gang "" take no GPUs and may be anywhere.
 func judgeGangs(shape hall.Shape, p *pods, ask hall.Ask, gangOf func(*corev1.Pod) string) error {
 	byGang := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(p.byName)) {
@@ -98,8 +98,8 @@ func judgeGangs(shape hall.Shape, p *pods, ask hall.Ask, gangOf func(*corev1.Pod
 	return hall.NewLedger(shape, nil).Take(ask, slices.Collect(maps.Values(byGang)))
 }
 
-// clear deletes everything and waits until nothing is left and the machine is quiet: what one way leaves to the garbage collector would
-// be paid for by the next.
+// clear deletes everything and waits until nothing is left and the machine is quiet: garbage collection of one way would otherwise slow
+// down the next.
 func (c *Cluster) clear(ctx context.Context, p *pods) error {
 	for _, kind := range []client.Object{
 		&nvidiav1beta1.DynamoGraphDeployment{}, &corev1.Pod{}, &schedulingv1beta1.PodGroup{}, &schedulingv1alpha3.CompositePodGroup{},
@@ -113,7 +113,7 @@ func (c *Cluster) clear(ctx context.Context, p *pods) error {
 	}
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &schedulingv1beta1.PodGroupList{},
 		&schedulingv1alpha3.CompositePodGroupList{}} {
-		if err := c.untilNone(ctx, list); err != nil { // also pods that p does not follow
+		if err := c.untilNone(ctx, list); err != nil { // includes pods that p does not follow
 			return err
 		}
 	}
@@ -136,14 +136,14 @@ func (c *Cluster) clear(ctx context.Context, p *pods) error {
 
 func (c *Cluster) deleteAll(ctx context.Context, kind client.Object) error {
 	options := []client.DeleteAllOfOption{client.InNamespace(namespace)}
-	if _, ok := kind.(*corev1.Pod); ok { // deployments own theirs: those go with them
+	if _, ok := kind.(*corev1.Pod); ok { // deployments' pods are deleted with them
 		options = append(options, client.HasLabels{gangLabelKey})
 	}
 	err := c.c.DeleteAllOf(ctx, kind, options...)
-	for apierrors.IsTimeout(err) { // of hundreds the API server deletes as many as it can in a minute
+	for apierrors.IsTimeout(err) { // the API server deletes as many objects as it can within a minute
 		err = c.c.DeleteAllOf(ctx, kind, options...)
 	}
-	if err != nil && !meta.IsNoMatchError(err) { // without the operator there are no deployments
+	if err != nil && !meta.IsNoMatchError(err) { // without the operator the kind is not served
 		return fmt.Errorf("deleting every %T: %w", kind, err)
 	}
 	return nil

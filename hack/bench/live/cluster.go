@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package live measures on a real control plane: a sandbox with a hall's nodes, the operator, and Kubernetes' own gang scheduling switched
-// on, so that every way of placing pods goes through the same API server and the same kube-scheduler.
+// on, so that every way of placing pods uses the same API server and the same kube-scheduler.
 package live
 
 import (
@@ -34,30 +34,30 @@ import (
 
 const (
 	topologyName = "hall"
-	// creators send objects to the API server in parallel.
+	// creators is the number of parallel creates.
 	creators = 16
 )
 
 // Cluster is a sandbox with the nodes of a hall.
 type Cluster struct {
-	// Hasty does not wait for a quiet machine between measurements: for a smoke run, whose times mean nothing.
+	// Hasty does not wait for a quiet machine between measurements: for a smoke run, whose times have no meaning.
 	Hasty bool
 
 	shape hall.Shape
 	box   *sandbox.Sandbox
 	c     client.WithWatch
 	dir   string
-	// theirs are the kinds that peers make alongside the pods.
+	// theirs are the kinds of objects that peers create alongside the pods.
 	theirs []schema.GroupVersionKind
-	// peers are the programs of peers, by name: whether they run.
+	// peers maps the programs of peers to whether they run.
 	peers map[string]bool
-	// metrics reads the operator's; nil until it is asked for them.
+	// metrics reads the operator's metrics; nil until the first read.
 	metrics *sandbox.MetricsReader
-	// costs of the rounds of each way, by its name.
+	// costs are the costs of each way's rounds, by the way's name.
 	costs map[string][]Cost
 }
 
-// UpBeside starts one with the operator and with KAI and Grove.
+// UpBeside starts a cluster with the operator, KAI and Grove.
 func UpBeside(ctx context.Context, shape hall.Shape, beside *sandbox.Peers) (*Cluster, error) {
 	c, err := Up(ctx, shape, true, func(o *sandbox.Options) { o.Peers = beside })
 	if err == nil {
@@ -69,7 +69,7 @@ func UpBeside(ctx context.Context, shape hall.Shape, beside *sandbox.Peers) (*Cl
 	return c, err
 }
 
-// RunOnly ends the programs of peers that are not among the needed ones, starts those that are, and waits until the machine is quiet.
+// RunOnly ends peers' programs that are not needed, starts those that are, and waits until the machine is quiet.
 func (c *Cluster) RunOnly(ctx context.Context, needed ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(c.peers)) {
 		var err error
@@ -87,7 +87,7 @@ func (c *Cluster) RunOnly(ctx context.Context, needed ...string) error {
 	return c.untilQuiet(ctx)
 }
 
-// Up starts one. All nodes are Ready and free of start-up taints when it returns. more change the options of the sandbox.
+// Up starts a cluster. All nodes are Ready and free of start-up taints when it returns. more changes the options of the sandbox.
 func Up(ctx context.Context, shape hall.Shape, operator bool, more ...func(*sandbox.Options)) (*Cluster, error) {
 	dir, err := os.MkdirTemp("", "trellis-bench")
 	if err != nil {
@@ -154,7 +154,7 @@ func (c *Cluster) nodesFile() (string, error) {
 	return file, os.WriteFile(file, data, 0o600)
 }
 
-// Down ends it and leaves nothing behind.
+// Down stops the cluster and deletes its files.
 func (c *Cluster) Down() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -22,15 +22,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Cost is what a measurement took of the machine, for one gang.
+// Cost is the cost of a measurement, per gang.
 type Cost struct {
 	// Programs is the CPU time by program, in milliseconds. The benchmark itself is "client".
 	Programs map[string]float64
-	// Writes that the API server was asked for, by resource and verb: "pods/binding POST".
+	// Writes is the number of write requests to the API server, by resource and verb: "pods/binding POST".
 	Writes map[string]float64
 }
 
-// add is c and other together.
+// add returns the sum of c and other.
 func (c Cost) add(other Cost) Cost {
 	sum := Cost{Programs: map[string]float64{}, Writes: map[string]float64{}}
 	for _, one := range []Cost{c, other} {
@@ -44,7 +44,7 @@ func (c Cost) add(other Cost) Cost {
 	return sum
 }
 
-// times is c, with all figures multiplied.
+// times returns c with all figures multiplied.
 func (c Cost) times(factor float64) Cost {
 	product := Cost{}.add(c)
 	for _, figures := range []map[string]float64{product.Programs, product.Writes} {
@@ -55,7 +55,7 @@ func (c Cost) times(factor float64) Cost {
 	return product
 }
 
-// String lists programs that took a millisecond or more and writes of which there was one for ten gangs or more, the largest first.
+// String lists programs with at least one millisecond and writes with at least one per ten gangs, the largest first.
 func (c Cost) String() string {
 	all := 0.0
 	for _, ms := range c.Programs {
@@ -64,10 +64,10 @@ func (c Cost) String() string {
 	return fmt.Sprintf("%.0f ms (%s); writes: %s", all, largest(c.Programs, 1, 0), largest(c.Writes, 0.1, 1))
 }
 
-// Took is the CPU time alone, of programs that took a tenth of a millisecond or more.
+// Took lists only the CPU time of programs with at least a tenth of a millisecond.
 func (c Cost) Took() string { return "CPU in ms: " + largest(c.Programs, 0.1, 1) }
 
-// largest lists the figures that are not below the least.
+// largest lists the figures that are at least least.
 func largest(figures map[string]float64, least float64, digits int) string {
 	names := slices.SortedFunc(maps.Keys(figures), func(a, b string) int {
 		return cmp.Or(cmp.Compare(figures[b], figures[a]), cmp.Compare(a, b))
@@ -81,10 +81,10 @@ func largest(figures map[string]float64, least float64, digits int) string {
 	return strings.Join(parts, ", ")
 }
 
-// ForgetCosts of all rounds so far.
+// ForgetCosts discards the costs of all rounds so far.
 func (c *Cluster) ForgetCosts() { c.costs = nil }
 
-// Cost of a gang, as the mean of the rounds in which a way was measured.
+// Cost returns the cost of a gang, as the mean of the rounds in which a way was measured.
 func (c *Cluster) Cost(way Way) Cost {
 	rounds := c.costs[way.Name]
 	sum := Cost{}
@@ -94,18 +94,18 @@ func (c *Cluster) Cost(way Way) Cost {
 	return sum.times(1 / math.Max(1, float64(len(rounds))))
 }
 
-// costSoFar is what all programs took, and what the API server was asked for, since they were started.
+// costSoFar returns the CPU time of all programs, and the write requests to the API server, since their start.
 func (c *Cluster) costSoFar(ctx context.Context) (Cost, error) {
 	writes, err := c.requested(ctx)
 	return Cost{Programs: c.programs(), Writes: writes}, err
 }
 
-// programs sums up the CPU time of the processes of the sandbox, and of this one. Where the kernel does not tell (not Linux), it is empty.
+// programs sums up the CPU time of the sandbox's processes, and of this process. It is empty if the kernel does not provide it (not Linux).
 func (c *Cluster) programs() map[string]float64 {
 	used := map[string]float64{}
 	all, err := procfs.AllProcs()
 	if err != nil {
-		return used // nothing to go by
+		return used // no information
 	}
 	for _, one := range all {
 		name := ""
@@ -114,7 +114,7 @@ func (c *Cluster) programs() map[string]float64 {
 		} else if environment, err := one.Environ(); err == nil && slices.ContainsFunc(environment, c.ofSandbox) {
 			line, err := one.CmdLine()
 			if err != nil || len(line) == 0 {
-				continue // it has just ended
+				continue // the process has just ended
 			}
 			name = filepath.Base(line[0])
 		}
@@ -128,10 +128,10 @@ func (c *Cluster) programs() map[string]float64 {
 	return used
 }
 
-// ofSandbox: the sandbox marks the environment of its processes with its directory.
+// ofSandbox reports whether a process belongs to the sandbox: the sandbox puts its directory into the environment of its processes.
 func (c *Cluster) ofSandbox(entry string) bool { return strings.HasSuffix(entry, "="+c.box.Dir()) }
 
-// requested counts the writes that the API server was asked for, whatever it answered.
+// requested counts the write requests to the API server, including failed ones.
 func (c *Cluster) requested(ctx context.Context) (map[string]float64, error) {
 	config, err := c.box.RESTConfig()
 	if err != nil {
@@ -153,7 +153,8 @@ func (c *Cluster) requested(ctx context.Context) (map[string]float64, error) {
 	return writesIn(families["apiserver_request_total"]), nil
 }
 
-// writesIn sums up a counter of requests by resource, subresource and verb. Leases are left out: they are renewed whatever is deployed.
+// writesIn sums up a counter of requests by resource, subresource and verb. Leases are left out, because they are renewed whatever is
+// deployed.
 func writesIn(family *dto.MetricFamily) map[string]float64 {
 	writes := map[string]float64{}
 	for _, m := range family.GetMetric() {
@@ -178,7 +179,7 @@ func writesIn(family *dto.MetricFamily) map[string]float64 {
 	return writes
 }
 
-// spent records for a way what a round took since before.
+// spent records a way's cost of a round, which began at before.
 func (c *Cluster) spent(ctx context.Context, way Way, gangs int, before Cost) error {
 	after, err := c.costSoFar(ctx)
 	if err != nil {

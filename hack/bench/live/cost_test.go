@@ -21,7 +21,7 @@ apiserver_request_total{code="200",resource="leases",subresource="",verb="PUT"} 
 apiserver_request_total{code="200",resource="nodes",subresource="status",verb="PATCH"} 9
 `
 
-// What is asked for counts, whatever was answered; what reads or keeps nodes alive does not.
+// TestWritesIn checks that every write request counts, whatever its answer, and that reads and renewed leases do not.
 func TestWritesIn(t *testing.T) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(counted))
@@ -34,7 +34,7 @@ func TestWritesIn(t *testing.T) {
 	}
 }
 
-// A cost is the mean of the rounds, for one gang.
+// TestCost checks that a cost is the mean of the rounds, per gang.
 func TestCost(t *testing.T) {
 	c := &Cluster{costs: map[string][]Cost{Packed.Name: {
 		{Programs: map[string]float64{"a": 10, "b": 30, "c": 0.1}, Writes: map[string]float64{"pods POST": 8}},

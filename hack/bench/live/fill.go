@@ -17,14 +17,14 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 )
 
-// Filler hands asks to Kubernetes' own gang scheduling, one after the other.
+// Filler passes asks to Kubernetes' own gang scheduling, one after the other.
 type Filler struct {
 	cluster *Cluster
 	ctx     context.Context
 	pods    *pods
 }
 
-// Fill lets do place asks on the empty cluster, and takes everything away again.
+// Fill lets do place asks on the empty cluster, and deletes all objects.
 func (c *Cluster) Fill(ctx context.Context, do func(*Filler) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -36,7 +36,7 @@ func (c *Cluster) Fill(ctx context.Context, do func(*Filler) error) error {
 	return errors.Join(do(&Filler{cluster: c, ctx: ctx, pods: p}), c.clear(ctx, p))
 }
 
-// Place creates the groups and pods of an ask and waits until all its pods are bound or one is found unschedulable.
+// Place creates the groups and pods of an ask and waits until all its pods are bound or one is unschedulable.
 func (f *Filler) Place(a hall.Ask) (hall.Answer, error) {
 	groups, members := groupsOf(a)
 	for _, batch := range [][]client.Object{groups, members} {
@@ -82,7 +82,7 @@ func unschedulable(p *corev1.Pod) bool {
 	return false
 }
 
-// groupsOf makes a PodGroup per gang, and a CompositePodGroup over several that share a domain.
+// groupsOf returns a PodGroup per gang, and a CompositePodGroup for several gangs that share a domain.
 func groupsOf(a hall.Ask) (groups, members []client.Object) {
 	if a.Gangs > 1 {
 		groups = append(groups, &schedulingv1alpha3.CompositePodGroup{

@@ -19,14 +19,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// DeploymentFiller hands asks of one gang to the operator as deployments, one after the other.
+// DeploymentFiller passes asks of one gang to the operator as deployments, one after the other.
 type DeploymentFiller struct {
 	cluster *Cluster
 	ctx     context.Context
 	pods    *pods
 }
 
-// FillWithDeployments lets do place asks on the empty cluster, and takes everything away again.
+// FillWithDeployments lets do place asks on the empty cluster, and deletes all objects.
 func (c *Cluster) FillWithDeployments(ctx context.Context, do func(*DeploymentFiller) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -93,7 +93,7 @@ func (f *DeploymentFiller) judged(dgd *nvidiav1beta1.DynamoGraphDeployment) (why
 	return "", fmt.Errorf("the watch of deployment %s has ended: %w", dgd.Name, context.Cause(ctx))
 }
 
-// deploymentOf makes a deployment of one gang in one rack.
+// deploymentOf returns a deployment of one gang in one rack.
 func deploymentOf(a hall.Ask) *nvidiav1beta1.DynamoGraphDeployment {
 	component := multinode(1, a.Pods, a.Each)
 	if a.Pods == 1 {

@@ -26,28 +26,29 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Crowd is a full cluster with graphs that wait, each of one gang that needs a whole rack. The holder has the only rack that can be freed.
+// Crowd is a full cluster with graphs that wait, each with one gang that needs a whole rack. The holder occupies the only rack that can be
+// freed.
 type Crowd struct {
 	cluster *Cluster
 	size    int
 	holder  string
-	// waiting graphs in the order in which they are to be placed.
+	// waiting are the waiting graphs in the order in which they are to be placed.
 	waiting []string
 	// filler are the pods that occupy the other racks.
 	filler []*corev1.Pod
 	pods   *pods
 }
 
-// Freed is what came of one rack that was freed.
+// Freed is the result of freeing one rack.
 type Freed struct {
-	// Took is the time from the last pod of the holder being gone until the gates of all pods of the next graph were open.
+	// Took is the time from the end of the holder's last pod until the gates of all pods of the next graph were open.
 	Took time.Duration
-	// Plans that the operator made from before the holder was deleted until after the release; Later are those made afterwards, until it plans
-	// nothing any more.
+	// Plans is the number of the operator's plans from before the holder's deletion until after the release; Later is the number of plans
+	// after that, until it plans no more.
 	Plans, Later float64
 }
 
-// Crowd fills the cluster and lets so many graphs wait.
+// Crowd fills the cluster and creates that number of waiting graphs.
 func (c *Cluster) Crowd(ctx context.Context, graphs int) (*Crowd, error) {
 	w := &Crowd{cluster: c, size: c.shape.HostsPerRack, holder: "holder-0000"}
 	var err error
@@ -63,7 +64,7 @@ func (c *Cluster) Crowd(ctx context.Context, graphs int) (*Crowd, error) {
 	if err := c.judgeGang(ctx, w.pods, w.holder, w.size, w.filler); err != nil {
 		return nil, err
 	}
-	names := make([]string, graphs) // the order of names is not that of creation
+	names := make([]string, graphs) // the order of names differs from that of creation
 	for i, n := range rand.New(rand.NewPCG(1, 1)).Perm(graphs) {
 		names[i] = fmt.Sprintf("waits-%04d", n)
 	}
@@ -89,7 +90,7 @@ func named(objects []client.Object, names ...string) []client.Object {
 	return objects
 }
 
-// order finds out which graph is next: of one priority and namespace, the oldest, and of those of one second the first by name.
+// order determines which graph is next: at equal priority and in one namespace the oldest, and within one second the first by name.
 func (w *Crowd) order(ctx context.Context) error {
 	list := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := w.cluster.c.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -106,7 +107,7 @@ func (w *Crowd) order(ctx context.Context) error {
 	return nil
 }
 
-// Free deletes the holder and follows what comes of it. The graph that is released becomes the next holder.
+// Free deletes the holder and waits for the release of the next graph, which becomes the next holder.
 func (w *Crowd) Free(ctx context.Context) (Freed, error) {
 	next := w.waiting[0]
 	plans, err := w.cluster.untilSteady(ctx)
@@ -144,7 +145,7 @@ func (w *Crowd) Free(ctx context.Context) (Freed, error) {
 	return Freed{Took: took, Plans: now - plans, Later: last - now}, err
 }
 
-// untilReleased waits until the next graph is released, and checks that no other one is.
+// untilReleased waits until the next graph is released, and checks that no other graph is.
 func (w *Crowd) untilReleased(ctx context.Context, next string) (time.Duration, error) {
 	var freed, opened time.Time
 	wrong := ""
@@ -173,10 +174,10 @@ func (w *Crowd) untilReleased(ctx context.Context, next string) (time.Duration, 
 	return opened.Sub(freed), nil
 }
 
-// state of an object.
+// state is the name and the version of an object.
 type state struct{ name, version string }
 
-// versions of everything that belongs to a waiting graph but the next one.
+// versions returns the state of all objects of waiting graphs except the next one.
 func (w *Crowd) versions(ctx context.Context, next string) (map[types.UID]state, error) {
 	out := map[types.UID]state{}
 	for _, kind := range []schema.GroupVersionKind{
@@ -200,7 +201,7 @@ func (w *Crowd) versions(ctx context.Context, next string) (map[types.UID]state,
 	return out, nil
 }
 
-// untouched reports which object was written, made or deleted, if any was.
+// untouched returns an error if an object was written, created or deleted.
 func untouched(before, after map[types.UID]state) error {
 	for uid, was := range before {
 		if now, there := after[uid]; !there {

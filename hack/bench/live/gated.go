@@ -23,7 +23,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// asGated is the way of pods like the released ones, without deployment and operator: one batch for each gang.
+// asGated returns the way with pods like the released ones, without deployment and operator: one batch for each gang.
 func asGated(byGang map[string][]*corev1.Pod) Way {
 	pins := map[string]gang.Pin{}
 	for _, pods := range byGang {
@@ -50,8 +50,8 @@ func asGated(byGang map[string][]*corev1.Pod) Way {
 	}
 }
 
-// createGated creates gangs of gated pods, and releases those of a gang when it has created all of them. Gangs go side by side, each with
-// one request at a time, so there are as many requests in parallel as for other ways.
+// createGated creates gangs of gated pods, and releases the pods of a gang after it has created all of them. Gangs are created in parallel,
+// each with one request at a time, so that the number of parallel requests is the same as for other ways.
 func (c *Cluster) createGated(ctx context.Context, gangs [][]client.Object, pins map[string]gang.Pin) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(creators)
@@ -73,7 +73,7 @@ func (c *Cluster) createGated(ctx context.Context, gangs [][]client.Object, pins
 	return group.Wait()
 }
 
-// release sends what the operator would send.
+// release sends the operator's release patch.
 func (c *Cluster) release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
 	patch, err := gates.Patch(pod, pin)
 	if err != nil {
@@ -86,12 +86,12 @@ func (c *Cluster) release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) er
 	return nil
 }
 
-// pinOf is what a pod was released with. It had no node selector and no node affinity of its own.
+// pinOf returns the pin with which a pod was released. The pod had no node selector and no node affinity of its own.
 func pinOf(pod *corev1.Pod) gang.Pin {
 	return gang.Pin{Gang: pod.Annotations[render.AnnotationGang], Labels: pod.Spec.NodeSelector, Node: gang.PinnedHost(pod)}
 }
 
-// gatedAs is a pod no one owns with what a released pod was created with. The operator takes no pod for its own that has no owner.
+// gatedAs returns a pod without owner, with the content with which a released pod was created. The operator ignores pods without owner.
 func gatedAs(pod *corev1.Pod, gangName string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, Labels: maps.Clone(pod.Labels),
@@ -105,7 +105,7 @@ func gatedAs(pod *corev1.Pod, gangName string) *corev1.Pod {
 	return p
 }
 
-// undoRelease takes away what release and binding added, and closes the gate.
+// undoRelease removes everything that release and binding added, and closes the gate.
 func undoRelease(p *corev1.Pod) {
 	for label := range render.TopologyLabels(p, p.Spec.NodeSelector) {
 		delete(p.Labels, label)
@@ -121,8 +121,8 @@ func undoRelease(p *corev1.Pod) {
 	p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: render.PlacementGate})
 }
 
-// undoAdmission takes away what admission adds again: sent by the client, it would be in the managed fields. The account, which its volume
-// is of, was the deployment's and is gone with it.
+// undoAdmission removes everything that admission adds again: sent by the client, it would be in the managed fields. The service account of
+// the token volume belonged to the deployment and is deleted with it.
 func undoAdmission(spec *corev1.PodSpec) {
 	spec.ServiceAccountName, spec.DeprecatedServiceAccount, spec.Priority, spec.PreemptionPolicy = "", "", nil, nil
 	spec.Tolerations = slices.DeleteFunc(spec.Tolerations, func(t corev1.Toleration) bool {

@@ -26,7 +26,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// createdPod is what the operator creates.
+// createdPod returns a pod as the operator creates it.
 func createdPod(name, graphName string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -47,7 +47,7 @@ func createdPod(name, graphName string) *corev1.Pod {
 	}
 }
 
-// admitted is a pod as the API server stores it; bound, what becomes of a released one.
+// admitted returns a pod as the API server stores it; bound, as a released one becomes.
 func admitted(pod *corev1.Pod) *corev1.Pod {
 	p := pod.DeepCopy()
 	p.UID, p.ResourceVersion, p.ManagedFields = "u", "7", []metav1.ManagedFieldsEntry{{Manager: "operator"}}
@@ -76,7 +76,7 @@ func text(pod *corev1.Pod) string {
 	return string(data)
 }
 
-// patched is a pod after its release.
+// patched returns a pod after its release.
 func patched(t *testing.T, pod *corev1.Pod, pin gang.Pin) *corev1.Pod {
 	t.Helper()
 	patch, err := gates.Patch(pod, pin)
@@ -98,7 +98,7 @@ func patched(t *testing.T, pod *corev1.Pod, pin gang.Pin) *corev1.Pod {
 	return out
 }
 
-// A gated pod is what the released one was created with, and its release makes it what that one became.
+// TestGatedAs checks that a gated pod equals the released one at its creation, and that its release has the same result.
 func TestGatedAs(t *testing.T) {
 	rack := map[string]string{hall.Zone.Key(): "zone-0", hall.Rack.Key(): "rack-3"}
 	apart := &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}
@@ -133,7 +133,7 @@ func TestGatedAs(t *testing.T) {
 	}
 }
 
-// No pod is released before its whole gang is created, and all are released.
+// TestCreateGated checks that no pod is released before its whole gang is created, and that all are released.
 func TestCreateGated(t *testing.T) {
 	byGang := map[string][]*corev1.Pod{}
 	for i := range 20 {

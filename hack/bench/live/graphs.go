@@ -22,14 +22,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Graphs that are all alike: a worker whose one replica is a gang in one rack, and frontends without GPUs, all in one zone.
+// Graphs are identical graphs: a worker with one replica, a gang in one rack, and frontends without GPUs, all in one zone.
 type Graphs struct {
 	Count, Workers, Frontends int
 	// GPUs of one worker pod.
 	GPUs int
 }
 
-// Pods of all graphs.
+// Pods returns the number of pods of all graphs.
 func (g Graphs) Pods() int { return g.Count * (g.Workers + g.Frontends) }
 
 const frontendService = "frontend"
@@ -47,7 +47,7 @@ func (g Graphs) objects() []client.Object {
 	return batches[0]
 }
 
-// judge checks where the gangs of all graphs are.
+// judge checks the hosts of the gangs of all graphs.
 func (g Graphs) judge(shape hall.Shape, p *pods) error {
 	if len(p.byName) != g.Pods() {
 		return fmt.Errorf("there are %d pods, %d were asked for", len(p.byName), g.Pods())
@@ -61,7 +61,7 @@ func (g Graphs) judge(shape hall.Shape, p *pods) error {
 	})
 }
 
-// readiness of pods and graphs as one client sees it: when the last of each became Ready.
+// readiness records when the last pod and the last graph became Ready, as seen by one client.
 type readiness struct {
 	pods   *pods
 	graphs watch.Interface
@@ -70,7 +70,7 @@ type readiness struct {
 	lastPod, lastGraph     time.Time
 }
 
-// followGraphs opens the watches of an empty namespace. Graphs are read in the version that is stored, which costs no conversion.
+// followGraphs opens the watches of an empty namespace. It reads graphs in the storage version, which needs no conversion.
 func (c *Cluster) followGraphs(ctx context.Context) (*readiness, error) {
 	p, err := c.follow(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (p *readiness) stop() {
 	p.graphs.Stop()
 }
 
-// until reads both watches until so many pods and graphs are Ready at once.
+// until reads both watches until the given numbers of pods and graphs are Ready at the same time.
 func (p *readiness) until(ctx context.Context, pods, graphs int, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -127,7 +127,7 @@ func (p *readiness) until(ctx context.Context, pods, graphs int, patience time.D
 	return nil
 }
 
-// note keeps what is Ready, and when the last of them became so.
+// note records whether an object is Ready, and when the last one became Ready.
 func note(are map[string]bool, name string, ready bool, last *time.Time) {
 	switch {
 	case !ready:

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// A gang that is split between racks is a wrong answer, and so is a host with more pods than it has GPUs for; a frontend may be anywhere.
+// TestJudgeGraphs checks that a gang split between racks and an overcommitted host are wrong answers, and that a frontend may be anywhere.
 func TestJudgeGraphs(t *testing.T) {
 	shape := hall.Shape{Hosts: 8, HostsPerRack: 4, RacksPerBlock: 1_000, BlocksPerZone: 1}
 	g := Graphs{Count: 2, Workers: 2, Frontends: 1, GPUs: hall.GPUs}
@@ -48,7 +48,7 @@ func TestJudgeGraphs(t *testing.T) {
 	}
 }
 
-// What becomes Ready again counts again.
+// TestNote checks that an object that becomes Ready again counts again.
 func TestNote(t *testing.T) {
 	are, last := map[string]bool{}, time.Time{}
 	note(are, "a", true, &last)

@@ -27,19 +27,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Installation is a sandbox of one version of Trellis, brought up by that version's own program.
+// Installation is a sandbox of one version of Trellis, started by that version's own program.
 type Installation struct {
 	c   client.Client
 	dir string
-	// source is the folder of the version's clone, in which its program works.
+	// source is the folder of the version's clone, the working directory of its program.
 	source, program string
 	apiServer       procfs.Proc
-	// idle is how much of a core the API server takes when nothing is asked of it.
+	// idle is the share of a core that the API server uses without requests.
 	idle float64
 }
 
-// Build writes the programs of a commit of the repository at root below dir, and returns the folder of its source. It builds what is not
-// there yet.
+// Build builds the programs of a commit of the repository at root below dir, unless they exist, and returns the folder of its source.
 func Build(ctx context.Context, root, commit, dir string) (string, error) {
 	source := filepath.Join(dir, commit)
 	if _, err := os.Stat(filepath.Join(source, "bin", "trellis-manager")); err == nil {
@@ -72,7 +71,7 @@ func output(ctx context.Context, dir, name string, args ...string) ([]byte, erro
 	return out, nil
 }
 
-// Install brings a version up, with a ClusterTopology and two nodes.
+// Install starts a version, with a ClusterTopology and two nodes.
 func Install(ctx context.Context, source, name string) (*Installation, error) {
 	dir, err := os.MkdirTemp("", "trellis-bench")
 	if err != nil {
@@ -115,10 +114,10 @@ func (i *Installation) up(ctx context.Context, name string) error {
 	return i.findIdle(ctx)
 }
 
-// idleWindows are looked at for the least that the API server takes.
+// idleWindows is the number of intervals over which findIdle takes the minimum.
 const idleWindows = 5
 
-// findIdle waits until the API server has hardly anything to do, whatever else the machine does.
+// findIdle measures the idle share. The minimum of several intervals excludes the machine's other load.
 func (i *Installation) findIdle(ctx context.Context) error {
 	i.idle = math.Inf(1)
 	for range idleWindows {
@@ -131,7 +130,7 @@ func (i *Installation) findIdle(ctx context.Context) error {
 	return nil
 }
 
-// Remove ends it and leaves nothing behind.
+// Remove stops the sandbox and deletes its files.
 func (i *Installation) Remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -139,7 +138,7 @@ func (i *Installation) Remove() error {
 	return errors.Join(err, os.RemoveAll(i.dir))
 }
 
-// serving is the process of the API server that a configuration leads to.
+// serving returns the process of the API server of a configuration.
 func serving(config *rest.Config) (procfs.Proc, error) {
 	server, err := url.Parse(config.Host)
 	if err != nil {
@@ -157,7 +156,7 @@ func serving(config *rest.Config) (procfs.Proc, error) {
 	return procfs.Proc{}, fmt.Errorf("no process of this machine serves %s", config.Host)
 }
 
-// cpu is the CPU time, in seconds, that the API server has used.
+// cpu returns the CPU time of the API server, in seconds.
 func (i *Installation) cpu() float64 {
 	stat, err := i.apiServer.Stat()
 	if err != nil {
@@ -166,7 +165,7 @@ func (i *Installation) cpu() float64 {
 	return stat.CPUTime()
 }
 
-// disaggregated is a deployment without pods: what is measured is what writing it costs, and what the operator makes of it.
+// disaggregated is a deployment without pods, to measure only the cost of writing it and of the operator's objects.
 const disaggregated = `
 metadata: {namespace: default}
 spec:
@@ -202,8 +201,8 @@ func unstructuredOf(apiVersion, kind, text string) *unstructured.Unstructured {
 	return out
 }
 
-// Create makes so many deployments of v1alpha1 one after the other and returns the CPU time that the API server needed for each, until the
-// operator has nothing left to write. Then it removes them.
+// Create creates deployments of v1alpha1 one after the other and returns the API server's CPU time per deployment, until the operator has
+// no more writes. Then it deletes them.
 func (i *Installation) Create(ctx context.Context, deployments int) (time.Duration, error) {
 	before, start := i.cpu(), time.Now()
 	for n := range deployments {
@@ -223,7 +222,7 @@ func (i *Installation) Create(ctx context.Context, deployments int) (time.Durati
 	return time.Duration(used / float64(deployments) * float64(time.Second)), nil
 }
 
-// untilIdle waits until the API server takes hardly more than it takes when nothing is asked of it.
+// untilIdle waits until the API server uses hardly more than its idle share.
 func (i *Installation) untilIdle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

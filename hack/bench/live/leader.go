@@ -24,7 +24,7 @@ import (
 const (
 	standbyName = "standby"
 	heirName    = "heir"
-	// asksPerSecond while the leader is lost.
+	// asksPerSecond is the rate of requests while the leader is lost.
 	asksPerSecond = 8
 )
 
@@ -33,7 +33,7 @@ var (
 	elect = []string{"--leader-elect=true"}
 )
 
-// Pair is a cluster with two replicas of the operator, full but for one rack.
+// Pair is a cluster with two replicas of the operator, full except for one rack.
 type Pair struct {
 	cluster *Cluster
 	service *service
@@ -44,17 +44,18 @@ type Pair struct {
 	pods    *pods
 }
 
-// Lost is what came of one leader that was lost.
+// Lost is the result of losing one leader.
 type Lost struct {
-	// Took is the time from the end of the lost leader's lease to the standby's first release; Lease the time from the kill to that end.
+	// Took is the time from the end of the lost leader's lease to the standby's first release; Lease is the time from the kill to the end of
+	// the lease.
 	Took, Lease time.Duration
-	// Asked is how many reads and dry-run creates were sent from the kill to the release. AtKill failed before the lost replica had left the
-	// webhooks' Service, the first of them with FirstError; Failed afterwards.
+	// Asked is the number of reads and dry-run creates from the kill to the release. AtKill of them failed before the lost replica had left
+	// the webhooks' Service, Failed of them later. FirstError is the error of the first one that failed.
 	Asked, AtKill, Failed int
 	FirstError            error
 }
 
-// Pair starts the operator a second time and fills the cluster: a gang in every rack but the first, and so many pods in all.
+// Pair starts a second operator and fills the cluster: a gang in every rack except the first, with that number of pods in total.
 func (c *Cluster) Pair(ctx context.Context, pods int) (*Pair, error) {
 	p := &Pair{cluster: c, leader: sandbox.DefaultManager, other: standbyName, size: c.shape.HostsPerRack}
 	if err := c.box.StopManager(ctx, p.leader); err != nil {
@@ -88,7 +89,7 @@ func (c *Cluster) Pair(ctx context.Context, pods int) (*Pair, error) {
 // Close ends the watch.
 func (p *Pair) Close() { p.pods.events.Stop() }
 
-// fill has pods occupy the first rack past the operator, and gangs the others.
+// fill occupies the first rack with pods past the operator, and the others with gangs.
 func (p *Pair) fill(ctx context.Context, pods int) error {
 	c, gangs := p.cluster, p.cluster.shape.Racks()-1
 	if _, err := c.occupy(ctx, "blocker", hall.GPUs, hostsOf(c.shape, 0)...); err != nil {
@@ -109,8 +110,8 @@ func (p *Pair) fill(ctx context.Context, pods int) error {
 	return p.pods.until(ctx, "all pods are bound", func() bool { return len(p.pods.byName) == all && p.pods.bound() == all })
 }
 
-// Lose kills the leader while a gang waits, makes room for it, and waits until the standby has released it. Then all is as before, and the
-// killed replica is the standby.
+// Lose kills the leader while a gang waits, frees capacity for the gang, and waits until the standby has released it. Then it restores the
+// state before, with the killed replica as the standby.
 func (p *Pair) Lose(ctx context.Context) (Lost, error) {
 	c := p.cluster
 	if err := c.create(ctx, named(packed(c.shape, 1, p.size)[0], heirName)); err != nil {
@@ -160,7 +161,7 @@ func (p *Pair) Lose(ctx context.Context) (Lost, error) {
 	return lost, p.restore(ctx)
 }
 
-// count sorts the answers.
+// count counts the requests that failed before and after the lost replica left the Service.
 func (l *Lost) count(asked []Asked, left time.Time) {
 	l.Asked = len(asked)
 	slices.SortFunc(asked, func(a, b Asked) int { return a.Start.Compare(b.Start) })
@@ -179,7 +180,7 @@ func (l *Lost) count(asked []Asked, left time.Time) {
 	}
 }
 
-// restore checks where the heir is, takes it away, has the first rack occupied again and starts the killed replica as the standby.
+// restore checks the heir's hosts, deletes it, occupies the first rack again and starts the killed replica as the standby.
 func (p *Pair) restore(ctx context.Context) error {
 	c := p.cluster
 	beside, heirs := []*corev1.Pod{}, p.pods.of(heirName)
@@ -205,7 +206,7 @@ func (p *Pair) restore(ctx context.Context) error {
 	return errors.Join(c.box.StartManager(ctx, sandbox.ManagerOptions{Name: p.other, Args: elect}), untilQuiet(ctx))
 }
 
-// holder of the lease; none: "".
+// holder returns the holder of the lease; "" for none.
 func (c *Cluster) holder(ctx context.Context) (string, error) {
 	l := &coordinationv1.Lease{}
 	err := c.c.Get(ctx, lease, l)
@@ -215,7 +216,7 @@ func (c *Cluster) holder(ctx context.Context) (string, error) {
 	return *l.Spec.HolderIdentity, nil
 }
 
-// untilLed waits until someone holds the lease who did not before.
+// untilLed waits until the lease has another holder than before.
 func (c *Cluster) untilLed(ctx context.Context, before string) error {
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		now, err := c.holder(ctx)
@@ -227,7 +228,7 @@ func (c *Cluster) untilLed(ctx context.Context, before string) error {
 	return nil
 }
 
-// leaseEnd is when the lease ends unless it is renewed.
+// leaseEnd returns when the lease ends unless it is renewed.
 func (c *Cluster) leaseEnd(ctx context.Context) (time.Time, error) {
 	l := &coordinationv1.Lease{}
 	if err := c.c.Get(ctx, lease, l); err != nil {

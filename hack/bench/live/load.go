@@ -16,11 +16,11 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 )
 
-// concurrent is how many graphs of the load exist at a time.
+// concurrent is the number of graphs of the load that exist at a time.
 const concurrent = 10
 
-// Work keeps the operator working while do runs: every so often a graph of one packed gang is created, and the oldest but nine deleted.
-// When do has ended, all gangs that are left have to be bound, each in one rack; then they are taken away.
+// Work keeps the operator busy while do runs: at every interval it creates a graph of one packed gang, and deletes the oldest so that
+// concurrent graphs exist. After do, all remaining gangs must become bound, each in one rack; then they are deleted.
 func (c *Cluster) Work(ctx context.Context, every time.Duration, pods int, do func(context.Context) error) (gangs int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -42,7 +42,7 @@ func (c *Cluster) Work(ctx context.Context, every time.Duration, pods int, do fu
 	return gangs, c.judgeLeft(ctx, min(gangs, concurrent), pods)
 }
 
-// createSteadily creates graphs until the context ends, and returns how many.
+// createSteadily creates graphs until the context ends, and returns their number.
 func (c *Cluster) createSteadily(ctx context.Context, every time.Duration, pods int) (int, error) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -53,7 +53,7 @@ func (c *Cluster) createSteadily(ctx context.Context, every time.Duration, pods 
 			return i, nil
 		case <-tick.C:
 		}
-		whole := context.WithoutCancel(ctx) // one that is created is counted
+		whole := context.WithoutCancel(ctx) // a started create finishes, so that it is counted
 		if err := c.create(whole, named(packed(c.shape, 1, pods)[0], name(i))); err != nil {
 			return i, err
 		}
@@ -67,7 +67,7 @@ func (c *Cluster) createSteadily(ctx context.Context, every time.Duration, pods 
 	}
 }
 
-// judgeLeft waits until the gangs that are left are bound, checks where they are, and clears the cluster.
+// judgeLeft waits until the remaining gangs are bound, checks their hosts, and clears the cluster.
 func (c *Cluster) judgeLeft(ctx context.Context, gangs, pods int) error {
 	p, err := c.follow(ctx)
 	if err != nil {

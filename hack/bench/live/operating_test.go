@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Anything that is written, made or deleted of a graph that is not next is found.
+// TestUntouched checks that every write, creation or deletion of an object of a waiting graph is found.
 func TestUntouched(t *testing.T) {
 	before := map[types.UID]state{"a": {"Pod a", "1"}, "b": {"Pod b", "2"}}
 	for want, after := range map[string]map[types.UID]state{
@@ -33,7 +33,7 @@ func TestUntouched(t *testing.T) {
 	}
 }
 
-// A request that was due before the lost replica had left the Service counts apart.
+// TestLostCounts checks that requests due before the lost replica had left the Service are counted separately.
 func TestLostCounts(t *testing.T) {
 	left := time.Now()
 	one := errors.New("refused")
@@ -46,7 +46,8 @@ func TestLostCounts(t *testing.T) {
 	}
 }
 
-// A replica leaves the Service when it has ended, not when it answers late, and returns when it is ready.
+// TestServiceFollowsReplicas checks that a replica leaves the Service when it has ended, not when it responds late, and returns when it is
+// ready.
 func TestServiceFollowsReplicas(t *testing.T) {
 	s, err := newService(map[string]string{"a": "a:1", "b": "b:1"})
 	if err != nil {

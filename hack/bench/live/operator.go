@@ -21,12 +21,12 @@ import (
 const (
 	plansMetric   = "trellis_plan_duration_seconds_count"
 	waitingMetric = "trellis_graphs_waiting"
-	// steadyFor is how long no plan is made before a measurement starts: longer than the operator waits (10 s) before it looks again at graphs
-	// that could not use a changed node.
+	// steadyFor is the time without plans before a measurement starts: longer than the 10 s after which the operator retries graphs that could
+	// not use a changed node.
 	steadyFor = 13 * time.Second
 )
 
-// metric of a manager: the sum of its series.
+// metric returns a manager's metric: the sum of its series.
 func (c *Cluster) metric(ctx context.Context, manager, name string) (float64, error) {
 	if c.metrics == nil {
 		reader, err := c.box.NewMetricsReader(ctx)
@@ -45,7 +45,7 @@ func (c *Cluster) metric(ctx context.Context, manager, name string) (float64, er
 	return sandbox.Series(text, name), nil
 }
 
-// untilWaiting waits until so many graphs wait, as the manager counts them.
+// untilWaiting waits until the manager counts the given number of waiting graphs.
 func (c *Cluster) untilWaiting(ctx context.Context, manager string, graphs int) error {
 	var waiting float64
 	err := wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (_ bool, err error) {
@@ -58,7 +58,7 @@ func (c *Cluster) untilWaiting(ctx context.Context, manager string, graphs int) 
 	return nil
 }
 
-// untilSteady waits until the operator plans nothing for a while, and returns how many plans it has made.
+// untilSteady waits until the operator has not planned for steadyFor, and returns the number of its plans.
 func (c *Cluster) untilSteady(ctx context.Context) (float64, error) {
 	last, since := -1.0, time.Now()
 	err := wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
@@ -74,7 +74,7 @@ func (c *Cluster) untilSteady(ctx context.Context) (float64, error) {
 	return last, nil
 }
 
-// occupy binds pods to hosts that take so many GPUs each, past the kube-scheduler. They are of one gang, so that they can be deleted
+// occupy binds one pod with gpus GPUs to each host, past the kube-scheduler. The pods belong to one gang, so that they can be deleted
 // together.
 func (c *Cluster) occupy(ctx context.Context, gang string, gpus int, hosts ...string) ([]*corev1.Pod, error) {
 	pods, objects := make([]*corev1.Pod, 0, len(hosts)), make([]client.Object, 0, len(hosts))
@@ -89,7 +89,7 @@ func (c *Cluster) occupy(ctx context.Context, gang string, gpus int, hosts ...st
 	return pods, c.create(ctx, objects)
 }
 
-// hostsBut are all hosts of the hall but those of one rack.
+// hostsBut returns all hosts of the hall except those of one rack.
 func hostsBut(shape hall.Shape, rack int) []string {
 	var hosts []string
 	for r := range shape.Racks() {
@@ -111,7 +111,7 @@ func (p *pods) of(name string) map[string]*corev1.Pod {
 	return out
 }
 
-// anyOpen reports whether a pod of a gang is not gated any more.
+// anyOpen reports whether a pod of a gang is no longer gated.
 func anyOpen(gang map[string]*corev1.Pod) bool {
 	for _, pod := range gang {
 		if !render.GateClosed(pod) {
@@ -131,7 +131,7 @@ func released(gang map[string]*corev1.Pod, pods int) bool {
 	return len(gang) == pods
 }
 
-// judgeGang waits until a graph's gang is bound and checks where it is, alongside pods that are bound already.
+// judgeGang waits until a graph's gang is bound and checks its hosts, together with other bound pods.
 func (c *Cluster) judgeGang(ctx context.Context, p *pods, name string, size int, beside []*corev1.Pod) error {
 	var hosts []string
 	err := p.until(ctx, name+" is bound", func() bool {

@@ -16,18 +16,19 @@ import (
 	"github.com/trellis-k8s/trellis/hack/bench/hall"
 )
 
-// PodSize of one pod of a gang, in bytes: means of the gang's pods.
+// PodSize is the size of a pod of a gang, in bytes: the mean of the gang's pods.
 type PodSize struct {
-	// JSON and Protobuf of the Ready pod, as the API server answers; protobuf is what it stores. Managed fields and status are included.
+	// JSON and Protobuf are the sizes of the Ready pod, as the API server returns it; it stores protobuf. Managed fields and status are
+	// included.
 	JSON, Protobuf float64
-	// Created is the protobuf of what the pod was created with: without pins, managed fields and status.
+	// Created is the protobuf size of the pod at its creation: without pins, managed fields and status.
 	Created float64
-	// Digits that numbers have beyond their first ones, in the JSON.
+	// Digits is the number of digits of numbers beyond their first ones, in the JSON.
 	Digits float64
 }
 
 // PodSize creates a graph of one gang in one domain of a level, [hall.Cluster] for no constraint, and returns the size of its pods when
-// they are Ready. Then it checks where they are, and takes everything away again. The graph has the same name every time.
+// they are Ready. Then it checks the pods' hosts, and deletes all objects. The graph always has the same name.
 func (c *Cluster) PodSize(ctx context.Context, pods int, level hall.Level) (size PodSize, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -87,7 +88,7 @@ func (c *Cluster) sizeOf(ctx context.Context, p *pods) (sum PodSize, err error) 
 	return sum, nil
 }
 
-// createdSize is the size in protobuf of what was there before the release.
+// createdSize returns the size in protobuf of the pod before its release.
 func createdSize(asJSON []byte) (float64, error) {
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(asJSON, pod); err != nil {
@@ -100,12 +101,12 @@ func createdSize(asJSON []byte) (float64, error) {
 }
 
 var (
-	// random are UIDs and hashes, whose digits are no numbers.
+	// random matches UIDs and hashes, whose digits are not numbers.
 	random = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{8,}\b`)
 	number = regexp.MustCompile(`[0-9]+`)
 )
 
-// longerDigits counts the digits of all numbers beyond their first ones: by these alone a pod of a larger gang may be larger.
+// longerDigits counts the digits of all numbers beyond their first ones: only these may make a pod of a larger gang larger.
 func longerDigits(asJSON []byte) int {
 	n := 0
 	for _, one := range number.FindAll(random.ReplaceAll(asJSON, []byte("x")), -1) {

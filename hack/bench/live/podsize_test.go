@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Digits of numbers count beyond the first one; those of UIDs and hashes, which are by chance, do not.
+// TestLongerDigits checks that digits beyond the first count, except those of UIDs and hashes, which are random.
 func TestLongerDigits(t *testing.T) {
 	for text, want := range map[string]int{
 		`{"name":"worker-7"}`:                            0,
@@ -25,7 +25,7 @@ func TestLongerDigits(t *testing.T) {
 	}
 }
 
-// Pins, managed fields and status come after the creation of a pod.
+// TestCreatedSize checks that pins, managed fields and status do not count, because they are added after the creation.
 func TestCreatedSize(t *testing.T) {
 	pod := barePod("p", "g", 8)
 	small := created(t, pod)

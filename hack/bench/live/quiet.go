@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// quiet is the share of the cores' time that may be in use when a measurement starts: the heartbeats of 2,000 nodes take some.
+	// quiet is the maximum share of the cores' time in use when a measurement starts: the heartbeats of 2,000 nodes take some.
 	quiet = 0.3
-	// quietFor is how long it has to stay below that.
+	// quietFor is how long the share has to stay below quiet.
 	quietFor = 2 * time.Second
 )
 
-// untilQuiet is [untilQuiet], unless nothing is timed.
+// untilQuiet is [untilQuiet], unless the run is hasty.
 func (c *Cluster) untilQuiet(ctx context.Context) error {
 	if c.Hasty {
 		return nil
@@ -26,7 +26,7 @@ func (c *Cluster) untilQuiet(ctx context.Context) error {
 	return untilQuiet(ctx)
 }
 
-// untilQuiet waits until the machine is quiet. Where the kernel does not tell (not Linux), it does not wait.
+// untilQuiet waits until the machine is quiet. It does not wait if the kernel does not provide the load (not Linux).
 func untilQuiet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -34,7 +34,7 @@ func untilQuiet(ctx context.Context) error {
 	defer tick.Stop()
 	last, err := cpuTimes()
 	if err != nil {
-		return nil // nothing to go by
+		return nil // no information
 	}
 	for calm := 0; calm < 2; {
 		select {
@@ -56,7 +56,7 @@ func untilQuiet(ctx context.Context) error {
 	return nil
 }
 
-// times are seconds of all cores since the machine was started.
+// times are the seconds of all cores together since the machine was started.
 type times struct{ idle, all float64 }
 
 func cpuTimes() (times, error) {

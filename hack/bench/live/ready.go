@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// ReadyTimes are of many graphs that were created at once.
+// ReadyTimes are the times of many graphs created at once.
 type ReadyTimes struct {
-	// Pods is from the first create to the last pod Ready; Graphs is from then to the last graph Ready.
+	// Pods is the time from the first create to the last pod Ready; Graphs is the time from then to the last graph Ready.
 	Pods, Graphs time.Duration
 }
 
-// Ready creates all graphs at once and waits until all of them are Ready. Then it checks where the pods are, and takes everything away
-// again.
+// Ready creates all graphs at once and waits until all of them are Ready. Then it checks the pods' hosts, and deletes all objects.
 func (c *Cluster) Ready(ctx context.Context, g Graphs) (ReadyTimes, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -31,7 +30,7 @@ func (c *Cluster) Ready(ctx context.Context, g Graphs) (ReadyTimes, error) {
 	return ReadyTimes{Pods: p.lastPod.Sub(start), Graphs: max(0, p.lastGraph.Sub(p.lastPod))}, c.clear(ctx, p.pods)
 }
 
-// untilReady creates all graphs, waits until all of them are Ready, and checks where their pods are.
+// untilReady creates all graphs, waits until all of them are Ready, and checks their pods' hosts.
 func (c *Cluster) untilReady(ctx context.Context, g Graphs, p *readiness, patience time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	created := make(chan struct{})

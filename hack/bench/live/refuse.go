@@ -24,17 +24,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 )
 
-// theirs are the kinds that KAI and Grove make, or have made, for a deployment.
+// theirs are the kinds of objects that exist for a deployment under KAI and Grove.
 var theirs = []schema.GroupVersionKind{
 	grove.PodCliqueSetKind, grove.PodCliqueScalingGroupKind, grove.PodCliqueKind, {Group: "scheduler.grove.io", Version: "v1alpha1",
 		Kind: "PodGang"},
 	kai.PodGroupKind, {Group: "scheduling.run.ai", Version: "v1alpha2", Kind: "BindRequest"},
 }
 
-// othersNamespace has the pods that fill a cluster: clear leaves them there.
+// othersNamespace has the pods that fill a cluster: clear does not delete them.
 const othersNamespace = "others"
 
-// Occupy has pods of another client take a part of every host, so that no host is free as a unit, and waits until the machine is quiet.
+// Occupy lets pods of another client take a part of every host, so that no host is entirely free, and waits until the machine is quiet.
 func (c *Cluster) Occupy(ctx context.Context) error {
 	if err := c.c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: othersNamespace}}); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (c *Cluster) Occupy(ctx context.Context) error {
 	return untilQuiet(ctx)
 }
 
-// Refuse creates one deployment that does not fit, and returns the time until its condition Placed explains why, and what it says. Then it
+// Refuse creates one deployment that does not fit, and returns the time until its condition Placed explains why, and the message. Then it
 // deletes the deployment.
 func (c *Cluster) Refuse(ctx context.Context, way Way, pods int) (took time.Duration, why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -96,8 +96,8 @@ func (c *Cluster) Refuse(ctx context.Context, way Way, pods int) (took time.Dura
 	return took, why, c.clear(ctx, p)
 }
 
-// refusal is why a deployment has no place: the planner's numbers, or the words of the scheduler that Grove leaves it to. That something is
-// waited for is none.
+// refusal returns why a deployment has no place: the planner's numbers, or the message of the scheduler that Grove uses. A message that
+// Trellis waits for something is not a refusal.
 func refusal(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	placed := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
 	if placed == nil || placed.Status != metav1.ConditionFalse {

@@ -22,9 +22,9 @@ const (
 	GatedName      = "pods alone, gated and released"
 )
 
-// AsReleased binds packed deployments once and returns two ways of as many pods that the client creates with the pins of those, gang by
-// gang: bare pods that have the same node selectors and node affinities from the start, and pods with all that those of the deployments
-// have, which are created gated and get the pins when they are released.
+// AsReleased binds packed deployments once and returns two ways with the same number of pods, which the client creates with the
+// deployments' pins, gang by gang: bare pods with the same node selectors and node affinities from the start, and pods with the full
+// content of the deployments' pods, which are created gated and get the pins at their release.
 func (c *Cluster) AsReleased(ctx context.Context, gangs, podsPerGang int) (bare, gated Way, err error) {
 	_, err = c.bind(ctx, Packed, gangs, podsPerGang, func(p *pods) error {
 		byGang, err := releasedGangs(p)
@@ -34,7 +34,7 @@ func (c *Cluster) AsReleased(ctx context.Context, gangs, podsPerGang int) (bare,
 	return bare, gated, err
 }
 
-// releasedGangs are the pods of each gang by name. It is an error when one has no pins: then there is nothing to compare with.
+// releasedGangs returns the pods of each gang by name. A pod without pins is an error, because there is nothing to compare with.
 func releasedGangs(p *pods) (map[string][]*corev1.Pod, error) {
 	byGang := map[string][]*corev1.Pod{}
 	for _, pod := range p.byName {
@@ -65,7 +65,7 @@ func asReleased(byGang map[string][]*corev1.Pod) Way {
 	}}
 }
 
-// pinnedAs is a bare pod with the pins of another pod.
+// pinnedAs returns a bare pod with the pins of another pod.
 func pinnedAs(pod *corev1.Pod, name, gang string) *corev1.Pod {
 	p := barePod(name, gang, hall.GPUs)
 	p.Spec.NodeSelector = pod.Spec.NodeSelector

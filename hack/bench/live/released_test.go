@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Bare pods have the pins of the packed ones, gang by gang, and nothing else of them.
+// TestAsReleased checks that bare pods have only the pins of the packed ones, gang by gang.
 func TestAsReleased(t *testing.T) {
 	shape := hall.Shape{Hosts: 8, HostsPerRack: 4, RacksPerBlock: 1_000, BlocksPerZone: 1}
 	p := &pods{byName: map[string]*corev1.Pod{}}

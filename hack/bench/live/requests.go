@@ -27,7 +27,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// RequestCost is what one request of a kind takes of the CPU.
+// RequestCost is the CPU time of one request of a kind.
 type RequestCost struct {
 	Name string
 	Cost
@@ -39,16 +39,16 @@ type requestKind struct {
 	send func(i int) error
 }
 
-// gangModel is what a packed gang consists of when it is bound; copies of it are what requests are about.
+// gangModel has the objects of a bound packed gang; requests use copies of them.
 type gangModel struct {
 	pod               *corev1.Pod
 	deployment, group client.Object
 	children          []client.Object
 }
 
-// RequestCosts sends requests of each kind that a packed gang is made of, so many of each, one after the other, and returns what one takes
-// of the CPU. Meanwhile only etcd, the API server and an operator that does not lead run, whose caches watch, and no one reacts. The
-// cluster is of no use afterwards.
+// RequestCosts sends repeats requests of each kind that a packed gang needs, one after the other, and returns the CPU time of one request.
+// Meanwhile only etcd, the API server and an operator that does not lead run: its caches watch, but no controller acts. The cluster cannot
+// be used afterwards.
 func (c *Cluster) RequestCosts(ctx context.Context, pods, repeats int) ([]RequestCost, error) {
 	if err := trellisv1alpha1.AddToScheme(c.c.Scheme()); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (c *Cluster) RequestCosts(ctx context.Context, pods, repeats int) ([]Reques
 	return costs, nil
 }
 
-// model has a packed gang placed, and reads what it consists of.
+// model lets a packed gang be placed, and reads its objects.
 func (c *Cluster) model(ctx context.Context, size int) (m gangModel, err error) {
 	p, err := c.follow(ctx, boundOnly)
 	if err != nil {
@@ -112,8 +112,8 @@ func (c *Cluster) model(ctx context.Context, size int) (m gangModel, err error) 
 	return m, c.c.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)
 }
 
-// still ends all that would react. The operator continues answering the API server, which converts deployments for its watch cache of
-// v1alpha1.
+// still stops all programs that would act. The operator continues to serve webhooks, because the API server converts deployments for its
+// watch cache of v1alpha1.
 func (c *Cluster) still(ctx context.Context) error {
 	err := c.box.StopManager(ctx, sandbox.DefaultManager)
 	for _, component := range []string{"kube-scheduler", "kube-controller-manager", "kwok"} {
@@ -132,8 +132,8 @@ func (c *Cluster) still(ctx context.Context) error {
 	return c.box.StartManager(ctx, sandbox.ManagerOptions{Args: []string{"--leader-elect=true"}})
 }
 
-// podRequests are those of a gated pod with the content of the model's, from its creation until it is Ready, and of a bare pod with its
-// pins.
+// podRequests returns the requests of a gated pod with the content of the model's, from its creation until it is Ready, and of a bare pod
+// with its pins.
 func (c *Cluster) podRequests(ctx context.Context, m gangModel) []requestKind {
 	gated := func(i int) *corev1.Pod {
 		p := gatedAs(m.pod, "requests")
@@ -162,8 +162,7 @@ func (c *Cluster) podRequests(ctx context.Context, m gangModel) []requestKind {
 	}
 }
 
-// otherRequests are about what a deployment brings alongside its pods. What it had of the operator before is a look for each child and an
-// apply.
+// otherRequests returns the requests for a deployment's objects other than pods. An earlier operator looked up and applied each child.
 func (c *Cluster) otherRequests(ctx context.Context, m gangModel) []requestKind {
 	kinds := []requestKind{
 		{"look for what is not there", func(int) error {
@@ -195,7 +194,7 @@ func (c *Cluster) otherRequests(ctx context.Context, m gangModel) []requestKind 
 		requestKind{"create a deployment, dry-run", asked})
 }
 
-// copyOf is an object that can be created under another name.
+// copyOf returns a copy of an object that can be created under another name.
 func copyOf(object client.Object, name string) client.Object {
 	o := object.DeepCopyObject().(client.Object)
 	o.SetName(name)
@@ -211,7 +210,7 @@ func copyOf(object client.Object, name string) client.Object {
 	return o
 }
 
-// apply a new object server-side, without its status.
+// apply applies a new object server-side, without its status.
 func (c *Cluster) apply(ctx context.Context, object client.Object) error {
 	gvk, err := apiutil.GVKForObject(object, c.c.Scheme())
 	if err != nil {

@@ -19,17 +19,17 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox"
 )
 
-// fillPatience is how long all graphs together may take to become Ready.
+// fillPatience is the maximum time until all graphs together are Ready.
 const fillPatience = time.Hour
 
-// Resident is the most that processes of the operator ever had resident, in megabytes.
+// Resident is the peak resident memory of operator processes, in megabytes.
 type Resident struct {
-	// Working is of the process that placed all pods; Restarted is of its successor, which found everything there.
+	// Working is the memory of the process that placed all pods; Restarted is that of its successor, which found all pods placed.
 	Working, Restarted float64
 }
 
 // Resident creates all graphs at once, waits until all of them are Ready and the machine is quiet, restarts the operator and waits until
-// the machine is quiet again. The cluster stays full. It is an error when the restart touches a pod.
+// the machine is quiet again. The cluster stays full. It returns an error if the restart changes a pod.
 func (c *Cluster) Resident(ctx context.Context, g Graphs) (r Resident, err error) {
 	p, err := c.followGraphs(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *Cluster) Resident(ctx context.Context, g Graphs) (r Resident, err error
 	return r, err
 }
 
-// nodesOfPods are the nodes of all pods, by their UIDs.
+// nodesOfPods returns the nodes of all pods, by their UIDs.
 func (c *Cluster) nodesOfPods(ctx context.Context) (map[types.UID]string, error) {
 	list := &corev1.PodList{}
 	if err := c.c.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -73,7 +73,7 @@ func (c *Cluster) nodesOfPods(ctx context.Context) (map[types.UID]string, error)
 	return nodes, nil
 }
 
-// peakResident waits until the machine is quiet and returns the most that the operator ever had resident, in megabytes.
+// peakResident waits until the machine is quiet and returns the operator's peak resident memory, in megabytes.
 func (c *Cluster) peakResident(ctx context.Context) (float64, error) {
 	if err := c.untilQuiet(ctx); err != nil {
 		return 0, err
@@ -89,7 +89,7 @@ func (c *Cluster) peakResident(ctx context.Context) (float64, error) {
 	return float64(status.VmHWM) / 1e6, nil
 }
 
-// processWith is the process of this machine that was started with an argument.
+// processWith returns the process of this machine that was started with an argument.
 func processWith(argument string) (procfs.Proc, error) {
 	all, err := procfs.AllProcs()
 	if err != nil {

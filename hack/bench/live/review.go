@@ -29,14 +29,14 @@ import (
 
 const deploymentResource = "dynamographdeployments"
 
-// Review is calls of the operator's webhooks, one after the other.
+// Review is a sequence of calls to the operator's webhooks.
 type Review []call
 
-// call of one webhook.
+// call is a call to one webhook.
 type call struct {
 	address string
 	body    []byte
-	// answered checks what came back.
+	// answered checks the response.
 	answered func(body []byte) error
 	client   *http.Client
 }
@@ -72,8 +72,8 @@ func (c call) send(ctx context.Context) error {
 	return c.answered(body)
 }
 
-// Reviews are calls of the operator past the API server, with the certificate that the API server trusts: what it asks for the admission
-// of the deployment of r, in both versions, and for its conversion to the version that is not stored.
+// Reviews returns direct calls to the operator's webhooks, with the CA certificate that the API server uses: the API server's calls for the
+// admission of the deployment of r, in both versions, and for its conversion to the version that is not stored.
 func (c *Cluster) Reviews(ctx context.Context, r *Requests) (admission []Question, conversion Question, err error) {
 	hooks, err := c.webhooks(ctx)
 	if err != nil {
@@ -106,8 +106,8 @@ func (c *Cluster) Reviews(ctx context.Context, r *Requests) (admission []Questio
 	return admission, Review{to(convert.Path, body, converted)}, err
 }
 
-// webhooks are those that the API server asks about the creates of [Requests]: the validating one. The mutating one has a condition, which
-// does not hold for a create that states all replicas, as these do. Were it without, it would be asked about them.
+// webhooks returns the webhooks that the API server calls for the creates of [Requests]: the validating one. The mutating one has a match
+// condition, which is false for creates that set all replicas, like these. Without a condition it would be called, too.
 func (c *Cluster) webhooks(ctx context.Context) (hooks []admissionregistrationv1.WebhookClientConfig, err error) {
 	mutating, validating := &admissionregistrationv1.MutatingWebhookConfigurationList{},
 		&admissionregistrationv1.ValidatingWebhookConfigurationList{}
@@ -138,7 +138,7 @@ func ofDeployments(rules []admissionregistrationv1.RuleWithOperations) bool {
 	return len(rules) == 1 && slices.Equal(rules[0].Resources, []string{deploymentResource})
 }
 
-// admissionReview is what the API server asks about a create.
+// admissionReview returns the API server's review of a create.
 func admissionReview(create Request) ([]byte, error) {
 	version, err := schema.ParseGroupVersion(create.apiVersion)
 	if err != nil {
@@ -155,7 +155,7 @@ func admissionReview(create Request) ([]byte, error) {
 	})
 }
 
-// conversionReview asks for an object in v1alpha1.
+// conversionReview requests the conversion of an object to v1alpha1.
 func conversionReview(stored Request) ([]byte, error) {
 	return json.Marshal(apiextensionsv1.ConversionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "ConversionReview"},

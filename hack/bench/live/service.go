@@ -22,10 +22,11 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox"
 )
 
-// probeEvery is how long a replica that has ended stays in the Service: on a node the kubelet looks once a second which containers run.
+// probeEvery is how long a replica that has ended stays in the Service: on a real node the kubelet checks once a second which containers
+// run.
 const probeEvery = time.Second
 
-// service stands in for the webhooks' Service: connections go to the replicas that are ready.
+// service replaces the webhooks' Service: it forwards connections to the ready replicas.
 type service struct {
 	*sandbox.Endpoints
 	// addresses of the webhooks of each replica, by name.
@@ -36,7 +37,7 @@ type service struct {
 	left map[string]time.Time
 }
 
-// serve leads the webhooks of the cluster to the replicas of these names, until ctx ends.
+// serve forwards the cluster's webhook calls to the replicas with these names, until ctx ends.
 func (c *Cluster) serve(ctx context.Context, replicas ...string) (*service, error) {
 	addresses := map[string]string{}
 	for _, name := range replicas {
@@ -56,8 +57,8 @@ func newService(addresses map[string]string) (*service, error) {
 	return &service{Endpoints: endpoints, addresses: addresses, left: map[string]time.Time{}}, err
 }
 
-// probe follows which replicas are ready. One that has ended leaves at once; one that answers late stays, since a kubelet asks several
-// times.
+// probe follows which replicas are ready. A replica that has ended leaves at once; a replica that responds late stays, because a kubelet
+// probes several times.
 func (s *service) probe(ctx context.Context, probesOf func(name string) string) {
 	probes := &http.Client{Timeout: probeEvery}
 	tick := time.NewTicker(probeEvery)
@@ -73,7 +74,7 @@ func (s *service) probe(ctx context.Context, probesOf func(name string) string) 
 	}
 }
 
-// follow takes in the answer to a probe.
+// follow processes the result of a probe.
 func (s *service) follow(name string, answer error) {
 	switch {
 	case answer == nil:
@@ -101,14 +102,14 @@ func probeOf(ctx context.Context, c *http.Client, url string) error {
 	return nil
 }
 
-// leftAt is when a replica that had ended last left the Service.
+// leftAt returns when a replica that had ended last left the Service.
 func (s *service) leftAt(name string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.left[name]
 }
 
-// redirect changes the port that webhooks are called at.
+// redirect changes the port of all webhook configurations.
 func (c *Cluster) redirect(ctx context.Context, port int) error {
 	admission := schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
 	for _, kind := range []schema.GroupVersionKind{

@@ -19,23 +19,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// patience is how long one measurement may take.
+// patience is the maximum time of one measurement.
 const patience = 10 * time.Minute
 
 // namespace of all pods.
 const namespace = metav1.NamespaceDefault
 
-// pods is what is known of the namespace's pods, kept up to date by a watch.
+// pods are the namespace's pods, kept up to date by a watch.
 type pods struct {
 	events watch.Interface
 	byName map[string]*corev1.Pod
 }
 
-// boundOnly selects the pods that have a node. To follow the others, too, costs the API server time that the measured ways then do not
-// have.
+// boundOnly selects the pods that have a node. Watching the others, too, would take API server time from the measured ways.
 var boundOnly = client.MatchingFieldsSelector{Selector: fields.OneTermNotEqualSelector("spec.nodeName", "")}
 
-// follow opens the watch of all pods, or of those that which selects.
+// follow opens the watch of all pods, or of the selected ones.
 func (c *Cluster) follow(ctx context.Context, which ...client.ListOption) (*pods, error) {
 	list := &corev1.PodList{}
 	if err := c.c.List(ctx, list, append(which, client.InNamespace(namespace))...); err != nil {
@@ -50,7 +49,7 @@ func (c *Cluster) follow(ctx context.Context, which ...client.ListOption) (*pods
 	return p, err
 }
 
-// podWatcher opens watches for a RetryWatcher: the API server closes those that are not read for a while.
+// podWatcher opens watches for a RetryWatcher, because the API server closes watches that are not read for a while.
 type podWatcher struct {
 	c     client.WithWatch
 	which []client.ListOption
@@ -62,7 +61,7 @@ func (w podWatcher) WatchWithContext(ctx context.Context, options metav1.ListOpt
 		&client.ListOptions{Raw: &options})...)
 }
 
-// until reads the watch until something holds.
+// until reads the watch until holds returns true.
 func (p *pods) until(ctx context.Context, what string, holds func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -79,7 +78,7 @@ func (p *pods) until(ctx context.Context, what string, holds func() bool) error 
 	return nil
 }
 
-// take takes an event of the watch in.
+// take processes an event of the watch.
 func (p *pods) take(event watch.Event, open bool) error {
 	if !open {
 		return errors.New("the watch of pods has ended")
@@ -96,7 +95,7 @@ func (p *pods) take(event watch.Event, open bool) error {
 	return nil
 }
 
-// untilNone waits until there is no object of a kind: a PodGroup outlives its deletion until its pods are gone.
+// untilNone waits until there is no object of a kind: a PodGroup exists after its deletion until its pods are gone.
 func (c *Cluster) untilNone(ctx context.Context, list client.ObjectList, which ...client.ListOption) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -113,7 +112,7 @@ func (c *Cluster) untilNone(ctx context.Context, list client.ObjectList, which .
 		for left := meta.LenList(list); left > 0; {
 			event, open := <-events.ResultChan()
 			if !open {
-				break // and look again
+				break // list again
 			}
 			if event.Type == watch.Deleted {
 				left--

@@ -19,35 +19,35 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Way of getting gangs of whole hosts bound.
+// Way is a way to get gangs of whole hosts bound.
 type Way struct {
 	Name string
-	// objects to create for so many gangs of so many pods, one batch after the other.
+	// objects returns the objects for gangs of pods, in batches that are created one after the other.
 	objects func(shape hall.Shape, gangs, pods int) [][]client.Object
 	// create sends the batches; nil: one after the other, the objects of each in parallel.
 	create func(ctx context.Context, c *Cluster, batches [][]client.Object) error
-	// gangOf reports which gang a pod belongs to; nil: there are no gangs to check.
+	// gangOf returns a pod's gang; nil: there are no gangs to check.
 	gangOf func(*corev1.Pod) string
 }
 
-// Ways to compare. Deployments go through the operator; groups and bare pods are created directly.
+// Ways to compare. Deployments use the operator; groups and bare pods are created directly.
 var (
-	// Packed deployments: one replica over several nodes, in one rack.
+	// Packed are deployments with one replica over several nodes, in one rack.
 	Packed = Way{Name: "packed deployments", objects: packed, gangOf: func(p *corev1.Pod) string { return p.Labels[render.LabelGraph] }}
-	// Plain deployments: as many pods in single-pod replicas, without constraint.
+	// Plain are deployments with as many pods in single-pod replicas, without constraint.
 	Plain = Way{Name: "plain deployments", objects: plain}
 	// InTree is a PodGroup per gang, with a topology constraint.
 	InTree = Way{Name: "in-tree PodGroups", objects: inTree, gangOf: func(p *corev1.Pod) string {
 		return *p.Spec.SchedulingGroup.PodGroupName
 	}}
-	// Bare pods without any pin, and pinned to a rack by its label, by the names of its nodes, or by their hostname labels.
+	// Bare are pods without any pin; the others are pinned to a rack by its label, by the names of its nodes, or by their hostname labels.
 	Bare        = Way{Name: "bare pods", objects: bare(func(*corev1.Pod, hall.Shape, int) {})}
 	ByLabel     = Way{Name: "pinned by rack label", objects: bare(pinLabel), gangOf: gangLabel}
 	ByNodeNames = Way{Name: "pinned by node names", objects: bare(pinNodeNames), gangOf: gangLabel}
 	ByHostnames = Way{Name: "pinned by hostname labels", objects: bare(pinHostnames), gangOf: gangLabel}
 )
 
-// send has the batches created.
+// send creates the batches.
 func (w Way) send(ctx context.Context, c *Cluster, batches [][]client.Object) error {
 	if w.create != nil {
 		return w.create(ctx, c, batches)
@@ -60,7 +60,7 @@ func (w Way) send(ctx context.Context, c *Cluster, batches [][]client.Object) er
 	return nil
 }
 
-// PackedUnder are packed deployments with the annotation of a provider. Its name is what the way is called.
+// PackedUnder returns packed deployments with the annotation of a provider. name is the name of the way.
 func PackedUnder(provider, name string) Way {
 	way := Packed
 	way.Name = name
@@ -74,7 +74,7 @@ func PackedUnder(provider, name string) Way {
 	return way
 }
 
-// deployments makes one deployment per gang, in the version that is stored, so that nothing is converted.
+// deployments returns one deployment per gang, in the storage version, so that nothing is converted.
 func deployments(gangs int, component nvidiav1beta1.ComponentSpec) [][]client.Object {
 	component.Name, component.Type = "worker", nvidiav1beta1.ComponentTypeWorker
 	component.PodTemplate = template(hall.GPUs)
@@ -90,7 +90,7 @@ func deployments(gangs int, component nvidiav1beta1.ComponentSpec) [][]client.Ob
 	return [][]client.Object{batch}
 }
 
-// template of pods with so many GPUs.
+// template returns the template of pods with that number of GPUs.
 func template(gpus int) *corev1.PodTemplateSpec {
 	main := corev1.Container{
 		Name: nvidiav1beta1.MainContainerName, Image: "example.com/vllm:1", Command: []string{"/bin/sh", "-c"},
@@ -102,7 +102,7 @@ func template(gpus int) *corev1.PodTemplateSpec {
 	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{main}}}
 }
 
-// multinode is a component whose replicas are gangs of so many pods in one domain of a level, [hall.Cluster] for no constraint.
+// multinode returns a component whose replicas are gangs of that number of pods in one domain of a level, [hall.Cluster] for no constraint.
 func multinode(replicas, pods int, level hall.Level) nvidiav1beta1.ComponentSpec {
 	component := nvidiav1beta1.ComponentSpec{Replicas: ptr.To(int32(replicas)), Multinode: &nvidiav1beta1.MultinodeSpec{
 		NodeCount: int32(pods)}}
@@ -120,12 +120,12 @@ func plain(_ hall.Shape, gangs, pods int) [][]client.Object {
 	return deployments(gangs, nvidiav1beta1.ComponentSpec{Replicas: ptr.To(int32(pods))})
 }
 
-// bench is the label of the gang a bare pod belongs to.
+// gangLabelKey is the label with a bare pod's gang.
 const gangLabelKey = "bench.trellis.dev/gang"
 
 func gangLabel(p *corev1.Pod) string { return p.Labels[gangLabelKey] }
 
-// barePod is a pod no one owns.
+// barePod returns a pod without owner.
 func barePod(name, gang string, gpus int) *corev1.Pod {
 	p := hall.Pod(name, gpus, "")
 	p.Namespace, p.UID, p.Status = namespace, "", corev1.PodStatus{}
@@ -158,7 +158,7 @@ func inTree(_ hall.Shape, gangs, pods int) [][]client.Object {
 	return [][]client.Object{groups, members}
 }
 
-// bare makes pods; pin ties one to the rack of that number.
+// bare returns pods; pin pins a pod to the rack of that number.
 func bare(pin func(p *corev1.Pod, shape hall.Shape, rack int)) func(hall.Shape, int, int) [][]client.Object {
 	return func(shape hall.Shape, gangs, pods int) [][]client.Object {
 		var members []client.Object
@@ -182,7 +182,7 @@ func pinLabel(p *corev1.Pod, shape hall.Shape, rack int) {
 }
 
 func pinNodeNames(p *corev1.Pod, shape hall.Shape, rack int) {
-	var terms []corev1.NodeSelectorTerm // a field may be compared with one value only
+	var terms []corev1.NodeSelectorTerm // a field can be compared with only one value
 	for _, host := range hostsOf(shape, rack) {
 		terms = append(terms, corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
 			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{host}},

@@ -22,8 +22,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// writesPolicy has the API server log every write of everybody. Leases are left out: they are renewed whatever is deployed. Reviews are
-// left out: they are created, but nothing is stored.
+// writesPolicy makes the API server log all writes of all users. Leases are left out, because they are renewed whatever is deployed.
+// Reviews are left out, because they are not stored.
 const writesPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -39,35 +39,35 @@ rules:
 const (
 	// operatorUser is the operator's name in the audit log.
 	operatorUser = "system:serviceaccount:trellis-system:trellis-controller-manager"
-	// silence is how long no one may write for the graph: longer than the operator holds anything back.
+	// silence is the required time without writes for the graph: longer than the operator delays any write.
 	silence = 10 * time.Second
-	// silenceAgain is how often the log is looked at.
+	// silenceAgain is the interval at which the log is read.
 	silenceAgain = time.Second
 )
 
-// Audited has the API server of the cluster log all writes into the directory of the sandbox, for [Cluster.Writes].
+// Audited makes the API server of the cluster log all writes into the directory of the sandbox, for [Cluster.Writes].
 func Audited(dir string) func(*sandbox.Options) {
 	return func(o *sandbox.Options) { o.Audit, o.AuditPolicy = true, filepath.Join(dir, "audit.yaml") }
 }
 
-// WritePolicy writes what [Audited] names.
+// WritePolicy writes the audit policy that [Audited] uses.
 func WritePolicy(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "audit.yaml"), []byte(writesPolicy), 0o600)
 }
 
-// Write is one request that writes, as the API server logged it.
+// Write is one write request, as the API server logged it.
 type Write struct {
 	User, Verb string
 	// Resource with its subresource: scalinggroups/status.
 	Resource string
-	// Refused: it was answered by an error, and stored nothing.
+	// Refused means that the response was an error, and nothing was stored.
 	Refused bool
 }
 
 // ByOperator reports whether the operator sent it.
 func (w Write) ByOperator() bool { return w.User == operatorUser }
 
-// auditEvent is what is read of an entry of the log.
+// auditEvent is the used part of a log entry.
 type auditEvent struct {
 	Verb string `json:"verb"`
 	User struct {
@@ -83,8 +83,8 @@ type auditEvent struct {
 	} `json:"responseStatus"`
 }
 
-// readWrites reads an audit log of [writesPolicy]: what the operator wrote anywhere, and what others wrote in the namespace of the graphs.
-// That leaves out the state that nodes report. A last line without a line feed is not complete yet.
+// readWrites reads an audit log of [writesPolicy]: the operator's writes anywhere, and the writes of others in the graphs' namespace. That
+// excludes the status updates of nodes. A last line without a line feed is incomplete and skipped.
 func readWrites(log io.Reader) ([]Write, error) {
 	var writes []Write
 	for lines := bufio.NewReader(log); ; {
@@ -122,8 +122,8 @@ func (c *Cluster) writesSince(offset int64) ([]Write, error) {
 	return readWrites(log)
 }
 
-// Writes creates one graph of several gangs in one rack each and returns what was written for it, by everybody, until it is Ready and no
-// one has written for it for a while. Then it checks where the pods are, and takes everything away again.
+// Writes creates one graph of several gangs in one rack each and returns all writes for it, by all users, until it is Ready and silence has
+// passed. Then it checks the pods' hosts, and deletes all objects.
 func (c *Cluster) Writes(ctx context.Context, gangs, podsPerGang int) ([]Write, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -154,7 +154,7 @@ func (c *Cluster) Writes(ctx context.Context, gangs, podsPerGang int) ([]Write, 
 	return writes, c.clear(ctx, p.pods)
 }
 
-// untilSilent waits until no one has written for a while, and returns what was written since an offset of the log.
+// untilSilent waits until there was no write for silence, and returns the writes since an offset of the log.
 func (c *Cluster) untilSilent(ctx context.Context, offset int64) ([]Write, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

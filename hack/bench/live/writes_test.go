@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// The operator's writes count anywhere, those of others in the graphs' namespace; a line that is still being written does not.
+// TestReadWrites checks that the operator's writes count anywhere, and those of others in the graphs' namespace, and that an incomplete
+// line does not.
 func TestReadWrites(t *testing.T) {
 	const log = `{"verb":"create","user":{"username":"system:serviceaccount:trellis-system:trellis-controller-manager"},"objectRef":{"resource":"pods","namespace":"default"},"responseStatus":{"code":201}}
 {"verb":"patch","user":{"username":"system:serviceaccount:trellis-system:trellis-controller-manager"},"objectRef":{"resource":"clustertopologies","subresource":"status"},"responseStatus":{"code":409}}

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ours asks the planner of this repository.
+// Package ours runs the planner of this repository.
 package ours
 
 import (
@@ -14,14 +14,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Planner is a cluster cache of a hall and the planner on it, as the operator's scheduling loop has them.
+// Planner is a hall's cluster cache with the planner, as in the operator's scheduling loop.
 type Planner struct {
 	Cluster *topology.Cluster
 	levels  topology.Levels
 	shapes  map[int]*topology.Shape
 }
 
-// New takes a hall's nodes and bound pods in.
+// New returns a planner with a hall's nodes and bound pods.
 func New(nodes []*corev1.Node, bound []*corev1.Pod) *Planner {
 	p := &Planner{Cluster: topology.NewCluster(), shapes: map[int]*topology.Shape{}}
 	for _, l := range hall.Levels {
@@ -36,7 +36,7 @@ func New(nodes []*corev1.Node, bound []*corev1.Pod) *Planner {
 	return p
 }
 
-// Graph is an ask in the planner's terms: a deployment whose one multinode service has one replica per gang.
+// Graph converts an ask for the planner: a deployment whose one multinode service has one replica per gang.
 func (p *Planner) Graph(a hall.Ask) placement.Demand {
 	shape, ok := p.shapes[a.GPUs]
 	if !ok {
@@ -57,7 +57,7 @@ func (p *Planner) Graph(a hall.Ask) placement.Demand {
 	}
 }
 
-// PodID names a pod of an ask.
+// PodID returns the ID of a pod of an ask.
 func PodID(ask string, gang, pod int) string { return fmt.Sprintf("%s-%d-%d", ask, gang, pod) }
 
 // Plan places a graph as the operator does: its reservations stay.
@@ -65,7 +65,7 @@ func (p *Planner) Plan(g placement.Demand) placement.Result {
 	return placement.PlanGraph(p.Cluster, g, placement.Options{})
 }
 
-// Place places an ask whole, or leaves everything as it was and explains why.
+// Place places an ask as a unit, or changes nothing and returns why.
 func (p *Planner) Place(a hall.Ask) (hall.Answer, error) {
 	p.Cluster.Begin()
 	r := p.Plan(p.Graph(a))
@@ -78,7 +78,7 @@ func (p *Planner) Place(a hall.Ask) (hall.Answer, error) {
 	return AnswerOf(r), nil
 }
 
-// Why is the first refusal in a result.
+// Why returns the first refusal in a result.
 func Why(r placement.Result) error {
 	for _, one := range r.Replicas {
 		if one.Refusal != nil {
@@ -88,7 +88,7 @@ func Why(r placement.Result) error {
 	return nil
 }
 
-// AnswerOf puts a result that placed everything into the common form.
+// AnswerOf converts a result without refusals into the common form.
 func AnswerOf(r placement.Result) hall.Answer {
 	answer := make(hall.Answer, 0, len(r.Replicas))
 	for _, one := range r.Replicas {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Defaults prints the table of internal/kubescheduler: the default plugins of the kube-scheduler, and the feature gates that it reads and
-// that are on by default, of some releases of Kubernetes. It reads them from the source of the modules, which it downloads:
+// that are on by default, for some releases of Kubernetes. It reads them from the modules' source, which it downloads:
 //
 //	go run ./defaults v1.30.14 v1.31.14 ... >../../internal/kubescheduler/defaults.txt
 package main

@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// defaults are the plugins that a kube-scheduler has by default, and the gates that it reads and that are on, in order of their names.
+// defaults are the default plugins of a kube-scheduler, and the gates that it reads and that are on by default, sorted by name.
 type defaults struct{ plugins, gates []string }
 
 // read reads the defaults of a release from its source.
@@ -46,7 +46,7 @@ func read(dir string, minor int) (defaults, error) {
 	return d, nil
 }
 
-// gatesOn are the defaults of all gates: of the one spec that a gate has up to Kubernetes 1.30, or of the last one up to the release.
+// gatesOn returns the defaults of all gates: from a gate's only spec up to Kubernetes 1.30, or from its last spec up to the release.
 func gatesOn(dir string, minor int) (map[string]bool, error) {
 	on := map[string]bool{}
 	return on, eachFile(dir, func(f *ast.File) {
@@ -66,14 +66,14 @@ func gatesOn(dir string, minor int) (map[string]bool, error) {
 	})
 }
 
-// spec is one entry of a gate: since which minor release, and whether it is on. A release is compatible with the one before by default,
-// which keeps gates off that state a later one.
+// spec is one entry of a gate: the minor release from which it applies, and the default. By default a release is compatible with the
+// previous one, so a gate with a later MinCompatibilityVersion stays off.
 type spec struct {
 	minor, compatible int
 	on, has           bool
 }
 
-// specs reads the value of an entry of a map of gates; none for another value.
+// specs reads the value of an entry in a map of gates; nil for any other value.
 func specs(value ast.Expr) (list []spec) {
 	lit, is := value.(*ast.CompositeLit)
 	if !is {
@@ -110,7 +110,7 @@ func specOf(lit *ast.CompositeLit) (s spec) {
 	return s
 }
 
-// minorIn is the minor release in version.MustParse("1.37"); 0 for another expression.
+// minorIn returns the minor release in version.MustParse("1.37"); 0 for any other expression.
 func minorIn(e ast.Expr) (minor int) {
 	call, is := e.(*ast.CallExpr)
 	if !is || len(call.Args) != 1 {
@@ -123,7 +123,7 @@ func minorIn(e ast.Expr) (minor int) {
 	return minor
 }
 
-// gatesUsed are the gates that the source of the kube-scheduler names.
+// gatesUsed returns the gates that the source of the kube-scheduler names.
 func gatesUsed(dir string) (map[string]bool, error) {
 	used := map[string]bool{}
 	return used, eachFile(dir, func(f *ast.File) {
@@ -136,7 +136,8 @@ func gatesUsed(dir string) (map[string]bool, error) {
 	})
 }
 
-// defaultPlugins are those of getDefaultPlugins and, where their gate is on, of applyFeatureGates with the functions that it calls.
+// defaultPlugins returns the plugins of getDefaultPlugins, and the plugins of applyFeatureGates and the functions that it calls, if their
+// gate is on.
 func defaultPlugins(file string, on map[string]bool) ([]string, error) {
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 	if err != nil {
@@ -175,7 +176,7 @@ func defaultPlugins(file string, on map[string]bool) ([]string, error) {
 	return slices.Sorted(maps.Keys(plugins)), nil
 }
 
-// selected are the names that are selected of a package.
+// selected returns the names selected from a package.
 func selected(n ast.Node, of string) (names []string) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		if s, is := n.(*ast.SelectorExpr); is && nameOf(s.X) == of {
@@ -196,7 +197,7 @@ func nameOf(e ast.Expr) string {
 	return ""
 }
 
-// eachFile parses the source in a folder, without tests.
+// eachFile parses the source in a folder, without tests, and calls do with each file.
 func eachFile(dir string, do func(*ast.File)) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {

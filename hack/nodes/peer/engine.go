@@ -16,16 +16,16 @@ import (
 	"time"
 )
 
-// meeting is where the pods of an engine meet.
+// meeting is the address at which the pods of an engine meet.
 type meeting struct {
 	host, port, index string
 	size              int
-	// ray: the pods meet at the head of a Ray cluster, which runs in this pod.
+	// ray means that the pods meet at the head of a Ray cluster, which runs in this pod.
 	ray bool
 }
 
-// engine is an engine that Python starts: it imports its modules, and then waits for all its ranks. The leader listens and waits; the
-// others call until it answers, as the stores of PyTorch and the sockets of ZeroMQ do.
+// engine simulates an engine in Python: it imports its modules, and then waits for all its ranks. The leader listens and waits; the others
+// call it until it answers, like the stores of PyTorch and the sockets of ZeroMQ.
 func engine(args []string) error {
 	m, err := meetingIn(args)
 	if err != nil {
@@ -48,7 +48,7 @@ func engine(args []string) error {
 	return nil
 }
 
-// meetingIn reads the flags that the launch of a gang adds to the command.
+// meetingIn reads the flags that the operator adds to the command of a gang.
 func meetingIn(args []string) (meeting, error) {
 	number := func(name string) int {
 		n, err := strconv.Atoi(valueOf(args, name))
@@ -74,7 +74,7 @@ func meetingIn(args []string) (meeting, error) {
 	return meeting{}, fmt.Errorf("%q say nothing of other pods", args)
 }
 
-// valueOf is the value of a flag; "" without one.
+// valueOf returns the value of a flag; "" without one.
 func valueOf(args []string, name string) string {
 	for i, arg := range args {
 		if value, ok := strings.CutPrefix(arg, name+"="); ok {
@@ -87,7 +87,7 @@ func valueOf(args []string, name string) string {
 	return ""
 }
 
-// watchHead is healthy while the head of the Ray cluster in this pod has all nodes, and ends without a head.
+// watchHead makes this pod healthy while the head of its Ray cluster has all nodes. It exits if there is no head.
 func (s *state) watchHead() {
 	for ; ; <-time.After(interval) {
 		head, err := readState(net.JoinHostPort("127.0.0.1", rayPort))

@@ -19,7 +19,7 @@ import (
 const (
 	interval = 250 * time.Millisecond
 	timeout  = 2 * time.Second
-	// losses is how many calls in succession may fail.
+	// losses is the maximum number of consecutive failed calls.
 	losses = 8
 )
 
@@ -30,7 +30,7 @@ func sum(data []byte) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// follow calls the leader until it is lost.
+// follow calls the leader until the leader is lost, and exits.
 func (s *state) follow() {
 	for failed := 0; failed < losses || !s.met(); <-time.After(interval) {
 		if s.call() {
@@ -50,7 +50,7 @@ func (s *state) met() bool {
 	return s.Exchanges > 0
 }
 
-// call looks the leader up and exchanges data with it.
+// call looks up the leader and exchanges data with it.
 func (s *state) call() bool {
 	addresses, err := net.LookupHost(s.Leader)
 	seen := lookup{After: time.Since(began).Round(time.Millisecond).Seconds()}

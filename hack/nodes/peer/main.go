@@ -2,18 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command peer behaves like an inference server of several pods. The leader, which has index 0, is healthy once all pods of its gang have
-// sent it data. The others look up the address of the leader by its name, send data, check what it answers, and are healthy while it
-// does. They end when they have lost it.
+// sent it data. The others look up the address of the leader by name, send data, check the answer, and are healthy while it is right. They
+// exit when they have lost the leader.
 //
-// Under other names it behaves as the programs of inference engines do at their start, by the flags that they get:
+// Under other names it behaves like the programs of inference engines at their start, as their flags require:
 //
 //   - dynamo.vllm and dynamo.sglang: their ranks meet at the address in the flags, and wait for each other
-//   - ray: a head in the background, or a node that ends where it finds no head
+//   - ray: a head in the background, or a node that exits if it finds no head
 //   - trtllm-llmapi-launch: a rank of mpirun
 //
 // It serves its observations at /state. Variables: SIZE is the number of pods, DRAIN the time from SIGTERM to its exit (forever: until
 // SIGKILL), EXIT the exit code after SIGTERM, EAT the memory to fill in MiB, SICK makes it unhealthy, READY is the time from the last pod
-// to healthy, and IMPORT the time that a program takes to load its modules.
+// to healthy, and IMPORT the time to load the modules.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 	"time"
 )
 
-// programs by the name that they are started under; others are a plain peer.
+// programs maps names of the executable to programs; any other name is a plain peer.
 var programs = map[string]func(args []string) error{
 	"dynamo.vllm":          engine,
 	"dynamo.sglang":        engine,
@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// plain is a peer that learns of its gang from the variables of Trellis alone.
+// plain runs a peer that knows its gang only from the variables of Trellis.
 func plain([]string) error {
 	s := newState(os.Getenv("TRELLIS_LEADER_ADDRESS"), statePort, os.Getenv("TRELLIS_POD_INDEX"), sizeOr(1))
 	s.serve(servingPort, statePort)
@@ -60,7 +60,7 @@ func plain([]string) error {
 	return nil
 }
 
-// awaitEnd ends the process some time after SIGTERM.
+// awaitEnd waits for SIGTERM and then, after DRAIN, exits.
 func awaitEnd() {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
@@ -73,7 +73,7 @@ func awaitEnd() {
 	os.Exit(code)
 }
 
-// sizeOr is the number of pods of the gang.
+// sizeOr returns the number of pods of the gang, from SIZE.
 func sizeOr(otherwise int) int {
 	if size, err := strconv.Atoi(os.Getenv("SIZE")); err == nil {
 		return size
@@ -81,7 +81,7 @@ func sizeOr(otherwise int) int {
 	return otherwise
 }
 
-// durationOf reads a variable.
+// durationOf reads a duration from a variable.
 func durationOf(variable string, otherwise time.Duration) time.Duration {
 	if d, err := time.ParseDuration(os.Getenv(variable)); err == nil {
 		return d
@@ -89,7 +89,7 @@ func durationOf(variable string, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// eaten keeps memory that was filled.
+// eaten keeps the filled memory allocated.
 var eaten [][]byte
 
 func eat(mebibytes int) {

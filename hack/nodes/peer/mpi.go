@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// mpiPort is where the ranks of an MPI job meet.
+// mpiPort is the port at which the ranks of an MPI job meet.
 const mpiPort = "29600"
 
-// mpiRank is a rank that mpirun has started, over ssh in all pods but the first. Rank 0 leads. The first rank of each pod serves the state.
+// mpiRank runs a rank that mpirun has started, over ssh in all pods but the first. Rank 0 leads. The first rank of each pod serves the
+// state.
 func mpiRank([]string) error {
 	rank, ranks := os.Getenv("OMPI_COMM_WORLD_RANK"), os.Getenv("OMPI_COMM_WORLD_SIZE")
 	size, err := strconv.Atoi(ranks)

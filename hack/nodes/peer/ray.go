@@ -20,7 +20,8 @@ const (
 	connecting = 5 * time.Second
 )
 
-// ray is Ray's command: "start --head" returns when a head runs in the background, "start --address" is a node until it loses its head.
+// ray simulates Ray's command: "start --head" returns when a head runs in the background, "start --address" runs a node until it loses its
+// head.
 func ray(args []string) error {
 	<-time.After(durationOf("IMPORT", 2*time.Second) / 2)
 	switch {
@@ -47,7 +48,7 @@ func ray(args []string) error {
 	return nil
 }
 
-// startHead starts the head as a process of its own, and waits until it answers.
+// startHead starts the head as a separate process, and waits until it answers.
 func startHead() error {
 	head := exec.Command("/proc/self/exe", "--is-head")
 	head.Args[0] = os.Args[0]

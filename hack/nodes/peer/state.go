@@ -15,32 +15,32 @@ import (
 )
 
 const (
-	// servingPort is the one of frontends, statePort the one of workers' health and of /state.
+	// servingPort is the port of frontends, statePort the port of workers' health and of /state.
 	servingPort = "8000"
 	statePort   = "9090"
 )
 
-// state is what a pod has seen, as JSON at /state.
+// state is what a pod has observed, served as JSON at /state.
 type state struct {
 	mu sync.Mutex
 	// Leader is the name of the leader, Index this pod's.
 	Leader string `json:"leader"`
 	Index  string `json:"index"`
-	// Pods have sent data to this leader, by index: their addresses.
+	// Pods are the addresses of the pods that have sent data to this leader, by index.
 	Pods map[string]string `json:"pods,omitempty"`
-	// Lookups are the different answers to the leader's name, in order.
+	// Lookups are the successive answers to lookups of the leader's name.
 	Lookups []lookup `json:"lookups,omitempty"`
-	// Healthy: all pods have been heard, or the leader has answered the last call.
+	// Healthy means that all pods have sent data, or that the leader has answered the last call.
 	Healthy bool `json:"healthy"`
-	// Exchanges counts the answers that were right.
+	// Exchanges counts the correct answers.
 	Exchanges int `json:"exchanges"`
 	// GPUs are the devices of the container.
 	GPUs string `json:"gpus,omitempty"`
 
-	// port of the leader, where the pods meet.
+	// port of the leader at which the pods meet.
 	port string
 	size int
-	// readyAt is when a leader that has heard all pods is healthy.
+	// readyAt is when a leader with data of all pods becomes healthy.
 	readyAt time.Time
 }
 
@@ -59,7 +59,7 @@ func newState(leader, port, index string, size int) *state {
 	return s
 }
 
-// complete notes that all pods are there, some time before the pod is healthy.
+// complete records that all pods have sent data. The pod is healthy READY later.
 func (s *state) complete() {
 	s.Healthy = true
 	if s.readyAt.IsZero() {
@@ -67,7 +67,7 @@ func (s *state) complete() {
 	}
 }
 
-// serve answers at ports of all addresses.
+// serve listens on the ports at all addresses.
 func (s *state) serve(ports ...string) {
 	handler := http.NewServeMux()
 	handler.HandleFunc("POST /join", s.join)
@@ -91,7 +91,7 @@ func (s *state) health(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// join takes a pod's data, and answers with their sum.
+// join receives a pod's data, and answers with its checksum.
 func (s *state) join(w http.ResponseWriter, r *http.Request) {
 	data, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	if err != nil {

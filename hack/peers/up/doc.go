@@ -1,6 +1,6 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package up checks that sandbox up --provider starts the real KAI Scheduler, Grove and LeaderWorkerSet. It is apart from the rules in
-// hack/peers, whose sandbox has their ports.
+// Package up tests that sandbox up --provider starts the real KAI Scheduler, Grove and LeaderWorkerSet. It is separate from hack/peers,
+// whose sandbox uses the same ports.
 package up

@@ -36,12 +36,12 @@ type machine struct {
 
 func newMachine(ctx context.Context) *machine {
 	GinkgoHelper()
-	dir, err := os.MkdirTemp("", "peers-up") // short, for a socket's sake
+	dir, err := os.MkdirTemp("", "peers-up") // short, because of the path of a socket
 	Expect(err).NotTo(HaveOccurred())
 	m := &machine{ctx: ctx, dir: filepath.Join(dir, "s")}
 	DeferCleanup(func(ctx SpecContext) error {
 		err := sandbox.Down(ctx, m.dir)
-		_ = os.Remove(dir) // which leaves logs that were kept
+		_ = os.Remove(dir) // this fails if logs were kept in it
 		if errors.Is(err, sandbox.ErrNotFound) {
 			return nil
 		}
@@ -49,7 +49,7 @@ func newMachine(ctx context.Context) *machine {
 	}, NodeTimeout(suite.Patience()))
 	DeferOnFailure(func() {
 		kept := filepath.Join(dir, "logs")
-		_ = os.CopyFS(kept, os.DirFS(filepath.Join(m.dir, "logs"))) // a sandbox that did not start has none
+		_ = os.CopyFS(kept, os.DirFS(filepath.Join(m.dir, "logs"))) // a sandbox that did not start has no logs
 		AddReportEntry("the logs are in", kept, ReportEntryVisibilityFailureOrVerbose)
 	})
 	return m
@@ -101,7 +101,7 @@ func (m *machine) becomesReady(annotations map[string]string, theirs func(*corev
 	}
 }
 
-// refusesAnother: a second sandbox with the same ports is refused before anything starts.
+// refusesAnother checks that a second sandbox with the same ports is refused before anything starts.
 func (m *machine) refusesAnother(up []string) {
 	GinkgoHelper()
 	other := &machine{ctx: m.ctx, dir: m.dir + "2"}
@@ -111,7 +111,7 @@ func (m *machine) refusesAnother(up []string) {
 	Expect(other.dir).NotTo(BeAnExistingFile())
 }
 
-// lose kills a program. status must report that.
+// lose kills a program, and checks that status reports that.
 func (m *machine) lose(program string) {
 	GinkgoHelper()
 	p, err := proc.Load(filepath.Join(m.dir, "run", program+".pid"))
@@ -125,7 +125,7 @@ func (m *machine) lose(program string) {
 	Expect(out).To(ContainSubstring("stopped"))
 }
 
-// endsWhole takes the sandbox down and looks for what it left.
+// endsWhole runs sandbox down and checks that nothing remains.
 func (m *machine) endsWhole() {
 	GinkgoHelper()
 	running, err := proc.LoadAll(filepath.Join(m.dir, "run"))

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// root of the repository.
+// root is the root of the repository.
 var root = filepath.Join("..", "..", "..")
 
 func TestUp(t *testing.T) { suite.Run(t, "Sandboxes with real peers", suite.Default) }

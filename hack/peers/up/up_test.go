@@ -17,11 +17,11 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// peer is one that the flag --provider names.
+// peer is a value of the flag --provider.
 type peer struct {
 	provider sandbox.Provider
 	labels   Labels
-	// annotations of a deployment that it gets.
+	// annotations of the created deployment.
 	annotations map[string]string
 	// programs that status lists.
 	programs []string
@@ -46,10 +46,10 @@ var all = []peer{
 	},
 }
 
-// A deployment that names no provider gets ready under the one of the flag; status lists its programs; down leaves nothing.
+// A deployment without a provider annotation becomes Ready under the flag's provider; status lists its programs; down leaves nothing.
 var _ = DescribeTable("sandbox up starts a real peer, and down leaves nothing of it", Serial, starts, chosen())
 
-// chosen are the entries of the peers that the environment chooses.
+// chosen returns the entries of the peers that the environment selects.
 func chosen() []TableEntry {
 	var out []TableEntry
 	for _, p := range all {

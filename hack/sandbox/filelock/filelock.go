@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package filelock lets one process at a time do something. The kernel drops the lock with the process that holds it.
+// Package filelock provides file locks between processes. The kernel releases the lock of a process that ends.
 package filelock
 
 import (
@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Lock waits for the lock on a file, which it makes, and returns how to give it back. waiting, when not nil, is called once before it
-// waits. The file may be removed while it is locked; a process that waited for it then locks the new file of that name.
+// Lock waits for the lock on a file, which it creates if necessary, and returns a function that releases the lock. Before it waits it
+// calls waiting once, unless that is nil. The holder may remove the file; a waiting process then locks the new file with that name.
 func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	var locked *os.File
 	reported := false
@@ -41,7 +41,7 @@ func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 	return func() { locked.Close() }, nil
 }
 
-// samePath reports whether the file still is the one of that name.
+// samePath reports whether an open file still is the file at this path.
 func samePath(f *os.File, path string) bool {
 	mine, err := f.Stat()
 	if err != nil {

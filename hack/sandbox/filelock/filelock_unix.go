@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// try takes the lock if no one holds it.
+// try takes the lock if no process holds it.
 func try(f *os.File) (bool, error) {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) //nolint:gosec // a file descriptor is small
 	if errors.Is(err, unix.EWOULDBLOCK) {

@@ -17,7 +17,7 @@ import (
 
 func write(file, text string) error { return os.WriteFile(file, []byte(text), 0o600) }
 
-// build returns the folder of a peer's module, and builds its program unless that is there.
+// build returns the folder of a peer's module, and builds the peer's program if it is missing.
 func (r *starter) build(ctx context.Context, p peer) (dir string, err error) {
 	dir, err = moduleDir(ctx, p)
 	if err != nil {
@@ -46,14 +46,14 @@ func (r *starter) build(ctx context.Context, p peer) (dir string, err error) {
 	return dir, errors.Join(err, os.RemoveAll(unfinished))
 }
 
-// moduleDir is the folder of a peer's module on this machine. It is downloaded unless it is there.
+// moduleDir returns the folder of a peer's module on this machine, and downloads the module if necessary.
 func moduleDir(ctx context.Context, p peer) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", p.module)
 	cmd.Dir, cmd.Env = os.TempDir(), append(os.Environ(), p.buildEnv...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, failed := cmd.Output()
-	answer := struct{ Dir, Error string }{} // go reports a failed download here, not at stderr
+	answer := struct{ Dir, Error string }{} // go reports a failed download in this output, not on stderr
 	unreadable := json.Unmarshal(out, &answer)
 	if failed != nil {
 		return "", fmt.Errorf("downloading %s: %w: %s%s", p.module, failed, answer.Error, stderr.String())

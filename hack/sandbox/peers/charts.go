@@ -19,13 +19,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// installedKinds of a chart; its Deployments run as processes instead.
+// installedKinds are the kinds that are applied from a chart. The Deployments of a chart run as processes instead.
 var installedKinds = []string{
 	"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "PriorityClass", "Queue",
 	"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
 }
 
-// chart renders a chart with helm, and returns what of it is installed.
+// chart renders a chart with helm, and returns its objects of the installedKinds.
 func (r *starter) chart(ctx context.Context, dir string, p peer) ([]*unstructured.Unstructured, error) {
 	cmd := exec.CommandContext(ctx, "go", "tool", "-modfile=hack/tools/go.mod", "helm", "template", p.release(), dir, "--namespace="+
 		p.namespace, "--no-hooks")
@@ -62,7 +62,7 @@ func definitionsIn(dir string) ([]*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-// decode reads the objects of some kinds.
+// decode reads the objects of the given kinds.
 func decode(r io.Reader, kinds ...string) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	documents := yaml.NewYAMLOrJSONDecoder(r, 4096)
@@ -79,7 +79,7 @@ func decode(r io.Reader, kinds ...string) ([]*unstructured.Unstructured, error) 
 	}
 }
 
-// accounts are the ServiceAccounts of a namespace that bindings name: not every chart has them itself.
+// accounts are the ServiceAccounts of a namespace that bindings name, since some charts do not contain them.
 func accounts(all []*unstructured.Unstructured, namespace string) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, o := range all {
@@ -98,7 +98,7 @@ func accounts(all []*unstructured.Unstructured, namespace string) []*unstructure
 	return out
 }
 
-// direct has the API server call webhooks on a port of this machine, instead of a Service.
+// direct sets the clients of a webhook configuration to a port of this machine instead of a Service.
 func direct(o *unstructured.Unstructured, port int, ca string) error {
 	if !strings.HasSuffix(o.GetKind(), "WebhookConfiguration") {
 		return nil
@@ -118,7 +118,7 @@ func direct(o *unstructured.Unstructured, port int, ca string) error {
 	return unstructured.SetNestedSlice(o.Object, webhooks, "webhooks")
 }
 
-// sorted has namespaces first, and each object once.
+// sorted puts namespaces first and removes duplicate objects.
 func sorted(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	var first, rest []*unstructured.Unstructured
 	seen := map[string]bool{}

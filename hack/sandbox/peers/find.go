@@ -17,26 +17,26 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 )
 
-// Environment variables with the folders of sources and programs, and with the names of the peers to test, separated by commas.
+// Environment variables: the folders of the sources and of the programs, and the comma-separated names of the peers to test.
 const (
 	SourcesVariable  = "PEERS_SRC"
 	ProgramsVariable = "PEERS_BIN"
 	chosenVariable   = "PEERS"
 )
 
-// page describes how to get sources and programs.
+// page is the documentation of how to get sources and programs.
 const page = "docs/dev/development.md#the-real-kai-grove-and-leaderworkerset"
 
-// Set is some of the peers, and where they are on this machine.
+// Set is a set of peers and their location on this machine.
 type Set struct {
 	peers []peer
-	// root of this repository's clone, which has helm.
+	// root is the root of this clone, which provides helm.
 	root string
-	// sources and programs are folders; programs has those that are built here, too.
+	// sources and programs are folders; this package also builds into programs.
 	sources, programs string
 }
 
-// Names of the peers, in the order of their start.
+// Names are the names of all peers in start order.
 func Names() []string { return namesOf(all) }
 
 func namesOf(peers []peer) []string {
@@ -47,7 +47,7 @@ func namesOf(peers []peer) []string {
 	return out
 }
 
-// Chosen are the names of the peers that the environment chooses to test: all that place or make pods unless it says otherwise.
+// Chosen are the names of the peers to test: those of the environment variable PEERS, or all peers that place or make pods.
 func Chosen() []string {
 	if only := os.Getenv(chosenVariable); only != "" {
 		return strings.Split(only, ",")
@@ -55,7 +55,7 @@ func Chosen() []string {
 	return namesOf(makers)
 }
 
-// Needed are the names of the peers that a provider of a sandbox needs.
+// Needed are the names of the peers that a provider needs.
 func Needed(provider sandbox.Provider) []string {
 	switch provider {
 	case sandbox.KAI, sandbox.LeaderWorkerSet:
@@ -80,8 +80,8 @@ func Programs(names ...string) []string {
 	return out
 }
 
-// Find finds peers on this machine by the environment, for the clone at root. The error of what is missing names the variables, what they
-// have to hold, and the page that says more.
+// Find finds peers on this machine by the environment variables, for the clone at root. If something is missing, the error names the
+// variables, the required content of their folders, and the page of the documentation.
 func Find(root string, names ...string) (*Set, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -109,7 +109,7 @@ func Find(root string, names ...string) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		// by version
+		// one folder per combination of versions
 		s.programs = filepath.Join(cache, "peers", strings.Join([]string{path.Base(lwsModule), path.Base(kueueModule),
 			path.Base(karpenterModule)}, "-"))
 	}
@@ -121,7 +121,7 @@ func Find(root string, names ...string) (*Set, error) {
 	return s, nil
 }
 
-// useCloned takes the sources that Clone made, where the environment names none.
+// useCloned uses the sources that Clone cloned, unless the environment names sources.
 func (s *Set) useCloned() error {
 	dir, err := sourcesOf(all)
 	if err != nil || s.sources != "" {
@@ -133,7 +133,7 @@ func (s *Set) useCloned() error {
 	return nil
 }
 
-// missing describes what of sources and programs is not there.
+// missing is an error that lists missing sources and programs.
 func (s *Set) missing() error {
 	var sources, programs, names []string
 	for _, p := range s.peers {
@@ -177,7 +177,7 @@ func (s *Set) missing() error {
 		SourcesVariable, strings.Join(sources, ", "), ProgramsVariable, strings.Join(programs, ", "), where, page)
 }
 
-// Beside are the peers as a sandbox takes them.
+// Beside returns the peers as an option of a sandbox.
 func (s *Set) Beside(report progress.Func) *sandbox.Peers {
 	ports := map[string][]int{}
 	for _, p := range s.peers {
@@ -188,5 +188,5 @@ func (s *Set) Beside(report progress.Func) *sandbox.Peers {
 	return &sandbox.Peers{Ports: ports, Start: (&starter{Set: s, report: report}).start}
 }
 
-// release is the name that a chart is rendered for.
+// release is the release name with which helm renders the chart.
 func (p peer) release() string { return cmp.Or(p.chartRelease, strings.ToLower(p.name)) }

@@ -10,16 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Karpenter is the name of the peer that adds nodes. It places nothing, so no provider needs it.
+// Karpenter is the name of the peer that adds nodes. No provider needs it, since it does not place pods.
 const Karpenter = "Karpenter"
 
-// KarpenterProgram is the name of its program: Karpenter with its KWOK provider.
+// KarpenterProgram is the name of Karpenter's program, which includes its KWOK provider.
 const KarpenterProgram = "karpenter"
 
-// karpenterModule is Karpenter's. Its definitions are in it.
+// karpenterModule is the Go module of Karpenter, which also contains its custom resource definitions.
 const karpenterModule = "sigs.k8s.io/karpenter@v1.15.0"
 
-// What Karpenter has in a sandbox: all rights, a NodePool, and the one kind of node that it can add.
+// The objects for Karpenter: all rights and a NodePool; and the one instance type that it can add.
 var (
 	//go:embed karpenter/objects.yaml
 	karpenterObjects []byte
@@ -29,7 +29,7 @@ var (
 
 var karpenterPeer = peer{
 	name: Karpenter, namespace: "karpenter", module: karpenterModule, main: "./kwok",
-	buildEnv: []string{"GOFLAGS=-mod=mod -modcacherw=false", "GOTOOLCHAIN=auto"}, // it asks for a newer Go than this project
+	buildEnv: []string{"GOFLAGS=-mod=mod -modcacherw=false", "GOTOOLCHAIN=auto"}, // Karpenter needs a newer Go than this project
 	crds:     []string{"pkg/apis/crds", "kwok/apis/crds"}, own: karpenterObjects,
 	rights: []string{"capacity"}, operator: []string{"--capacity-requests=Placeholders"},
 	programs: []program{{
@@ -41,12 +41,12 @@ var karpenterPeer = peer{
 	}},
 }
 
-// ownObjects are those of a peer without a chart.
+// ownObjects are the objects of a peer without a chart.
 func (p peer) ownObjects() ([]*unstructured.Unstructured, error) {
 	return decode(bytes.NewReader(p.own), "Namespace", "ServiceAccount", "ClusterRoleBinding", "NodePool", "KWOKNodeClass")
 }
 
-// OperatorFlags are what the operator needs for some peers.
+// OperatorFlags are the flags of the operator that some peers need.
 func OperatorFlags(names ...string) []string {
 	var out []string
 	for _, p := range all {

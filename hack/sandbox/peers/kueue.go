@@ -15,17 +15,16 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox"
 )
 
-// Kueue is the name of the peer that gives quota. It places nothing, so no provider needs it.
+// Kueue is the name of the peer that provides quota. No provider needs it, since it does not place pods.
 const Kueue = "Kueue"
 
-// KueueProgram is the name of its program.
+// KueueProgram is the name of Kueue's program.
 const KueueProgram = "kueue"
 
-// kueueModule is Kueue's. Its manifests are in it.
+// kueueModule is the Go module of Kueue, which also contains its manifests.
 const kueueModule = "sigs.k8s.io/kueue@v0.19.2"
 
-// kueuePeer is installed by the kustomization that Kueue is released with. Its visibility API, which is an aggregated API server, is not
-// run.
+// kueuePeer is installed from the kustomization of Kueue's release. Kueue's visibility API, an aggregated API server, does not run.
 var kueuePeer = peer{
 	name: Kueue, namespace: "kueue-system", module: kueueModule, main: "./cmd/kueue", kustomization: "config/default", port: 49443,
 	rights: []string{"kueue", "kueue-placement"},
@@ -47,7 +46,7 @@ health: {healthProbeBindAddress: "127.0.0.1:49081"}
 integrations: {frameworks: [pod, leaderworkerset.x-k8s.io/leaderworkerset]}
 `
 
-// Additional are the names of peers that run alongside any provider, however their case is written.
+// Additional returns the names of peers that run with any provider. It ignores the case of the arguments.
 func Additional(names ...string) ([]string, error) {
 	var out []string
 	for _, name := range names {
@@ -60,8 +59,8 @@ func Additional(names ...string) ([]string, error) {
 	return out, nil
 }
 
-// startController installs a peer by its kustomization and starts its program, which makes its certificate. Trellis gets its rights on the
-// peer's kinds.
+// startController installs a peer from its kustomization and starts its program, which makes its own certificate. It grants the operator
+// the rights on the peer's kinds.
 func (r *starter) startController(ctx context.Context, s *sandbox.Sandbox, p peer, module string) error {
 	installed, err := s.Install(ctx, sandbox.Controller{
 		Manifests: filepath.Join(module, p.kustomization), Without: []string{"APIService"}, WebhookPort: p.port, Certificates: p.certificates(s),
@@ -83,7 +82,7 @@ func (r *starter) startController(ctx context.Context, s *sandbox.Sandbox, p pee
 	return installed.WaitForWebhooks(ctx)
 }
 
-// grant gives the operator the rights that the components config/NAME of this repository have.
+// grant gives the operator the rights in the components config/NAME of this repository.
 func (r *starter) grant(ctx context.Context, s *sandbox.Sandbox, p peer) error {
 	for _, component := range p.rights {
 		files, err := filepath.Glob(filepath.Join(r.root, "config", component, "*.yaml"))

@@ -10,29 +10,30 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox"
 )
 
-// peer is one of them.
+// peer is a system that can run in a sandbox.
 type peer struct {
 	name      string
 	namespace string
-	// sources is its folder in PEERS_SRC; from is where they are cloned from without that.
+	// sources is the folder of the peer in PEERS_SRC; from is the commit to clone if the variable is not set.
 	sources string
 	from    pinned
 	// chart and crds are folders in PEERS_SRC, or in the module.
 	chart string
 	crds  []string
-	// chartRelease is the release's name, where it is not the peer's.
+	// chartRelease is the release name of the chart; default: the name of the peer.
 	chartRelease string
-	// module is the Go module to take it from, and main its package to build: ./cmd where none is named.
+	// module is the Go module of the peer. main is the package to build; default ./cmd.
 	module, main string
-	// buildEnv are further NAME=value entries for building it.
+	// buildEnv are additional NAME=value entries for the build.
 	buildEnv []string
-	// kustomization is the folder in the module that it is installed by, instead of a chart.
+	// kustomization is a folder of the module, for a peer that is installed from a kustomization instead of a chart.
 	kustomization string
-	// own is the text of its objects, where it has neither.
+	// own are the manifests of a peer with neither chart nor kustomization.
 	own []byte
-	// rights of the operator on the peer's kinds: components of this repository's config. operator are the flags that it needs.
+	// rights are the components of this repository's config with the operator's rights on the peer's kinds. operator are
+	// flags that the operator needs.
 	rights, operator []string
-	// port of its webhooks; 0 for none.
+	// port of the webhooks; 0 for none.
 	port     int
 	programs []program
 }
@@ -41,36 +42,36 @@ type program struct {
 	name    string
 	account string
 	args    []string
-	// ports it listens on; it has started when it does on the first.
+	// ports are the ports that the program listens on. It has started when it listens on the first.
 	ports []int
-	// config is the text of its configuration file, where it has one; DIR in it is the folder of the certificate, quoted. The flag --config
-	// names the file, or else configVariable.
+	// config is the content of the configuration file; empty for none. DIR in it is replaced by the quoted folder of the certificate. The
+	// environment variable configVariable, or without one the flag --config, names the file.
 	config, configVariable string
-	// env are further NAME=value entries.
+	// env are additional NAME=value entries.
 	env []string
 }
 
-// kaiProgram is one with the flags of a controller manager.
+// kaiProgram is a program of KAI with the flags of a controller manager.
 func kaiProgram(name, account string, metrics, probes int) program {
 	return program{name: name, account: account, ports: []int{probes, metrics}, args: []string{
 		fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", metrics), fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", probes),
 	}}
 }
 
-// podGroupController has the webhook as well.
+// podGroupController is the program of KAI with the webhook.
 func podGroupController() program {
 	p := kaiProgram("kai-podgroupcontroller", "podgroup-controller", 28086, 28087)
 	p.ports = append([]int{9443}, p.ports...)
 	return p
 }
 
-// all, in the order of their start.
+// all are all peers in start order.
 var all = slices.Concat(makers, additional)
 
-// additional run alongside any provider.
+// additional are the peers that run with any provider.
 var additional = []peer{kueuePeer, karpenterPeer}
 
-// makers place pods, or make them: Grove is scheduled by KAI.
+// makers are the peers that place or make pods. KAI is before Grove, whose pods it schedules.
 var makers = []peer{
 	{
 		name: string(sandbox.KAI), namespace: "kai-scheduler", sources: "kai", chart: "kai/deployments/kai-scheduler",
@@ -136,7 +137,7 @@ metrics: {bindAddress: "0"}
 health: {healthProbeBindAddress: "127.0.0.1:39081"}
 `
 
-// podGroupWebhook of KAI: its operator would register it.
+// podGroupWebhook is the webhook configuration that KAI's operator would create.
 const podGroupWebhook = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration

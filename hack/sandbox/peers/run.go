@@ -20,15 +20,15 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 )
 
-// starter starts a set alongside one sandbox.
+// starter starts a set of peers in one sandbox.
 type starter struct {
 	*Set
 	report progress.Func
-	// ca is the authority of the webhooks, in base64.
+	// ca is the certificate authority of the webhooks, base64-encoded.
 	ca string
 }
 
-// start installs and starts the peers, one after the other.
+// start installs and starts one peer after the other.
 func (r *starter) start(ctx context.Context, s *sandbox.Sandbox) error {
 	ca, err := s.WriteServingCertificate(certificates(s))
 	if err != nil {
@@ -44,12 +44,13 @@ func (r *starter) start(ctx context.Context, s *sandbox.Sandbox) error {
 	return nil
 }
 
-// certificates are below the temporary directory of the programs, where KAI's podgroupcontroller looks for them: it has no flag for that.
+// certificates is the folder of the peers' serving certificate. It is below the temporary directory of the programs, because KAI's
+// podgroupcontroller has no flag for it and looks there.
 func certificates(s *sandbox.Sandbox) string {
 	return filepath.Join(s.PeersDir(), "k8s-webhook-server", "serving-certs")
 }
 
-// certificates of a peer: one that makes its own has a folder of its own.
+// certificates is the folder of the peer's serving certificate. A peer that makes its own certificate has a folder of its own.
 func (p peer) certificates(s *sandbox.Sandbox) string {
 	if p.kustomization != "" {
 		return filepath.Join(s.PeersDir(), strings.ToLower(p.name)+"-certificates")
@@ -84,7 +85,7 @@ func (r *starter) startPeer(ctx context.Context, s *sandbox.Sandbox, p peer) err
 	if err != nil {
 		return err
 	}
-	// The API server may take a moment until it serves a new definition.
+	// The API server serves a new custom resource with a delay.
 	var last error
 	err = wait.PollUntilContextTimeout(ctx, time.Second, 30*time.Second, true, func(ctx context.Context) (bool, error) {
 		last = s.Apply(ctx, installed)
@@ -106,7 +107,7 @@ func (r *starter) startPeer(ctx context.Context, s *sandbox.Sandbox, p peer) err
 	return nil
 }
 
-// objects of a peer in addition to its definitions, namespaces first.
+// objects are the objects of a peer except its custom resource definitions, namespaces first.
 func (r *starter) objects(ctx context.Context, p peer, dir string) ([]*unstructured.Unstructured, error) {
 	if p.chart == "" {
 		return p.ownObjects()

@@ -19,13 +19,13 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 )
 
-// pinned are the commits of the sources that PEERS_SRC does not name, by their repositories.
+// pinned is the commit of a repository that Clone clones when PEERS_SRC is not set.
 type pinned struct{ version, repository, commit string }
 
-// short is how many characters of a commit are shown.
+// short is the length of an abbreviated commit.
 const short = 8
 
-// sourcesOf is the folder of cloned sources: another one for other commits.
+// sourcesOf is the folder for clones of the pinned commits; other commits have another folder.
 func sourcesOf(all []peer) (string, error) {
 	cache, err := binaries.CacheDir()
 	if err != nil {
@@ -40,7 +40,7 @@ func sourcesOf(all []peer) (string, error) {
 	return filepath.Join(cache, "peers", "sources-"+strings.Join(commits, "-")), nil
 }
 
-// Clone clones the pinned commits of those sources of peers that are not on this machine. Where PEERS_SRC is set nothing is cloned.
+// Clone clones the pinned commits of the peers whose sources are not on this machine. It clones nothing if PEERS_SRC is set.
 func Clone(ctx context.Context, report progress.Func, names ...string) error {
 	if os.Getenv(SourcesVariable) != "" {
 		return nil
@@ -60,7 +60,7 @@ func Clone(ctx context.Context, report progress.Func, names ...string) error {
 	return nil
 }
 
-// clone makes a folder with the commit alone, unless that is there.
+// clone clones only the pinned commit into a folder, unless the folder exists.
 func (from pinned) clone(ctx context.Context, dir string, report progress.Func) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -97,7 +97,7 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// version of a peer that Trellis is tested with.
+// version is the version of a peer with which Trellis is tested.
 func (p peer) version() string {
 	if _, version, is := strings.Cut(p.module, "@"); is {
 		return version
@@ -105,8 +105,8 @@ func (p peer) version() string {
 	return p.from.version
 }
 
-// Versions say which releases the peers of the set are: what Trellis is tested with, the commit of the sources, and the commit that the
-// programs were built from, as far as these know.
+// Versions lists the versions of the peers: the version with which Trellis is tested, the commit of the sources, and the commit from
+// which the programs were built, if known.
 func (s *Set) Versions(ctx context.Context) []string {
 	var out []string
 	for _, p := range s.peers {
@@ -120,7 +120,7 @@ func (s *Set) Versions(ctx context.Context) []string {
 	return out
 }
 
-// compared reports whether a commit is the pinned one.
+// compared describes a commit, and how it differs from the pinned one.
 func (from pinned) compared(commit string) string {
 	switch commit {
 	case "":
@@ -135,7 +135,7 @@ func (from pinned) compared(commit string) string {
 	return fmt.Sprintf("of commit %s, and %s is %s", head[:min(len(head), short)], from.version, from.commit[:short])
 }
 
-// sourceCommit is what is checked out; "" if it is no checkout of its own.
+// sourceCommit is the checked out commit; "" if the folder of the sources is not the root of a clone.
 func (s *Set) sourceCommit(ctx context.Context, p peer) string {
 	dir := filepath.Join(s.sources, p.sources)
 	if top, err := git(ctx, dir, "rev-parse", "--show-toplevel"); err != nil || !sameDir(top, dir) {
@@ -154,7 +154,7 @@ func sameDir(a, b string) bool {
 	return err == nil && os.SameFile(one, other)
 }
 
-// programCommit is what Go recorded in the programs; "" if one has nothing or they differ.
+// programCommit is the commit that Go recorded in the programs; "" if a program has none or they differ.
 func (s *Set) programCommit(p peer) string {
 	commits := map[string]bool{}
 	for _, program := range p.programs {

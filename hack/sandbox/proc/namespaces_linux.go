@@ -7,7 +7,7 @@ package proc
 
 import "syscall"
 
-// namespaced has a program started as the first process of namespaces of its own, with which all processes end that it starts.
+// namespaced starts the program as the first process of new namespaces; all processes in them end with it.
 func namespaced(attr *syscall.SysProcAttr) {
 	attr.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
 }

@@ -3,8 +3,8 @@
 
 // Package proc starts programs that outlive the program that started them, and finds them again later.
 //
-// A pid alone is no name for a process: the kernel hands it out again. A pid file therefore holds the pid together with the time at which
-// that process started (and the boot it belongs to); a process is only ever signalled when both still agree.
+// A pid does not identify a process, since the kernel reuses pids. A pid file therefore contains the pid and the start time of the
+// process, together with the boot ID; this package signals a process only if both still match.
 package proc
 
 import (
@@ -24,24 +24,24 @@ import (
 
 // Spec describes how to start a program.
 type Spec struct {
-	// Name is what messages call it.
+	// Name is the name of the program in messages.
 	Name string
-	// Path of the program, and its arguments without the name.
+	// Path of the program. Args are its arguments without the program name.
 	Path string
 	Args []string
-	// Env is the whole environment.
+	// Env is the complete environment.
 	Env []string
 	// Dir is the working directory.
 	Dir string
-	// LogFile gets both output streams, appended.
+	// LogFile is the file to which both output streams are appended.
 	LogFile string
-	// PIDFile names the process for later commands.
+	// PIDFile is the file by which later commands find the process.
 	PIDFile string
-	// Namespaced starts the program as the first process of new namespaces of mounts, processes, network, host name and IPC. Linux only.
+	// Namespaced starts the program as the first process of new mount, PID, network, UTS and IPC namespaces. Linux only.
 	Namespaced bool
 }
 
-// Process is a running program, or one that has ended.
+// Process is a process that runs or has ended.
 type Process struct {
 	Name    string
 	PID     int
@@ -49,7 +49,7 @@ type Process struct {
 
 	started string
 	pidFile string
-	exited  chan struct{} // closed when a child of this program has ended; nil for a process found by its pid file
+	exited  chan struct{} // closed when a child process has ended; nil for a process from a pid file
 }
 
 // record is the content of a pid file.
@@ -60,7 +60,7 @@ type record struct {
 	LogFile string `json:"logFile"`
 }
 
-// Start starts the program in a session of its own, so that neither a closed terminal nor Ctrl-C reaches it.
+// Start starts the program in a new session, so that neither a closed terminal nor Ctrl-C ends it.
 func Start(spec Spec) (*Process, error) {
 	log, err := os.OpenFile(spec.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -78,7 +78,8 @@ func Start(spec Spec) (*Process, error) {
 		return nil, fmt.Errorf("starting %s: %w", spec.Name, err)
 	}
 	p := &Process{Name: spec.Name, PID: cmd.Process.Pid, LogFile: spec.LogFile, pidFile: spec.PIDFile, exited: make(chan struct{})}
-	// Until Wait below the pid cannot be handed out again. A child that has ended already keeps an empty time, which no process has.
+	// The kernel cannot reuse the pid before Wait below. A child that has already ended gets an empty start time,
+	// which matches no process.
 	p.started, err = startTime(p.PID)
 	if err == nil || errors.Is(err, os.ErrProcessDone) {
 		err = p.save()
@@ -87,13 +88,13 @@ func Start(spec Spec) (*Process, error) {
 		return nil, errors.Join(fmt.Errorf("recording %s: %w", spec.Name, err), cmd.Process.Kill(), cmd.Wait())
 	}
 	go func() {
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // the log says how the program ended
 		close(p.exited)
 	}()
 	return p, nil
 }
 
-// Load finds the process that a pid file names. The process may have ended; without the file the error is fs.ErrNotExist.
+// Load returns the process of a pid file. The process may have ended; without the file the error is fs.ErrNotExist.
 func Load(pidFile string) (*Process, error) {
 	data, err := os.ReadFile(pidFile)
 	if err != nil {
@@ -106,8 +107,7 @@ func Load(pidFile string) (*Process, error) {
 	return &Process{Name: r.Name, PID: r.PID, LogFile: r.LogFile, started: r.Started, pidFile: pidFile}, nil
 }
 
-// LoadAll finds the processes of all pid files in a directory, which need not exist. An unreadable file is skipped: nothing can be learned
-// from it.
+// LoadAll returns the processes of all pid files in a directory, which need not exist. It skips files that it cannot read.
 func LoadAll(dir string) ([]*Process, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.pid"))
 	if err != nil {
@@ -122,7 +122,7 @@ func LoadAll(dir string) ([]*Process, error) {
 	return all, nil
 }
 
-// save writes the pid file whole or not at all.
+// save writes the pid file atomically.
 func (p *Process) save() error {
 	data, err := json.Marshal(record{Name: p.Name, PID: p.PID, Started: p.started, LogFile: p.LogFile})
 	if err != nil {
@@ -135,7 +135,7 @@ func (p *Process) save() error {
 	return os.Rename(tmp, p.pidFile)
 }
 
-// Alive reports whether the process runs. A zombie does not, nor does another process that got the same pid.
+// Alive reports whether the process runs. A zombie does not run, nor does another process with the same pid.
 func (p *Process) Alive() bool {
 	if p.exited != nil {
 		select {
@@ -148,7 +148,7 @@ func (p *Process) Alive() bool {
 	return err == nil && started == p.started
 }
 
-// Wait returns when the process has ended, or with the context's error.
+// Wait waits until the process has ended, or returns the error of the context.
 func (p *Process) Wait(ctx context.Context) error {
 	if p.exited != nil {
 		select {
@@ -161,10 +161,9 @@ func (p *Process) Wait(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) { return !p.Alive(), nil })
 }
 
-// Signal sends a signal; a process that has ended is no error.
+// Signal sends a signal. It is not an error if the process has ended.
 func (p *Process) Signal(sig syscall.Signal) error {
-	// The handle is taken before the look at the start time: where the kernel offers pid file descriptors it cannot come to mean another
-	// process afterwards.
+	// The handle is taken before Alive reads the start time: with pid file descriptors it cannot refer to another process afterwards.
 	handle, err := os.FindProcess(p.PID)
 	if err != nil {
 		return err
@@ -179,7 +178,7 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Stop asks the process to end, insists after the grace period, and removes the pid file once it has gone.
+// Stop sends SIGTERM, after the grace period SIGKILL, and removes the pid file when the process has ended.
 func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -192,7 +191,7 @@ func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
 	return p.Kill(ctx)
 }
 
-// Kill ends the process at once, without a chance to say goodbye, and removes the pid file.
+// Kill sends SIGKILL and removes the pid file when the process has ended.
 func (p *Process) Kill(ctx context.Context) error {
 	if err := p.Signal(syscall.SIGKILL); err != nil {
 		return err

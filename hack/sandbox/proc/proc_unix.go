@@ -13,8 +13,8 @@ import (
 
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// withhold keeps this program's inherited files from the programs it starts. Those live on, and would hold what is open for as long: a lock
-// that someone runs us under (flock FILE make sandbox-up), or the pipe of a script that waits for its end.
+// withhold closes the inherited files of this program for the programs that it starts. Those run on, and would keep the files open: the
+// lock of a caller (flock FILE make sandbox-up), or the pipe of a script that waits for its end.
 func withhold() {
 	entries, err := os.ReadDir("/dev/fd")
 	if err != nil {

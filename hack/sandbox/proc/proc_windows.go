@@ -9,5 +9,5 @@ func detached() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-// withhold has nothing to do: handles are inherited only where that is asked for.
+// withhold does nothing: Windows programs do not inherit handles by default.
 func withhold() {}

@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// bootID tells start times of this boot from those of an earlier one; both count from zero.
+// bootID distinguishes start times of different boots, which both count from zero.
 var bootID = sync.OnceValue(func() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -22,15 +22,15 @@ var bootID = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(id))
 })
 
-// startTime reports when the process with this pid was started; a zombie counts as ended, once all of its threads have: as long as one of
-// them is still on its way out it may hold the files of all, listening sockets among them.
+// startTime returns when the process with this pid started. A zombie has ended only when all its threads have: until then a thread may
+// keep the files of the process open, such as listening sockets.
 func startTime(pid int) (string, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "", err
 	}
-	// The second field is the program's name in brackets and may hold anything; the third is the state, the 20th the number of
-	// threads, the 22nd the start in clock ticks.
+	// The second field is the program name in parentheses, which may contain any character. The third is the state, the 20th the number
+	// of threads, the 22nd the start time in clock ticks.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 20 {
 		return "", fmt.Errorf("unexpected content of /proc/%d/stat", pid)
@@ -41,8 +41,8 @@ func startTime(pid int) (string, error) {
 	return bootID() + "/" + fields[19], nil
 }
 
-// FindByEnv finds the processes of this user that were started with an environment entry ("NAME=value"), pid file or not.
-// It is the second net under Load: for a pid file lost with its directory, or never written because the starting program was killed.
+// FindByEnv finds the processes of this user that were started with an environment entry ("NAME=value"). Unlike Load it also finds
+// processes without a pid file: it was deleted with its directory, or never written because the starting program was killed.
 func FindByEnv(entry string) []*Process {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {

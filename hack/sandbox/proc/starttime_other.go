@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// startTime reports when the process with this pid was started; a zombie counts as ended.
+// startTime returns when the process with this pid started. A zombie has ended.
 func startTime(pid int) (string, error) {
 	out, err := exec.Command("ps", "-o", "stat=", "-o", "lstart=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {
@@ -25,5 +25,5 @@ func startTime(pid int) (string, error) {
 	return strings.TrimSpace(started), nil
 }
 
-// FindByEnv needs /proc; elsewhere only pid files are known.
+// FindByEnv finds nothing without /proc; pid files are then the only source.
 func FindByEnv(string) []*Process { return nil }

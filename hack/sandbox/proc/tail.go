@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Bounds of what Tail looks at and shows.
+// Limits of Tail: how much of the file it reads, and the length of a line.
 const (
 	tailBytes = 256 << 10
 	lineBytes = 400
 )
 
-// Tail returns the last lines of a log file, indented for use below an error message; nothing when it cannot be read.
-// Lines that contain one of the texts in without are left out, long lines are cut.
+// Tail returns the last lines of a log file, indented for use below an error message, or nothing if it cannot read the file. It leaves
+// out lines that contain a text of without, and cuts long lines.
 func Tail(file string, lines int, without ...string) string {
 	end, err := readEnd(file)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package progress tells a waiting person how far long work has come: a bar on a terminal, a line now and then elsewhere.
+// Package progress shows a user how far long work is: with a progress bar on a terminal, with occasional lines elsewhere.
 package progress
 
 import (
@@ -15,16 +15,16 @@ import (
 	"golang.org/x/term"
 )
 
-// Event is one piece of news. With a Total it is a count of the work called Text, without one a sentence to show.
+// Event is a progress report. With a Total, Done counts the finished parts of the work that Text names; otherwise Text is a sentence.
 type Event struct {
 	Text        string
 	Done, Total int
 }
 
-// Func receives the news. Calls come one at a time.
+// Func receives events. Calls are not concurrent.
 type Func func(Event)
 
-// Discard tells no one.
+// Discard ignores events.
 func Discard(Event) {}
 
 // Tell reports an event.
@@ -37,19 +37,19 @@ func (f Func) Tell(e Event) {
 // Say reports a sentence.
 func (f Func) Say(format string, args ...any) { f.Tell(Event{Text: fmt.Sprintf(format, args...)}) }
 
-// Count reports how much of some work is done.
+// Count reports how many parts of a work are done.
 func (f Func) Count(text string, done, total int) {
 	f.Tell(Event{Text: text, Done: done, Total: total})
 }
 
-// Plain output says something again after so much more work or time, and never more often than leastStep.
+// Plain output repeats a count after this increase or time, and never more often than every leastStep.
 const (
 	percentStep = 5
 	timeStep    = 15 * time.Second
 	leastStep   = time.Second
 )
 
-// To shows the news on a file: with a bar when it is a terminal.
+// To writes events to a file, with a progress bar if the file is a terminal.
 func To(f *os.File) Func {
 	if term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor is small
 		return (&bars{w: f}).report
@@ -57,7 +57,7 @@ func To(f *os.File) Func {
 	return Lines(f, time.Now)
 }
 
-// Lines shows the news as plain lines.
+// Lines writes events as plain lines.
 func Lines(w io.Writer, now func() time.Time) Func {
 	return (&lines{w: w, now: now}).report
 }
@@ -67,7 +67,7 @@ type lines struct {
 	w       io.Writer
 	now     func() time.Time
 	text    string
-	said    time.Time // what follows was said then
+	said    time.Time // when the fields below were printed
 	done    int
 	percent int
 }
@@ -80,7 +80,7 @@ func (l *lines) report(e Event) {
 		return
 	}
 	percent, now := 100*e.Done/e.Total, l.now()
-	if e.Text != l.text { // new work: the first line comes when there is something to say
+	if e.Text != l.text { // new work: print its first line only when there is progress
 		l.text, l.done, l.percent, l.said = e.Text, 0, 0, now
 	}
 	since := now.Sub(l.said)
@@ -114,7 +114,7 @@ func (b *bars) report(e Event) {
 		b.bar = progressbar.NewOptions(e.Total, progressbar.OptionSetWriter(b.w), progressbar.OptionSetDescription(e.Text),
 			progressbar.OptionShowCount(), progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond))
 	}
-	_ = b.bar.Set(e.Done) // a terminal that has gone away is no reason to stop working
+	_ = b.bar.Set(e.Done) // a closed terminal must not stop the work
 	if e.Done >= e.Total {
 		b.end()
 	}

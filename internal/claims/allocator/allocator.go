@@ -1,10 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package allocator decides which devices claims get, by the allocator of the kube-scheduler (k8s.io/dynamic-resource-allocation). That
-// takes a context, logs, and promises no compatibility; this is the one package that knows it. Its minor version is that of the go.mod's
-// Kubernetes, and the features are those that a kube-scheduler of this version has by default. An older API server drops the fields of
-// features that it does not have.
+// Package allocator allocates devices to claims with the kube-scheduler's allocator (k8s.io/dynamic-resource-allocation). That library
+// takes a context, logs, and promises no compatibility; only this package uses it. Its minor version is that of Kubernetes in go.mod, and
+// the features are those that a kube-scheduler of this version has by default. An older API server drops the fields of features that it
+// does not have.
 package allocator
 
 import (
@@ -24,36 +24,36 @@ import (
 )
 
 const (
-	// within bounds one allocation on one node. The kube-scheduler gives it 10 seconds; here planning waits meanwhile.
+	// within is the time limit of one allocation on one node. The kube-scheduler allows 10 seconds; here planning waits for the allocation.
 	within = time.Second
-	// estimated is of how many selectors the cost is kept.
+	// estimated is for how many selectors the estimated cost is cached.
 	estimated = 4096
 )
 
-// Features are those that a kube-scheduler of this version has by default.
+// Features are the features that a kube-scheduler of this version has by default.
 var Features = structured.Features{
 	AdminAccess: true, ConsumableCapacity: true, DeviceBindingAndStatus: true, DeviceTaints: true, PartitionableDevices: true,
 	PrioritizedList: true,
 }
 
-// ofSelectors are those of the features that concern selectors.
+// ofSelectors are the features that concern selectors.
 var ofSelectors = cel.Features{EnableConsumableCapacity: true}
 
-// Allocator implements claims.Allocator. It may be used by several goroutines.
+// Allocator implements claims.Allocator. It is safe for concurrent use.
 //
-// Selectors are evaluated inside Allocate: the kube-scheduler's allocator has no other way to be told which devices they take.
+// Selectors are evaluated inside Allocate, because the kube-scheduler's allocator accepts no precomputed results.
 type Allocator struct {
 	selectors *cel.Cache
-	// costs are estimates, by expression.
+	// costs caches the estimated costs, by expression.
 	costs *lru.Cache
 }
 
-// New returns an allocator that has compiled no selector yet.
+// New returns an allocator without any compiled selector.
 func New() *Allocator {
 	return &Allocator{selectors: cel.NewCache(claims.Compiled, ofSelectors), costs: lru.New(estimated)}
 }
 
-// Cost implements claims.Allocator. An estimate takes milliseconds, and is kept.
+// Cost implements claims.Allocator. An estimate takes milliseconds and is cached.
 func (a *Allocator) Cost(expression string) uint64 {
 	if cost, known := a.costs.Get(expression); known {
 		return cost.(uint64)
@@ -66,8 +66,8 @@ func (a *Allocator) Cost(expression string) uint64 {
 	return cost
 }
 
-// Compile compiles the selectors of an object and estimates their cost, so that a later Allocate or Cost does not have to: it takes
-// milliseconds for each.
+// Compile compiles the selectors of an object and estimates their cost, which takes milliseconds for each, so that a later Allocate or Cost
+// need not do so.
 func (a *Allocator) Compile(object any) {
 	switch o := object.(type) {
 	case *resourcev1.DeviceClass:
@@ -117,7 +117,7 @@ func (a *Allocator) Allocate(q claims.Question) ([]resourcev1.AllocationResult, 
 	return results, err
 }
 
-// stateOf is what is taken, as the allocator has it.
+// stateOf converts the taken devices to the allocator's form.
 func stateOf(taken []resourcev1.DeviceRequestAllocationResult) structured.AllocatedState {
 	state := structured.AllocatedState{
 		AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),

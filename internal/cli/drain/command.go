@@ -25,10 +25,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// lookEvery is how often the replicas are read while the command waits.
+// lookEvery is the interval at which the command reads the replicas while it waits.
 const lookEvery = 2 * time.Second
 
-// endWithin bounds the writes of a command that was interrupted.
+// endWithin bounds the writes of an interrupted command.
 const endWithin = 10 * time.Second
 
 type options struct {
@@ -79,7 +79,7 @@ func (o *options) run(ctx context.Context, nodes []string) error {
 	return o.drain(ctx, c, report)
 }
 
-// exist reports the nodes that do not exist, before any of them is changed.
+// exist returns an error for the nodes that do not exist, before any node is changed.
 func exist(ctx context.Context, c client.Client, nodes []string) error {
 	var errs []error
 	for _, name := range nodes {
@@ -104,13 +104,13 @@ func read(ctx context.Context, c client.Client, nodes []string) (*Report, error)
 	return Build(Observed{Nodes: nodes, Pods: pods.Items, Groups: groups.Items}), nil
 }
 
-// drain names the nodes, waits until no replica is left that moves, and takes the names back.
+// drain marks the nodes, waits until all replicas that can move have left them, and removes the marks.
 func (o *options) drain(ctx context.Context, c client.Client, report *Report) error {
 	failed := o.name(ctx, c, report.Nodes)
 	if failed == nil {
 		failed = o.wait(ctx, c, report.Nodes)
 	}
-	// The command may have been interrupted: without the names, no replica moves any more.
+	// The command may have been interrupted: without the marks, no further replica moves.
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
 	defer cancel()
 	unnamed := o.unname(ending, c, report.Nodes)
@@ -138,7 +138,7 @@ func (o *options) name(ctx context.Context, c client.Client, nodes []string) err
 	return nil
 }
 
-// unname takes the mark away; a node that is gone has none.
+// unname removes the marks; a node that is gone has none.
 func (o *options) unname(ctx context.Context, c client.Client, nodes []string) error {
 	var errs []error
 	for _, name := range nodes {
@@ -162,7 +162,7 @@ func patchNode(ctx context.Context, c client.Client, name string, patch map[stri
 	return nil
 }
 
-// wait shows the replicas on the nodes each time that something changes, until none of them moves.
+// wait shows the replicas on the nodes after each change, until none of them moves.
 func (o *options) wait(ctx context.Context, c client.Client, nodes []string) error {
 	shown := ""
 	for {

@@ -22,16 +22,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Observed is what a drain is reported from.
+// Observed is the input of the report about a drain.
 type Observed struct {
-	// Nodes that are drained, by name.
+	// Nodes to drain, by name.
 	Nodes []string
 	// Pods of replicas, on any node, and their scaling groups.
 	Pods   []corev1.Pod
 	Groups []trellisv1alpha1.ScalingGroup
 }
 
-// Report lists the replicas on nodes that are drained.
+// Report lists the replicas on nodes to drain.
 type Report struct {
 	Nodes    []string  `json:"nodes"`
 	Replicas []Replica `json:"replicas"`
@@ -45,9 +45,9 @@ type Replica struct {
 	Replica    int32    `json:"replica"`
 	Pods       int      `json:"pods"`
 	Nodes      []string `json:"nodes"`
-	// Stays: the operator does not move it, and why.
+	// Stays says why the operator does not move it; "" if it does.
 	Stays string `json:"stays,omitempty"`
-	// Progress of its move, once the operator has begun it.
+	// Progress of its move, once the operator has started it.
 	Progress string `json:"progress,omitempty"`
 }
 
@@ -98,7 +98,7 @@ func (r *Report) add(sg *trellisv1alpha1.ScalingGroup, ordinal int32, node strin
 	}
 }
 
-// stays says why the operator does not move the replicas of a group, or "".
+// stays says why the operator does not move the replicas of a group; "" if it does.
 func stays(sg *trellisv1alpha1.ScalingGroup) string {
 	switch {
 	case sg.Spec.Moves == trellisv1alpha1.MovesNever:
@@ -109,7 +109,7 @@ func stays(sg *trellisv1alpha1.ScalingGroup) string {
 	return ""
 }
 
-// progress is what the operator says of the move of a replica, or "".
+// progress returns the operator's report on the move of a replica; "" for none.
 func progress(sg *trellisv1alpha1.ScalingGroup, ordinal int32) string {
 	c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionMoved)
 	if c == nil || c.Status != metav1.ConditionFalse {

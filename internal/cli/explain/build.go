@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
@@ -20,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Build makes the report. What waits is planned again and dropped again.
+// Build makes the report. It plans the waiting replicas again, and drops the plan.
 func Build(s *Subject) Explanation {
 	r := Explanation{
 		Namespace: s.DGD.Namespace, Name: s.DGD.Name, State: string(s.DGD.Status.State),
@@ -45,6 +46,7 @@ func Build(s *Subject) Explanation {
 		r.Waiting = CausesOf(planner, plan, maxHosts)
 		r.Moves = s.moves(planner, &plan)
 		s.advise(&r, planner, &plan)
+		r.Notes = append(r.Notes, s.misplacedLevels(planner)...)
 	}
 	r.Waiting = append(r.Waiting, s.refusedCreates(r.Replicas)...)
 	r.Transfer = s.transfer(planner, &plan, problem == "" && s.mayPlan())
@@ -53,7 +55,7 @@ func Build(s *Subject) Explanation {
 	return r
 }
 
-// mayPlan reports whether the user may see what a plan needs.
+// mayPlan reports whether the user has the rights to read what a plan needs.
 func (s *Subject) mayPlan() bool { return !s.Lacks(live.Nodes) && !s.Lacks(live.Pods) }
 
 // plan plans the deployment as it is, or describes what is wrong with it.
@@ -67,6 +69,15 @@ func (s *Subject) plan(planner *whatif.Planner) (whatif.Plan, string) {
 		return plan, "Nothing can be planned again: " + bounded(err.Error())
 	}
 	return plan, ""
+}
+
+// misplacedLevels describes levels of the topology that nodes' labels contradict, unless the topology's condition is shown.
+func (s *Subject) misplacedLevels(planner *whatif.Planner) []string {
+	ct := s.Topology(constraint.Profile(s.DGD))
+	if ct == nil || meta.IsStatusConditionFalse(ct.Status.Conditions, grovev1alpha1.ConditionHierarchyConsistent) {
+		return nil
+	}
+	return planner.MisplacedBy(s.DGD)
 }
 
 func bounded(text string) string { return limit.Text(text, 1000) }
@@ -95,7 +106,7 @@ func (s *Subject) notes() []string {
 	return notes
 }
 
-// conditions lists the conditions that are not as expected: of the deployment, its scaling groups and its topology.
+// conditions lists the unexpected conditions of the deployment, its scaling groups and its topology.
 func (s *Subject) conditions() []Condition {
 	list := bad("", s.DGD.Status.Conditions)
 	for _, sg := range s.groups() {
@@ -110,7 +121,7 @@ func (s *Subject) conditions() []Condition {
 	return list
 }
 
-// groups are the deployment's scaling groups, by component.
+// groups returns the deployment's scaling groups, by component.
 func (s *Subject) groups() []*trellisv1alpha1.ScalingGroup {
 	var list []*trellisv1alpha1.ScalingGroup
 	for _, sg := range s.Groups {
@@ -134,7 +145,7 @@ func bad(object string, conditions []metav1.Condition) []Condition {
 	return list
 }
 
-// maxEvents bounds how many events are shown.
+// maxEvents bounds the number of shown events.
 const maxEvents = 8
 
 func (s *Subject) events() []Event {
@@ -152,7 +163,7 @@ func (s *Subject) events() []Event {
 	return list[:min(len(list), maxEvents)]
 }
 
-// timeOf is when an event was last seen.
+// timeOf returns when an event last occurred.
 func timeOf(e *corev1.Event) metav1.Time {
 	switch {
 	case e.Series != nil:

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 )
 
-// options are what the user gives.
+// options are the user's arguments and flags.
 type options struct {
 	cli.Output
 }

@@ -1,12 +1,11 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package explain says of one deployment where each replica sits or why it waits: kubectl trellis explain.
+// Package explain is kubectl trellis explain: it shows for one deployment where each replica is placed, or why it waits.
 //
-// [Read] reads a [Subject], [Build] makes an [Explanation] of it and [Explanation.Text] renders that; the last two are pure. What waits
-// is planned again on the snapshot, with the call that the operator makes, and dropped again. So the numbers are those of now, and
-// the report also shows what the operator itself reported last, and whether the two differ.
+// [Read] reads a [Subject], [Build] makes an [Explanation] from it, and [Explanation.Text] renders that; the last two are pure. Build
+// plans the waiting replicas again on the snapshot, with the operator's own calls, and drops the plan. So the numbers are current, and
+// the report also shows the operator's last report, and whether the two differ.
 //
-// The output is bounded on any cluster: replicas that have everything in common are one row, and of everything else the first few are
-// shown and the rest counted.
+// The length of the text is bounded for any cluster: equal replicas share a row, and of everything else only the first few are shown.
 package explain

@@ -15,17 +15,18 @@ import (
 
 // steps are the changes that free a domain.
 type steps struct {
-	// uncordon and repair are hosts, taints the commands that remove taints.
+	// uncordon and repair are hosts; taints are the commands that remove taints.
 	uncordon, repair, taints []string
-	// byNamespace are pods without a controller, byController those that another controller has started; namespaces and controllers are the
-	// keys in order.
+	// byNamespace are pods without a controller, byController those with one; namespaces and controllers are their keys, in order.
 	byNamespace, byController map[string][]string
 	namespaces, controllers   []string
-	// graphs are the commands that scale deployments in or delete them, lost states what they lose, and manual is what no command does.
+	// graphs are the commands that scale deployments in or delete them, lost says what they lose, and manual lists
+	// the steps without a command.
 	graphs, lost, manual []string
 }
 
-// freeingAdvice is the change that places one refused replica, by freeing the hosts; nil when nothing that was tried helps.
+// freeingAdvice returns the change that places a refused replica by freeing hosts; nil without obstacles, that is,
+// when no trial has succeeded.
 func freeingAdvice(r *placement.Refusal, domain topology.Path, obstacles []whatif.Obstacle) *Advice {
 	if len(obstacles) == 0 {
 		return nil
@@ -62,7 +63,7 @@ func freeingAdvice(r *placement.Refusal, domain topology.Path, obstacles []whati
 	return a
 }
 
-// host adds what is to be done about one host.
+// host adds the steps for one host.
 func (s *steps) host(o *whatif.Obstacle) {
 	if o.Cordoned {
 		s.uncordon = append(s.uncordon, o.Node)
@@ -78,10 +79,10 @@ func (s *steps) host(o *whatif.Obstacle) {
 	}
 }
 
-// untaint is the command that removes a taint, which is given as "key=value:Effect".
+// untaint returns the command that removes a taint in the form "key=value:Effect".
 func untaint(node, taint string) string { return fmt.Sprintf("kubectl taint node %s %s-", node, taint) }
 
-// pod adds how one pod leaves.
+// pod adds the step with which one pod leaves.
 func (s *steps) pod(o *whatif.Occupant) {
 	switch o.Way.Kind {
 	case whatif.WayPod:
@@ -129,7 +130,7 @@ func appendNew(list []string, text string) []string {
 	return append(list, text)
 }
 
-// remedy is what someone has to do about a host itself.
+// remedy returns the steps for a host itself.
 func remedy(o whatif.Obstacle) string {
 	var parts []string
 	if o.Cordoned {

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// moves are those that would free a place for the first gang that waits; nil for none.
+// moves returns the moves that would free a place for the first waiting gang; nil for none.
 func (s *Subject) moves(planner *whatif.Planner, plan *whatif.Plan) *Moves {
 	found := planner.Moves(*plan, repack.Limits{Now: s.Now, InOrder: true})
 	if found == nil || found.Plan == nil || len(found.Plan.Moves) == 0 {
@@ -23,7 +23,7 @@ func (s *Subject) moves(planner *whatif.Planner, plan *whatif.Plan) *Moves {
 	}
 }
 
-// advice names the moves before what would end pods for good.
+// advice returns the moves as advice, which comes before advice that ends pods permanently.
 func (m *Moves) advice() Advice {
 	where, moved := "", "have moved: each restarts once"
 	if m.Domain != "" {

@@ -17,18 +17,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// reasonPreempted is the reason of the kube-scheduler's events about pods that it has preempted.
+// reasonPreempted is the reason of the kube-scheduler's events about preempted pods.
 const reasonPreempted = "Preempted"
 
-// maxPreempted is how many such events of a namespace are read.
+// maxPreempted bounds the number of such events that are read in a namespace.
 const maxPreempted = 500
 
-// readPreempted reads who has preempted pods of the namespace: events about pods of the same names that are gone.
+// readPreempted reads the events about preempted pods of the namespace. These pods are gone, but their successors have the same names.
 func (s *Subject) readPreempted(ctx context.Context, c client.Reader) error {
 	list := &corev1.EventList{}
 	err := c.List(ctx, list, client.InNamespace(s.DGD.Namespace), client.MatchingFields{"reason": reasonPreempted}, client.Limit(maxPreempted))
 	if apierrors.IsForbidden(err) {
-		return nil // noted for the other events
+		return nil // readEvents notes it
 	}
 	if err != nil {
 		return cli.Explain(err, "listing events")
@@ -37,10 +37,10 @@ func (s *Subject) readPreempted(ctx context.Context, c client.Reader) error {
 	return nil
 }
 
-// preemptorOf finds the UID of the preemptor in the kube-scheduler's words: "Preempted by pod 6b1b... on node n".
+// preemptorOf finds the UID of the preemptor in the kube-scheduler's message: "Preempted by pod 6b1b... on node n".
 var preemptorOf = regexp.MustCompile(`^Preempted by (?:a )?pod ([0-9a-f-]{36})`)
 
-// preemptedBy names the deployment or the pod that has preempted a replica last; "" for none.
+// preemptedBy names the deployment or the pod that last preempted a replica; "" for none.
 func (s *Subject) preemptedBy(pods []*corev1.Pod) string {
 	var last *corev1.Event
 	for i := range s.Preempted {
@@ -58,7 +58,7 @@ func (s *Subject) preemptedBy(pods []*corev1.Pod) string {
 	return fmt.Sprintf("preempted %s ago by %s", ages{s.Now}.of(&when), s.preemptor(last))
 }
 
-// preemptor names the deployment or the pod that an event names as the preemptor.
+// preemptor names the deployment or the pod that is the preemptor in an event.
 func (s *Subject) preemptor(e *corev1.Event) string {
 	found := preemptorOf.FindStringSubmatch(e.Message)
 	for _, pod := range s.Pods {

@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Subject is what is explained: one deployment, in the cluster around it.
+// Subject is the deployment to explain, in its cluster.
 type Subject struct {
 	live.Snapshot
 	DGD *nvidiav1beta1.DynamoGraphDeployment
@@ -30,11 +30,11 @@ type Subject struct {
 	EventsHidden bool
 	// Preempted are the kube-scheduler's events about pods of the namespace that it has preempted.
 	Preempted []corev1.Event
-	// Operator is what is known of the operator, nil when it is running.
+	// Operator is the state of the operator; nil if it is running.
 	Operator *live.Heartbeat
 }
 
-// target is what the user asks about.
+// target is the object that the user names.
 type target struct{ kind, name string }
 
 // Kinds of a target.
@@ -49,8 +49,8 @@ func parseTarget(args ...string) (target, error) {
 	return target{kind.Name, name}, err
 }
 
-// Read takes a snapshot. The rights to list nodes, pods and events are not needed to say what the operator reported; without them the
-// report is shorter and explains why.
+// Read takes a snapshot. The operator's reports need no right to list nodes, pods and events; without these rights the
+// explanation is shorter and says why.
 func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Subject, error) {
 	name, err := t.resolve(ctx, c, namespace)
 	if err != nil {
@@ -75,7 +75,7 @@ func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Su
 	return s, s.readEvents(ctx, c)
 }
 
-// keepGraph makes the deployment that was read first the one of the world, so that both are one object of one time.
+// keepGraph replaces the deployment in the snapshot with the one that was read first, so that both are the same object.
 func (s *Subject) keepGraph() {
 	for i, dgd := range s.Graphs {
 		if dgd.Namespace == s.DGD.Namespace && dgd.Name == s.DGD.Name {
@@ -86,7 +86,7 @@ func (s *Subject) keepGraph() {
 	s.Graphs = append(s.Graphs, s.DGD)
 }
 
-// resolve is the name of the deployment that a target belongs to.
+// resolve returns the name of the target's deployment.
 func (t target) resolve(ctx context.Context, c client.Reader, namespace string) (string, error) {
 	switch t.kind {
 	case kindGroup:
@@ -109,7 +109,7 @@ func (t target) resolve(ctx context.Context, c client.Reader, namespace string) 
 	return t.name, nil
 }
 
-// get reads one object; when it is not there the error names those of the list that are.
+// get reads one object. If it does not exist, the error names the existing ones.
 func get(ctx context.Context, c client.Reader, namespace string, t target, into client.Object, list client.ObjectList) error {
 	what := fmt.Sprintf("%s %s/%s", t.kind, namespace, t.name)
 	err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: t.name}, into)
@@ -134,16 +134,16 @@ func namesOf(list client.ObjectList) []string {
 	return names
 }
 
-// speaks: events about a replica are recorded on its first pod.
+// speaks reports whether events about a replica are recorded on this pod: they are on its first pod.
 func speaks(pod *corev1.Pod) bool {
 	_, index, ok := render.ReplicaOf(pod)
 	return ok && index == 0
 }
 
-// maxEventPods is of how many waiting pods the events are read.
+// maxEventPods bounds the waiting pods whose events are read.
 const maxEventPods = 4
 
-// readEvents reads the events of the deployment and of the first pods that have no node.
+// readEvents reads the events of the deployment and of its first pods without a node.
 func (s *Subject) readEvents(ctx context.Context, c client.Reader) error {
 	about := []types.UID{s.DGD.UID}
 	for _, pod := range s.Pods {

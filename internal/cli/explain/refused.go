@@ -13,8 +13,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// refusedCreates explains why replicas lack pods: in the operator's words, since no plan shows what a quota or admission refuses. For a
-// quota these name the gangs of the namespace that wait before.
+// refusedCreates explains in the operator's words why pods of replicas cannot be created, since no plan shows what a quota or admission
+// refuses. For a quota, the message also names the gangs of the namespace that wait before them.
 func (s *Subject) refusedCreates(replicas []Replica) (list []Cause) {
 	for _, sg := range s.groups() {
 		c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync)
@@ -34,7 +34,7 @@ func (s *Subject) refusedCreates(replicas []Replica) (list []Cause) {
 	return list
 }
 
-// refuses reports whether a replica is known to lack pods that cannot be created.
+// refuses reports whether a replica lacks pods that cannot be created.
 func (r *Explanation) refuses(replica *Replica) bool {
 	return slices.ContainsFunc(r.Waiting, func(w Cause) bool {
 		return w.Reason == nvidiav1beta1.ReasonCreationRefused && slices.ContainsFunc(w.Who, func(g Gangs) bool {
@@ -43,7 +43,7 @@ func (r *Explanation) refuses(replica *Replica) bool {
 	})
 }
 
-// givesReason reports whether a message stands among the reasons.
+// givesReason reports whether a message is already among the reasons.
 func (r *Explanation) givesReason(message string) bool {
 	return slices.ContainsFunc(r.Waiting, func(w Cause) bool { return w.Message == message })
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// replicas says of each replica what its pods show, and of those that wait what the plan says. Without a plan the scaling groups that
-// exist say which replicas there should be.
+// replicas describes each replica by its pods, and each waiting one by the plan as well. Without a plan, the existing scaling groups
+// determine the wanted replicas.
 func (s *Subject) replicas(plan whatif.Plan) []Replica {
 	groups := plan.Groups
 	if len(groups) == 0 {
@@ -38,14 +38,14 @@ func (s *Subject) replicas(plan whatif.Plan) []Replica {
 		return strings.Compare(a.Spec.Service, b.Spec.Service)
 	}) {
 		if !specs.Named(sg.Spec.Provider).Planned {
-			continue // its pods are not Trellis'
+			continue // Trellis does not make its pods
 		}
 		byOrdinal := map[int][]*corev1.Pod{}
 		ordinals := gang.Ordinals(sg, pods[sg.Name])
 		for _, pod := range pods[sg.Name] {
 			if ordinal, _, ok := render.ReplicaOf(pod); ok {
 				byOrdinal[int(ordinal)] = append(byOrdinal[int(ordinal)], pod)
-				ordinals = append(ordinals, int(ordinal)) // also of those that go permanently
+				ordinals = append(ordinals, int(ordinal)) // including replicas that are being scaled in
 			}
 		}
 		slices.Sort(ordinals)
@@ -63,7 +63,7 @@ func (s *Subject) replicas(plan whatif.Plan) []Replica {
 	return list
 }
 
-// podsByGroup are the deployment's pods by the name of their scaling group.
+// podsByGroup returns the deployment's pods by the name of their scaling group.
 func (s *Subject) podsByGroup() map[string][]*corev1.Pod {
 	out := map[string][]*corev1.Pod{}
 	for _, pod := range s.Pods {
@@ -74,7 +74,7 @@ func (s *Subject) podsByGroup() map[string][]*corev1.Pod {
 	return out
 }
 
-// replica reads one replica from its pods.
+// replica describes one replica by its pods.
 func (s *Subject) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []*corev1.Pod) Replica {
 	r := Replica{Component: sg.Spec.Service, Replica: ordinal, Nodes: nodesOf(pods)}
 	size := int(render.PodsPerReplica(sg))
@@ -112,7 +112,7 @@ func (s *Subject) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []
 	return r
 }
 
-// compare adds what the plan knows: where the replica is, or where it would go now although it waits.
+// compare adds the plan's result: the replica's place, or where it would be placed now.
 func (r *Replica) compare(p whatif.Replica) {
 	switch {
 	case p.Running:
@@ -190,9 +190,9 @@ func earliest(pods []*corev1.Pod, when func(*corev1.Pod) *metav1.Time) *metav1.T
 	return first
 }
 
-// whyLeaving names a pod that does not end in time, and its node; "" for none.
+// whyLeaving names a pod that does not terminate in time, and its node; "" for none.
 func (s *Subject) whyLeaving(pods []*corev1.Pod) string {
-	ready := func(name string) bool { // without the right to list nodes it is not known
+	ready := func(name string) bool { // unknown without the right to list nodes
 		return s.Lacks(live.Nodes) || slices.ContainsFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == name && topology.Ready(n) })
 	}
 	for _, pod := range pods {
@@ -203,7 +203,7 @@ func (s *Subject) whyLeaving(pods []*corev1.Pod) string {
 	return ""
 }
 
-// whyUnbound is what the kube-scheduler says.
+// whyUnbound returns the kube-scheduler's message.
 func whyUnbound(pods []*corev1.Pod) string {
 	for _, pod := range pods {
 		if c := condition(pod, corev1.PodScheduled); c != nil && c.Status != corev1.ConditionTrue && c.Message != "" {
@@ -213,7 +213,7 @@ func whyUnbound(pods []*corev1.Pod) string {
 	return fmt.Sprintf("waiting for the scheduler: %s", pods[0].Name)
 }
 
-// whyUnready is what the kubelet says of the first container that does not run as it should.
+// whyUnready returns the kubelet's message about the first container that does not run as expected.
 func whyUnready(pod *corev1.Pod) string {
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {

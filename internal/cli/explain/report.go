@@ -11,36 +11,36 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 )
 
-// Explanation is the explanation, and its JSON form. Domains are paths of label values, e.g. "zone-a/rack-1".
+// Explanation is the report, and its JSON form. Domains are paths of label values, e.g. "zone-a/rack-1".
 type Explanation struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// State is the deployment in one word, as its status says.
+	// State of the deployment, from its status.
 	State string `json:"state,omitempty"`
-	// Domain all of it sits in; empty without such a constraint.
+	// Domain of the entire graph; empty without a graph domain.
 	Domain string `json:"domain,omitempty"`
 	// Replicas by component and ordinal.
 	Replicas []Replica `json:"replicas"`
-	// Waiting explains why replicas are not placed, those with the same words together.
+	// Waiting explains why replicas are not placed. Replicas with the same message share an entry.
 	Waiting []Cause `json:"waiting"`
-	// Advice are changes that were planned on a copy, each with the result that it says.
+	// Advice lists changes whose results a plan has verified.
 	Advice []Advice `json:"advice,omitempty"`
-	// Withheld describes changes that a reader may think of, and that were planned and do not help.
+	// Withheld lists changes that a reader may expect but that do not help, according to a plan.
 	Withheld []string `json:"withheld,omitempty"`
-	// Moves would free a place for the first gang that waits; absent without any. Advice begins with them.
+	// Moves would free a place for the first waiting gang; absent for none. They come first in Advice.
 	Moves *Moves `json:"moves,omitempty"`
-	// Transfer describes how prefill and decode replicas share domains, and what would mend it; absent where no kvTransferPolicy
-	// places them.
+	// Transfer describes how prefill and decode replicas share domains, and what would improve it; absent without a
+	// kvTransferPolicy that places them.
 	Transfer []string `json:"kvTransfer,omitempty"`
-	// Result compares the plan with what the operator says.
+	// Result compares the plan with the operator's last report.
 	Result Result `json:"result"`
-	// Conditions that are not as they should be.
+	// Conditions that are not as expected.
 	Conditions []Condition `json:"conditions"`
 	// Events, the latest first.
 	Events []Event `json:"events"`
-	// Notes on what the reader should know about the report.
+	// Notes on the limits of the report.
 	Notes []string `json:"notes,omitempty"`
-	// Operator is there when the operator is silent, or when nothing is known of it.
+	// Operator is present if the operator is silent, or if its state is unknown.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 
 	now time.Time
@@ -50,90 +50,90 @@ type Explanation struct {
 const (
 	// StateRunning: every pod is bound and ready.
 	StateRunning = "running"
-	// StateNotReady: every pod is bound, not every one is ready.
+	// StateNotReady: every pod is bound, but some are not ready.
 	StateNotReady = "not ready"
-	// StateReleased: it is placed, and the kube-scheduler has not bound all of it.
+	// StateReleased: it is placed, but the kube-scheduler has not bound all its pods.
 	StateReleased = "released"
-	// StateGated: its pods are there and are not placed.
+	// StateGated: its pods exist but are not placed.
 	StateGated = "gated"
-	// StatePending: the kube-scheduler has found no node for it; Trellis has no part in it.
+	// StatePending: the kube-scheduler, which alone places it, has found no node.
 	StatePending = "pending"
-	// StateCreating: pods of it are still to be made.
+	// StateCreating: some of its pods do not exist yet.
 	StateCreating = "creating"
-	// StateLeaving: pods of it end, and it is recreated after that.
+	// StateLeaving: some of its pods are terminating; then it is recreated.
 	StateLeaving = "leaving"
 )
 
-// Replica is one replica as its pods show it.
+// Replica is one replica, described by its pods.
 type Replica struct {
 	Component string `json:"service"`
 	Replica   int    `json:"replica"`
 	State     string `json:"state"`
-	// Since when it waits; absent while it runs.
+	// Since is when it began to wait; absent while it runs.
 	Since *metav1.Time `json:"since,omitempty"`
-	// Domain and Nodes of its pods, as far as they have any.
+	// Domain and Nodes of its bound pods.
 	Domain string   `json:"domain,omitempty"`
 	Nodes  []string `json:"nodes,omitempty"`
 	// Detail is the kube-scheduler's or the kubelet's message about the first pod that is not ready.
 	Detail string `json:"detail,omitempty"`
-	// WouldGo is the domain that the plan of now has for it, when it waits all the same.
+	// WouldGo is the domain in which the current plan places it, although it waits.
 	WouldGo string `json:"wouldGo,omitempty"`
-	// Preempts reports who would have to free capacity there.
+	// Preempts names the pods that would have to be preempted there.
 	Preempts string `json:"preempts,omitempty"`
-	// PreemptedBy reports who has taken its capacity, and when.
+	// PreemptedBy names what preempted its former pods, and says when.
 	PreemptedBy string `json:"preemptedBy,omitempty"`
 }
 
-// Moves are replicas of deployments that allow it which would have to move.
+// Moves are the replicas that would have to move, of deployments that allow it.
 type Moves struct {
-	// Gang gets a place in Domain.
+	// Gang that gets a place in Domain.
 	Gang   string `json:"gang"`
 	Domain string `json:"domain,omitempty"`
 	// Replicas that move, and their GPUs.
 	Replicas int   `json:"replicas"`
 	GPUs     int64 `json:"gpus"`
-	// Command lists the moves.
+	// Command that lists the moves.
 	Command string `json:"command"`
 }
 
-// Cause is why some replicas are not placed.
+// Cause is the reason why some replicas are not placed.
 type Cause struct {
 	Who     []Gangs `json:"who"`
 	Reason  string  `json:"reason"`
 	Message string  `json:"message"`
-	// Need is what one replica asks for.
+	// Need is the demand of one replica.
 	Need []Need `json:"need,omitempty"`
-	// Level of which one domain must hold it, and the domain that bounds the search.
+	// Level at which one domain must hold the replica, and the domain that bounds the search.
 	Level  string `json:"level,omitempty"`
 	Within string `json:"within,omitempty"`
 	// Closest domain, and how many others hold as many pods, or fewer.
 	Closest     *Closest `json:"closest,omitempty"`
 	OthersEqual int      `json:"othersEqual,omitempty"`
 	OthersFewer int      `json:"othersFewer,omitempty"`
-	// Asks is Message without the numbers of domains, which are in Tables: one for each level that was looked at, the broadest first.
+	// Asks is Message without the numbers of domains. Those are in Tables, one per evaluated level, the broadest first.
 	Asks   string  `json:"asks,omitempty"`
 	Tables []Table `json:"tables,omitempty"`
-	// Freeing are the hosts to free in the domain that is easiest to free, of those that hold most; the easiest first. It was tried: with all
-	// of that done the first replica is placed. FreeingMore counts those left out. There are none when nothing that was tried helps.
+	// Freeing lists the hosts to free, the easiest first, in the domain that is easiest to free among those that hold most. A trial has
+	// verified that the first replica is then placed. FreeingMore counts further hosts. Empty if no trial succeeded.
 	FreeingDomain string `json:"freeingDomain,omitempty"`
 	Freeing       []Host `json:"freeing,omitempty"`
 	FreeingMore   int    `json:"freeingMore,omitempty"`
-	// FreeingFits are the replicas that are placed then, where these are not all.
+	// FreeingFits are the replicas that are then placed, unless these are all.
 	FreeingFits []Gangs `json:"freeingFits,omitempty"`
 
-	// places are the ordinals of all replicas that are placed then, by component.
+	// places are the ordinals of all replicas that are then placed, by component.
 	places map[string][]int
-	// advice is the change that frees them.
+	// advice is the change that frees the hosts.
 	advice *Advice
 }
 
 // Advice is one change.
 type Advice struct {
-	// Effect is what the change does, and what a plan after it places.
+	// Effect describes the change, and what a plan places after it.
 	Effect string `json:"effect"`
-	// Commands make the change, in this order.
+	// Commands that make the change, in order.
 	Commands []string `json:"commands,omitempty"`
-	// Manual is what no command does.
+	// Manual lists the steps without a command.
 	Manual []string `json:"manual,omitempty"`
 }
 
@@ -143,48 +143,48 @@ type Gangs struct {
 	Replicas  []int  `json:"replicas"`
 }
 
-// Need is a number of equal pods and what each asks for, in thousandths for cpu.
+// Need is a number of equal pods and the requests of each, cpu in thousandths.
 type Need struct {
 	Pods     int              `json:"pods"`
 	Requests map[string]int64 `json:"requests"`
 }
 
-// Closest is the domain that comes nearest.
+// Closest is the domain that comes closest to holding the gang.
 type Closest struct {
 	Domain string `json:"domain"`
 	Holds  int    `json:"holds"`
 	Of     int    `json:"of"`
 	Hosts  int    `json:"hosts,omitempty"`
-	// Excluded counts the hosts that take no pod by what keeps it off.
+	// Excluded counts the hosts that take no pod, by the reason.
 	Excluded []Excluded `json:"excluded,omitempty"`
-	// Short are resources of which too little is free.
+	// Short lists the resources with too little free capacity.
 	Short []Short `json:"short,omitempty"`
 }
 
-// Table is what each domain of a level has for a gang.
+// Table compares the capacity of a level's domains with the demand of a gang.
 type Table struct {
-	// Gang is the part of the gang that needs one of these domains; empty: all of it. Asks is what it needs.
+	// Gang is the part of the gang that needs one of these domains; empty: the whole gang. Asks is its demand.
 	Gang string `json:"gang,omitempty"`
 	Asks string `json:"asks"`
-	// Level of the domains; Within is the domain around them, empty for the cluster.
+	// Level of the domains; Within is the domain that contains them, empty for the cluster.
 	Level  string `json:"level"`
 	Within string `json:"within,omitempty"`
-	// Resource that is counted; empty when the pods ask for nothing. Pods is how many pods the gang has.
+	// Resource that is counted; empty if the pods request none. Pods is the number of pods of the gang.
 	Resource string `json:"resource,omitempty"`
 	Pods     int    `json:"pods"`
-	// Domains that hold most first; Outside are those alongside Within, where the gang may not go.
+	// Domains, those that hold most first; Outside are domains outside Within, where the gang may not go.
 	Domains []DomainRow `json:"domains"`
 	Outside []DomainRow `json:"outside,omitempty"`
 }
 
-// DomainRow is one domain. Hosts are those that take a pod now and those Excluded.
+// DomainRow is one domain. Of its Hosts, Open take a pod now, and the others are Excluded.
 type DomainRow struct {
 	Domain string `json:"domain"`
-	// Holds is how many pods of the gang fit.
+	// Holds is the number of the gang's pods that fit.
 	Holds int `json:"holds"`
 	Hosts int `json:"hosts"`
 	Open  int `json:"open"`
-	// Free of the resource on hosts that admit the pods, and Largest of that on one host; cpu in thousandths.
+	// Free capacity of the resource on hosts that admit the pods, and the Largest on one host; cpu in thousandths.
 	Free     int64      `json:"free"`
 	Largest  int64      `json:"largestOnOneHost"`
 	Excluded []Excluded `json:"excluded,omitempty"`
@@ -204,40 +204,40 @@ type Short struct {
 	Need     int64  `json:"need"`
 }
 
-// Host is one host that takes no pod.
+// Host is a host that takes no pod.
 type Host struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
-	// Remedy is what has to be done about the host itself: commands and changes.
+	// Remedy lists the steps for the host itself: commands and changes.
 	Remedy string `json:"remedy,omitempty"`
-	// Pods that have to go as well, as namespace/name, and how many more than are listed.
+	// Pods that have to go as well, as namespace/name; PodsMore counts those that are not listed.
 	Pods     []Occupant `json:"pods,omitempty"`
 	PodsMore int        `json:"podsMore,omitempty"`
 }
 
-// Occupant is a pod that uses what is missing.
+// Occupant is a pod that uses the missing resource.
 type Occupant struct {
 	Pod      string `json:"pod"`
 	Resource string `json:"resource"`
 	Amount   int64  `json:"amount"`
-	// Planned: it is not bound there yet.
+	// Planned: it is not bound yet.
 	Planned bool `json:"planned,omitempty"`
 }
 
-// Result is the operator's last report, and whether the plan of now agrees.
+// Result is the operator's last report, and whether the current plan agrees.
 type Result struct {
-	// Reason and Message of the condition Placed, True or not; empty when there is none.
+	// Reason and Message of the condition Placed, True or not; empty without the condition.
 	Placed  *bool        `json:"placed,omitempty"`
 	Reason  string       `json:"reason,omitempty"`
 	Message string       `json:"message,omitempty"`
 	Since   *metav1.Time `json:"since,omitempty"`
-	// Planned states that it was planned again; Agrees that both say the same. Text puts it in words.
+	// Planned: the deployment was planned again. Agrees: the plan and the report agree. Text describes the result.
 	Planned bool   `json:"planned"`
 	Agrees  bool   `json:"agrees"`
 	Text    string `json:"text"`
 }
 
-// Condition is one condition that is not as expected.
+// Condition is a condition that is not as expected.
 type Condition struct {
 	// Object is empty for the deployment itself.
 	Object  string      `json:"object,omitempty"`

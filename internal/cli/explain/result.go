@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// result compares the operator's condition Placed with the plan of now.
+// result compares the operator's condition Placed with the current plan.
 func (s *Subject) result(plan whatif.Plan, planned bool) Result {
 	v := Result{Planned: planned}
 	c := meta.FindStatusCondition(s.DGD.Status.Conditions, nvidiav1beta1.ConditionPlaced)
@@ -30,7 +30,9 @@ func (s *Subject) result(plan whatif.Plan, planned bool) Result {
 		v.Text = "This is the operator's last report; nothing was planned again."
 		return v
 	}
-	v.Agrees, v.Text = compare(c, plan)
+	if v.Agrees, v.Text = compare(c, plan); s.Operator.Exit() != nil && !placed && len(plan.Waiting()) == 0 {
+		v.Text = "There is capacity for everything, and the operator is not running."
+	}
 	return v
 }
 
@@ -54,7 +56,7 @@ var otherCauses = map[string]string{
 	nvidiav1beta1.ReasonCreationRefused: "Scaling groups or pods of it cannot be created.",
 }
 
-// compare reports whether both come to the same, and what may be behind it when they do not.
+// compare reports whether the plan agrees with the condition, and otherwise what may explain the difference.
 func compare(c *metav1.Condition, plan whatif.Plan) (agrees bool, text string) {
 	placed := c.Status == metav1.ConditionTrue
 	waits := plan.Waiting()
@@ -86,13 +88,13 @@ func compare(c *metav1.Condition, plan whatif.Plan) (agrees bool, text string) {
 	return true, "The operator reports the same."
 }
 
-// SameWords reports whether the operator's message about what waits is what the plan would have it say.
+// SameWords reports whether the operator's message about waiting replicas is the one that the plan would produce.
 func SameWords(plan whatif.Plan, message string) bool {
 	words := plan.Words()
 	return words != "" && strings.HasPrefix(message, words)
 }
 
-// compareWithPods states that pods are missing of what the operator reports as placed, and that the operator does not say why.
+// compareWithPods reports that replicas lack pods although the operator reports them as placed, without a reason from the operator.
 func (r *Explanation) compareWithPods() {
 	v := &r.Result
 	if v.Placed == nil || !*v.Placed {
@@ -111,7 +113,7 @@ func (r *Explanation) compareWithPods() {
 	}
 }
 
-// maxMissing is how many replicas with missing pods are named.
+// maxMissing bounds the replicas with missing pods that are named.
 const maxMissing = 4
 
 func onlyCreating(waiting []gang.Waiting) bool {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
@@ -242,6 +243,25 @@ var allSituations = map[string]situation{
 		},
 		[]string{"chat-worker-0-0, container main: CrashLoopBackOff"}, nil,
 	},
+	"a level is left out": {
+		func(t *testing.T) *world {
+			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat)
+			for _, host := range w.Nodes { // each block has a rack r0, and the topology has no level for blocks
+				host.Labels["network.topology.nvidia.com/block"], host.Labels["rack"] = "block-"+host.Labels["rack"], "r0"
+			}
+			return w.resolve("chat-frontend-0 node a-0-0\nchat-worker-0-0 node a-0-0\nchat-worker-0-1 node a-1-0\n"+
+				"chat-worker-1-0 node a-0-1\nchat-worker-1-1 node a-1-1").condition(placed, true, "AllReplicasPlaced", "all 3 packed replicas are placed in a")
+		},
+		[]string{"rack a/r0 covers 2 places", "network.topology.nvidia.com/block (block-r0, block-r1)", "make that label a level above 'rack'"}, nil,
+	},
+	"the operator does not run": {
+		func(t *testing.T) *world {
+			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(waitingGraph).condition(placed, false, "Pending", "its pods are being created")
+			w.Operator = &live.Heartbeat{Silent: true, Message: "The operator has not renewed its lease for 12m: what follows may be old."}
+			return w
+		},
+		[]string{"The operator has not renewed its lease for 12m", "There is capacity for everything, and the operator is not running."}, nil,
+	},
 	"the reader has no rights": {
 		func(t *testing.T) *world {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(secondWaits).occupy("train", "a-1-1", "8").reports()
@@ -259,6 +279,9 @@ func TestSituations(t *testing.T) {
 			w := tc.prepare(t)
 			report := Build(w.Subject)
 			said := strings.Join(strings.Fields(report.Text(text.Page{Columns: 1000, Wide: true})), " ")
+			if report.Operator != nil { // its warning is printed above the report
+				said = report.Operator.Message + " " + said
+			}
 			for _, want := range tc.cause {
 				if !strings.Contains(said, want) {
 					t.Errorf("the text does not say %q:\n%s", want, report.Text(text.Page{Columns: 160, Wide: true}))

@@ -11,10 +11,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// tablesOf lists the domains of a refusal and of its causes. A level with one domain only is left out where a narrower one follows.
+// tablesOf returns tables of the domains in a refusal and its causes. It omits a level with a single domain if a narrower level follows.
 func tablesOf(r *placement.Refusal) []Table {
 	if r.Code == placement.CodeBaseGangWaits {
-		return nil // it is the base gang's
+		return nil // the base gang's refusal has them
 	}
 	var list []Table
 	for gang := ""; r != nil; r = r.Cause {
@@ -24,7 +24,7 @@ func tablesOf(r *placement.Refusal) []Table {
 		if len(r.Domains) > 1 || len(r.Domains)+len(r.Outside) > 0 && r.Cause == nil {
 			t := tableOf(gang, r)
 			if len(list) > 0 {
-				t.Outside = nil // they are in the table before
+				t.Outside = nil // the table before has them
 			}
 			list = append(list, t)
 		}
@@ -47,7 +47,7 @@ func tableOf(gang string, r *placement.Refusal) Table {
 	return t
 }
 
-// rowsOf puts the domains first that hold most, then those with most free, then by name.
+// rowsOf sorts the domains: those that hold most first, then those with most free capacity, then by name.
 func rowsOf(domains []placement.Domain) []DomainRow {
 	rows := make([]DomainRow, 0, len(domains))
 	for i := range domains {
@@ -64,7 +64,7 @@ func rowsOf(domains []placement.Domain) []DomainRow {
 	return rows
 }
 
-// sum is what several domains have together; Holds and Largest are those of the best one.
+// sum adds up several domains; Holds and Largest are those of the best domain.
 func sum(rows []DomainRow) DomainRow {
 	out := DomainRow{}
 	counts := map[string]int{}

@@ -17,19 +17,19 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// MaxLines is how many lines the text has at most, without the advice, unless the page is a wide one.
+// MaxLines bounds the lines of the text, without the advice, unless the page is wide.
 const MaxLines = 25
 
-// maxNodes is how many hosts a row names.
+// maxNodes bounds the hosts that a row names.
 const maxNodes = 3
 
-// Refs is the deployment.
+// Refs returns the deployment.
 func (r Explanation) Refs() []cli.Ref {
 	return []cli.Ref{{Kind: cli.Graph.Name, Group: cli.Graph.Group, Name: r.Name}}
 }
 
-// Text renders the report in at most [MaxLines] lines and those of the advice: what is least of use is folded first. A wide page gets all
-// of it.
+// Text renders the report in at most [MaxLines] lines and those of the advice. It shortens the least useful parts first. A
+// wide page gets everything.
 func (r Explanation) Text(p text.Page) string {
 	if p.Wide {
 		return setting{p, ages{r.now}, everything}.set(&r)
@@ -45,7 +45,7 @@ func (r Explanation) Text(p text.Page) string {
 	return (setting{p, ages{r.now}, b}).cut(&r)
 }
 
-// adviceLines is how many lines the advice takes, with the one before it.
+// adviceLines counts the lines of the advice and the empty line before it.
 func (s setting) adviceLines(r *Explanation) int {
 	if advice := s.advice(r); advice != "" {
 		return 1 + strings.Count(advice, "\n")
@@ -53,7 +53,7 @@ func (s setting) adviceLines(r *Explanation) int {
 	return 0
 }
 
-// cut is the text with the lines that are too many left out, but none of the advice.
+// cut returns the text without the lines beyond MaxLines, but with all of the advice.
 func (s setting) cut(r *Explanation) string {
 	without := *r
 	without.Advice, without.Withheld = nil, nil
@@ -67,13 +67,13 @@ func (s setting) cut(r *Explanation) string {
 	return strings.Join(lines, "")
 }
 
-// bounds are how much of each part is shown.
+// bounds limit the length of each part.
 type bounds struct {
 	// rows of replicas, details about them, reasons, domains of a table, hosts to free, conditions, events, notes
 	rows, details, waiting, domains, hosts, conditions, events, notes int
-	// outer is how many domains of a broader level are shown when a narrower level follows, reasons how many a row counts by name.
+	// outer bounds the domains of a level that a narrower level follows, and reasons the named reasons in a row.
 	outer, reasons int
-	// words is how many bytes a text has.
+	// words bounds a text, in bytes.
 	words int
 }
 
@@ -83,7 +83,7 @@ var (
 	roomy = bounds{rows: 10, details: 4, waiting: 4, domains: 8, hosts: 5, conditions: 4, events: 4, notes: 4, outer: 4, reasons: 3,
 		words: 600}
 	everything = bounds{all, all, all, all, all, all, all, all, all, all, all}
-	// tightening is the order in which the text becomes shorter.
+	// tightening shortens the text step by step, in this order.
 	tightening = []func(*bounds){
 		func(b *bounds) { b.events = 2 },
 		func(b *bounds) { b.hosts = 3 },
@@ -111,7 +111,7 @@ var (
 	}
 )
 
-// ages describes how long ago something was.
+// ages describes how long ago a time was.
 type ages struct{ now time.Time }
 
 func (a ages) of(t *metav1.Time) string {
@@ -121,7 +121,7 @@ func (a ages) of(t *metav1.Time) string {
 	return duration.HumanDuration(max(a.now.Sub(t.Time), 0))
 }
 
-// setting is a page with the bounds that hold on it.
+// setting is a page with its bounds.
 type setting struct {
 	text.Page
 	ages
@@ -162,7 +162,7 @@ func (s setting) conditionLines(r *Explanation) []string {
 	var lines []string
 	for _, c := range r.Conditions {
 		if c.Object == "" && c.Type == "Placed" {
-			continue // stands under OPERATOR
+			continue // shown under OPERATOR
 		}
 		if !s.Wide && r.givesReason(c.Message) {
 			continue
@@ -173,7 +173,7 @@ func (s setting) conditionLines(r *Explanation) []string {
 	return lines
 }
 
-// eventLines leaves out the events whose cause is given already.
+// eventLines returns the events, without those whose cause is already given.
 func (s setting) eventLines(r *Explanation) []string {
 	var lines []string
 	for _, e := range r.Events {
@@ -184,13 +184,13 @@ func (s setting) eventLines(r *Explanation) []string {
 	return lines
 }
 
-// list sets the first lines under a heading.
+// list renders the first lines under a heading.
 func (s setting) list(heading string, lines []string, most int) string {
 	if len(lines) == 0 || most == 0 {
 		return ""
 	}
 	if len(lines) == most+1 {
-		most++ // one more is as short as saying so
+		most++ // the line itself is as short as "and 1 more"
 	}
 	var b strings.Builder
 	if heading != "" {

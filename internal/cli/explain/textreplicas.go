@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// row is all replicas of a component that have everything in common.
+// row is all replicas of a component that are equal except for their ordinals and hosts.
 type row struct {
 	key
 	ordinals []int
@@ -24,7 +24,7 @@ type row struct {
 
 type key struct{ component, state, since, domain, detail string }
 
-// rowsFor puts replicas together by what key makes of them.
+// rowsFor groups replicas by key.
 func rowsFor(replicas []Replica, keyOf func(*Replica) key) []row {
 	var rows []row
 	for i := range replicas {
@@ -39,7 +39,7 @@ func rowsFor(replicas []Replica, keyOf func(*Replica) key) []row {
 	return rows
 }
 
-// replicas has one row for all replicas that have everything in common, or, when these are too many, the state.
+// replicas renders one row for all equal replicas or, if these rows are too many, one row for all replicas in the same state.
 func (s setting) replicas(r *Explanation) string {
 	list := rowsFor(r.Replicas, func(one *Replica) key {
 		return key{one.Component, one.State, s.of(one.Since), one.place(), one.detail()}
@@ -73,7 +73,7 @@ func (s setting) replicas(r *Explanation) string {
 	return out + s.list("", about.lines(), s.details)
 }
 
-// coarse puts all replicas of a component together that are in the same state, and counts their domains.
+// coarse groups all replicas of a component in the same state, and counts their domains.
 func (s setting) coarse(replicas []Replica) func(*Replica) key {
 	type state struct {
 		component, state string
@@ -106,7 +106,7 @@ func (s setting) coarse(replicas []Replica) func(*Replica) key {
 	}
 }
 
-// state in its colour.
+// state colours a state.
 func (s setting) state(state string) string {
 	switch state {
 	case StateRunning:
@@ -117,7 +117,7 @@ func (s setting) state(state string) string {
 	return s.Warn(state)
 }
 
-// place is where a replica is, or with an arrow where it would go now.
+// place returns the place of a replica or, with an arrow, the place where it would be placed now.
 func (r *Replica) place() string {
 	if r.WouldGo != "" {
 		return "-> " + r.WouldGo
@@ -136,7 +136,7 @@ func (r *Replica) detail() string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }
 
-// details are what there is to say below the table, once for all replicas it holds for.
+// details are the texts below the table, once for all replicas to which they apply.
 type details []struct {
 	component, text string
 	replicas        []int
@@ -167,5 +167,5 @@ func (d *details) lines() []string {
 	return lines
 }
 
-// some lists the first few names and counts the rest.
+// some lists the first few names and counts the others.
 func some(names []string, most int) string { return limit.Join(names, len(names), most, " ") }

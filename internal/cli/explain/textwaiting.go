@@ -32,7 +32,7 @@ func (s setting) waitingFor(r *Explanation) string {
 	return b.String()
 }
 
-// cause explains why some replicas wait: once in words, then in numbers, then what would help.
+// cause explains why some replicas wait: first the message, then the numbers, then the changes that would help.
 func (s setting) cause(b *strings.Builder, w *Cause) {
 	who := make([]string, 0, len(w.Who))
 	for _, g := range w.Who {
@@ -44,7 +44,7 @@ func (s setting) cause(b *strings.Builder, w *Cause) {
 	}
 	message = s.short(message)
 	if w.Reason == nvidiav1beta1.ReasonCreationRefused {
-		message = limit.Middle(w.Message, s.words) // who waits before it comes last
+		message = limit.Middle(w.Message, s.words) // the gangs that wait before it come last in the message
 	}
 	b.WriteString(s.Wrap(fmt.Sprintf("%s: %s: %s", s.short(strings.Join(who, ", ")), s.Warn(w.Reason), message), "  ") + "\n")
 	for i := range w.Tables {
@@ -63,16 +63,16 @@ func (s setting) cause(b *strings.Builder, w *Cause) {
 	s.freeing(b, w)
 }
 
-// indented puts two spaces before every line.
+// indented indents every line by two spaces.
 func (s setting) indented(lines string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(lines, "\n"), "\n", "\n  ") + "\n"
 }
 
-// table has a row for each of the first domains, one for the rest, one for all, and one for those where the gang may not go.
+// table renders a row for each of the first domains, one for the rest, one for all, and one for those where the gang may not go.
 func (s setting) table(t *Table, most int) string {
 	rows := [][]string{{strings.ToUpper(t.Level), "HOSTS", free(t.Resource), "FITS", "HOSTS THAT TAKE NO POD"}}
 	shown := t.Domains
-	if len(shown) > most+1 { // a fold takes a row as well
+	if len(shown) > most+1 { // the row for the rest takes a row as well
 		shown = shown[:most]
 	}
 	for _, d := range shown {
@@ -87,7 +87,7 @@ func (s setting) table(t *Table, most int) string {
 	}
 	if len(t.Domains) > 1 {
 		all := s.row(t, fmt.Sprintf("all %d %ss", len(t.Domains), t.Level), sum(t.Domains))
-		all[3] = "" // a gang is in one of them
+		all[3] = "" // a gang has to fit in one of them
 		rows = append(rows, all)
 	}
 	if len(t.Outside) > 0 {
@@ -98,7 +98,7 @@ func (s setting) table(t *Table, most int) string {
 	return s.Narrower(2).Table(rows, 1, 2, 3) // it is indented
 }
 
-// row is what one domain, or several together, have.
+// row renders one domain, or the sum of several.
 func (s setting) row(t *Table, name string, d DomainRow) []string {
 	if name == "" {
 		name = "all hosts"
@@ -110,7 +110,7 @@ func (s setting) row(t *Table, name string, d DomainRow) []string {
 	return []string{name, strconv.Itoa(d.Hosts), amount, fmt.Sprintf("%d of %d", d.Holds, t.Pods), s.reasonsOf(t, d.Excluded)}
 }
 
-// reasonsOf counts the hosts that take no pod, by the most frequent reasons. On a tight page all taints are one.
+// reasonsOf counts the hosts that take no pod by their most frequent reasons. On a tight page all taints count as one reason.
 func (s setting) reasonsOf(t *Table, list []Excluded) string {
 	if s.reasons < roomy.reasons {
 		list = oneTaint(list)
@@ -127,14 +127,14 @@ func (s setting) reasonsOf(t *Table, list []Excluded) string {
 		}
 		reason := e.Reason
 		if strings.HasSuffix(t.Resource, "/gpu") && strings.HasSuffix(reason, " "+t.Resource) {
-			reason = strings.TrimSuffix(reason, t.Resource) + "GPUs" // as in the heading of what is free
+			reason = strings.TrimSuffix(reason, t.Resource) + "GPUs" // as in the column's heading
 		}
 		parts = append(parts, fmt.Sprintf("%d %s", e.Hosts, reason))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// oneTaint counts the hosts with any taint together.
+// oneTaint combines the counts of all taints.
 func oneTaint(list []Excluded) []Excluded {
 	var out []Excluded
 	tainted := 0
@@ -152,7 +152,7 @@ func oneTaint(list []Excluded) []Excluded {
 	return out
 }
 
-// free heads the column of what is free.
+// free returns the heading of the column of free capacity.
 func free(resource string) string {
 	switch {
 	case resource == "":
@@ -163,7 +163,7 @@ func free(resource string) string {
 	return "FREE " + resource
 }
 
-// freeing reports which domain is easiest to free, and what has to be done there.
+// freeing renders the domain that is easiest to free, and the steps for its hosts.
 func (s setting) freeing(b *strings.Builder, w *Cause) {
 	if len(w.Freeing) == 0 || s.hosts == 0 {
 		return
@@ -175,7 +175,7 @@ func (s setting) freeing(b *strings.Builder, w *Cause) {
 	b.WriteString(s.Wrap("  "+where+"; "+w.thatFit()+" once these hosts are freed:", "    ") + "\n")
 	rows, more, most := make([][]string, 0, len(w.Freeing)), w.FreeingMore, s.hosts
 	if len(w.Freeing)+more == most+1 {
-		most++ // one more is as short as saying so
+		most++ // the line itself is as short as "and 1 more"
 	}
 	for i := range w.Freeing {
 		if i >= most {
@@ -186,14 +186,14 @@ func (s setting) freeing(b *strings.Builder, w *Cause) {
 		rows = append(rows, []string{"   " + h.Name, h.Reason, h.way(s.Wide)})
 	}
 	p := s.Page
-	p.Color = false // its first row is no heading
+	p.Color = false // its first row is not a heading
 	b.WriteString(p.Table(rows))
 	if more > 0 {
 		fmt.Fprintf(b, "   and %d more\n", more)
 	}
 }
 
-// thatFit names the replicas that fit then: "it fits" only when all do.
+// thatFit names the replicas that then fit; "it fits" if all do.
 func (w *Cause) thatFit() string {
 	if len(w.FreeingFits) == 0 {
 		return "it fits"
@@ -208,10 +208,10 @@ func (w *Cause) thatFit() string {
 	return "only " + strings.Join(names, ", ") + " fit"
 }
 
-// maxUsers is how many pods on a host are named.
+// maxUsers bounds the pods of a host that are named.
 const maxUsers = 4
 
-// way names the pods that have to leave for the host to take one. What is to be done is under WHAT HELPS.
+// way names the pods that have to leave before the host takes a pod. The steps are under WHAT HELPS.
 func (h *Host) way(wide bool) string {
 	var users []string
 	more := h.PodsMore

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// transfer describes how prefill and decode replicas share domains, and which scale-out would give more a partner; none where no
-// policy places them.
+// transfer describes how prefill and decode replicas share domains, and which scale-out would give more replicas a partner; nil without
+// a policy that places them.
 func (s *Subject) transfer(planner *whatif.Planner, plan *whatif.Plan, planned bool) []string {
 	if plan.Transfer == nil {
 		return nil
@@ -29,10 +29,10 @@ func (s *Subject) transfer(planner *whatif.Planner, plan *whatif.Plan, planned b
 	return lines
 }
 
-// mostScaledOut is how many replicas more are tried.
+// mostScaledOut bounds the additional replicas that are tried.
 const mostScaledOut = 4
 
-// scaleOuts are what scaling one role out would mend. It is planned, and dropped again.
+// scaleOuts describes what scaling out one role would improve, by plans that it drops again.
 func (s *Subject) scaleOuts(planner *whatif.Planner, now *gang.Transfer) (lines []string) {
 	for _, role := range []placement.Role{placement.Prefill, placement.Decode} {
 		lacking := 0
@@ -54,8 +54,7 @@ func (s *Subject) scaleOuts(planner *whatif.Planner, now *gang.Transfer) (lines 
 	return lines
 }
 
-// scaledOut plans the deployment with more replicas of a role, and returns how many more replicas of the other one would have a partner
-// than now.
+// scaledOut plans the deployment with more replicas of a role, and returns how many more replicas of the other role would have a partner.
 func (s *Subject) scaledOut(planner *whatif.Planner, now *gang.Transfer, role placement.Role, more int32) (paired int, text string) {
 	dgd := s.DGD.DeepCopy()
 	var scaled *nvidiav1beta1.ComponentSpec

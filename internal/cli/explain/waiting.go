@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Bounds of what is shown about one reason.
+// Bounds of the details about one reason.
 const (
 	maxHosts     = 64
 	maxOccupants = 64
@@ -19,8 +19,7 @@ const (
 	maxExcluded  = 6
 )
 
-// CausesOf explains why replicas are not placed, those with the same words together. Of the hosts that could be freed, it lists at most so
-// many.
+// CausesOf explains why replicas are not placed. Replicas with the same message share a cause. It lists at most most hosts to free.
 func CausesOf(planner *whatif.Planner, plan whatif.Plan, most int) []Cause {
 	list := []Cause{}
 	at := map[string]int{}
@@ -42,7 +41,7 @@ func CausesOf(planner *whatif.Planner, plan whatif.Plan, most int) []Cause {
 				if refusal.Code == placement.CodeBaseGangWaits && follows(plan, refusal) {
 					w.Message = w.Asks
 				}
-				if refusal.Code != placement.CodeBaseGangWaits { // the base gang has them
+				if refusal.Code != placement.CodeBaseGangWaits { // the base gang's cause has them
 					domain, obstacles, places := planner.Obstacles(plan, refusal)
 					w.free(domain, obstacles, most)
 					w.places = places
@@ -59,7 +58,7 @@ func CausesOf(planner *whatif.Planner, plan whatif.Plan, most int) []Cause {
 	return list
 }
 
-// fits lists the replicas that freeing the hosts places, unless these are all.
+// fits lists the replicas that are placed once the hosts are free, unless these are all.
 func (w *Cause) fits() {
 	if len(w.Freeing) == 0 {
 		return
@@ -77,7 +76,7 @@ func (w *Cause) fits() {
 	}
 }
 
-// follows reports whether what a replica waits for is among the reasons of others, so that it need not be given again.
+// follows reports whether the refusal that a replica waits for is among the reasons of other replicas, so that it need not be repeated.
 func follows(plan whatif.Plan, r *placement.Refusal) bool {
 	return r.Cause != nil && slices.ContainsFunc(plan.Replicas, func(one whatif.Replica) bool {
 		return one.Reason != nil && one.Reason.Refusal != nil && one.Reason.Message == r.Cause.Message()
@@ -92,7 +91,7 @@ func (w *Cause) add(component string, ordinal int) {
 	w.Who = append(w.Who, Gangs{component, []int{ordinal}})
 }
 
-// numbers takes over what the planner found.
+// numbers copies the planner's numbers.
 func (w *Cause) numbers(r *placement.Refusal) {
 	for _, n := range r.Need {
 		w.Need = append(w.Need, Need{Pods: n.Pods, Requests: requests(n.Requests)})
@@ -119,7 +118,7 @@ func requests(list []topology.Request) map[string]int64 {
 	return out
 }
 
-// free lists what has to be done for it to fit.
+// free lists the hosts to free.
 func (w *Cause) free(domain topology.Path, obstacles []whatif.Obstacle, most int) {
 	w.FreeingDomain = domain.String()
 	for i, o := range obstacles {

@@ -33,21 +33,21 @@ import (
 type Object struct {
 	client.Object
 	Source Source
-	// Version of the API in which the object is written. Deployments are read as v1beta1, whichever they are written in.
+	// Version of the API in which the object is written. Deployments are always read as v1beta1.
 	Version string
 }
 
-// Skipped is an object of a kind that is not asked for.
+// Skipped is an object of a kind that is not used.
 type Skipped struct {
 	Kind   schema.GroupVersionKind
 	Name   string
 	Source Source
 }
 
-// versions of a kind that are read.
+// versions maps the supported versions of a kind to constructors.
 type versions map[string]func() client.Object
 
-// kinds that are read, by group and kind; other versions of them are refused rather than skipped.
+// kinds that are used, by group and kind; unsupported versions of them are refused, not skipped.
 var kinds = map[schema.GroupKind]versions{
 	{Kind: "Node"}: {"v1": func() client.Object { return &corev1.Node{} }},
 	{Kind: "Pod"}:  {"v1": func() client.Object { return &corev1.Pod{} }},
@@ -82,7 +82,7 @@ var kinds = map[schema.GroupKind]versions{
 	},
 }
 
-// contents is what one file holds.
+// contents are the objects and errors of one file.
 type contents struct {
 	objects []Object
 	skipped []Skipped
@@ -99,7 +99,7 @@ func parse(file string, data []byte) contents {
 	return c
 }
 
-// add decodes one object, or the items of a list; kind is what an item is that does not say it itself.
+// add decodes one object, or the items of a list. kind is the default for an item without a kind.
 func (c *contents) add(source Source, raw json.RawMessage, kind metav1.TypeMeta) {
 	head := struct {
 		metav1.TypeMeta `json:",inline"`
@@ -108,7 +108,7 @@ func (c *contents) add(source Source, raw json.RawMessage, kind metav1.TypeMeta)
 		} `json:"metadata"`
 		Items []json.RawMessage `json:"items"`
 	}{}
-	_ = json.Unmarshal(raw, &head) // what does not fit shows below
+	_ = json.Unmarshal(raw, &head) // mismatches are reported below
 	if head.Kind == "" && head.APIVersion == "" {
 		head.TypeMeta = kind
 	}
@@ -138,7 +138,7 @@ func (c *contents) add(source Source, raw json.RawMessage, kind metav1.TypeMeta)
 	}
 }
 
-// addObject decodes an object of a known kind. One without a name is an error.
+// addObject decodes an object of a known kind. It is an error if the object has no name.
 func (c *contents) addObject(source Source, raw json.RawMessage, gvk schema.GroupVersionKind, into client.Object, name string) {
 	object, errs := decode(source, raw, gvk.Kind+" "+name, into)
 	if len(errs) == 0 && object.GetName() == "" {
@@ -154,8 +154,7 @@ func (c *contents) addObject(source Source, raw json.RawMessage, gvk schema.Grou
 	c.objects = append(c.objects, Object{object, source, gvk.Version})
 }
 
-// decode reads an object strictly, with the defaults of its kind. What it returns is of the version that everything inside reads; nil where
-// a field cannot be read.
+// decode reads an object strictly, with the defaults of its kind, in the version that all code uses; nil if a field cannot be read.
 func decode(source Source, raw json.RawMessage, name string, into client.Object) (client.Object, []error) {
 	var errs []error
 	strict, err := kjson.UnmarshalStrict(raw, into)
@@ -193,7 +192,7 @@ func decode(source Source, raw json.RawMessage, name string, into client.Object)
 	return into, errs
 }
 
-// failure decodes a value and describes what went wrong, or "".
+// failure returns the error of decoding a value; "" for none.
 func failure(value map[string]any, into client.Object) string {
 	raw, err := json.Marshal(value)
 	if err == nil {

@@ -18,8 +18,8 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// schemaDefaults are the defaults in the schemas of a DynamoGraphDeployment by path, "*" for every service or component. A test holds
-// them against the definition. A default below an object that is absent does not apply.
+// schemaDefaults are the defaults in the schemas of a DynamoGraphDeployment by path, "*" for every service or component. A test compares
+// them with the definition. A default below a missing object does not apply.
 var schemaDefaults = []struct {
 	path  string
 	value any
@@ -58,7 +58,7 @@ func defaultGraph(raw []byte) (*nvidiav1beta1.DynamoGraphDeployment, error) {
 	return dgd, kjson.UnmarshalCaseSensitivePreserveInts(defaulted, dgd)
 }
 
-// setDefaults fills in what the API server would, into the object as the user wrote it: an explicit zero stays one.
+// setDefaults sets the API server's defaults in the object as the user wrote it, so that an explicit zero stays.
 func setDefaults(object map[string]any) {
 	for _, d := range schemaDefaults {
 		setDefault(object, strings.Split(d.path, "."), d.value)
@@ -95,14 +95,14 @@ func setDefault(in any, path []string, value any) {
 	}
 }
 
-// defaultNode is what the API server does to a new node: all of it may be allocated unless it says otherwise.
+// defaultNode sets allocatable to the capacity unless it is set, as the API server does for a new node.
 func defaultNode(node *corev1.Node) {
 	if node.Status.Allocatable == nil {
 		node.Status.Allocatable = node.Status.Capacity
 	}
 }
 
-// defaultClaim fills in what the API server does: a request is for one device, and a toleration for one value.
+// defaultClaim sets the API server's defaults: a request is for one device, and a toleration for one value.
 func defaultClaim(spec *resourcev1.ResourceClaimSpec) {
 	for i := range spec.Devices.Requests {
 		r := &spec.Devices.Requests[i]

@@ -13,16 +13,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Error is something wrong with a file.
+// Error is an error in a file.
 type Error struct {
 	File string
 	Line int
-	// Object is what it is about, e.g. "Node a-1"; Field the path in it. Both may be empty.
+	// Object is the object with the error, e.g. "Node a-1", and Field the path in it. Both may be empty.
 	Object, Field string
 	Message       string
 }
 
-// Error implements error: FILE:LINE: OBJECT: FIELD: what is wrong.
+// Error implements error: FILE:LINE: OBJECT: FIELD: MESSAGE.
 func (e *Error) Error() string {
 	parts := []string{fmt.Sprintf("%s:%d", e.File, e.Line)}
 	for _, part := range []string{e.Object, e.Field, e.Message} {
@@ -33,7 +33,7 @@ func (e *Error) Error() string {
 	return strings.Join(parts, ": ")
 }
 
-// Source tells where an object was read.
+// Source is the position of an object in a file.
 type Source struct {
 	doc document
 	// item is the path of the object in the document: empty, or items[3].
@@ -45,11 +45,11 @@ func (s Source) At(object, field, message string) *Error {
 	return &Error{File: s.doc.file, Line: s.Line(field), Object: object, Field: field, Message: message}
 }
 
-// String is FILE:LINE.
+// String returns FILE:LINE.
 func (s Source) String() string { return fmt.Sprintf("%s:%d", s.doc.file, s.Line("")) }
 
-// Line is the line of a field of the object, or of as much of its path as is there. Paths are written like spec.services[A].replicas or
-// spec.services.A.envs[0].
+// Line returns the line of a field of the object, or of the longest existing part of its path. Paths have the form
+// spec.services[A].replicas or spec.services.A.envs[0].
 func (s Source) Line(field string) int {
 	var root yaml.Node
 	if err := yaml.Unmarshal(s.doc.text, &root); err != nil || len(root.Content) == 0 {
@@ -62,7 +62,7 @@ func (s Source) Line(field string) int {
 	return s.doc.line + lineOf(root.Content[0], path+field) - 1
 }
 
-// lineOf follows a path from node to node, and stays where it ends.
+// lineOf follows a path from node to node, as far as it exists.
 func lineOf(node *yaml.Node, path string) int {
 	line := node.Line
 	for path != "" {
@@ -75,7 +75,8 @@ func lineOf(node *yaml.Node, path string) int {
 	return line
 }
 
-// step goes one node down: to the item of that number, or to the longest key that the path begins with. A key's line is that of its name.
+// step returns the child node for the beginning of a path: the item with that index, or the value of the longest matching key. The line
+// of a value is that of its key.
 func step(node *yaml.Node, path string) (child *yaml.Node, line int, rest string) {
 	switch node.Kind {
 	case yaml.AliasNode:
@@ -85,7 +86,7 @@ func step(node *yaml.Node, path string) (child *yaml.Node, line int, rest string
 		if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(node.Content) {
 			return node.Content[i], node.Content[i].Line, after
 		}
-		for _, item := range node.Content { // lists of named objects are also written by name
+		for _, item := range node.Content { // lists of named objects may be addressed by name
 			if named(item, key) {
 				return item, item.Line, after
 			}
@@ -105,8 +106,8 @@ func step(node *yaml.Node, path string) (child *yaml.Node, line int, rest string
 	return child, line, rest
 }
 
-// culprit finds the field that keeps a document from being decoded: the first one, deepest first, without which it fails differently or not
-// at all. What decoders say themselves names no path through maps, and nothing at all for quantities.
+// culprit returns the path of the field that keeps a document from being decoded: the first one, deepest first, without which decoding
+// succeeds or fails differently. The decoders' own errors have no path through maps, and none at all for quantities.
 func culprit(value any, fails func() string) string {
 	first := fails()
 	path, _ := search(value, fails, first)

@@ -13,14 +13,14 @@ import (
 	"slices"
 )
 
-// Stdin is the name under which the standard input is asked for.
+// Stdin is the name of the standard input.
 const Stdin = "-"
 
-// extensions of the files of a folder that are read.
+// extensions of the files in a folder that are read.
 var extensions = []string{".json", ".yaml", ".yml"}
 
-// Read reads files, folders (the manifests in them, by name) and, for "-", stdin, in the order given. The error joins all that is wrong.
-// Objects that have unknown fields, and are right otherwise, are returned with it.
+// Read reads files, folders (the manifests in them, by name) and, for "-", stdin, in the given order. The error joins all errors. Objects
+// whose only errors are unknown fields are returned as well.
 func Read(names []string, stdin io.Reader) ([]Object, []Skipped, error) {
 	all := contents{}
 	for _, name := range names {

@@ -17,14 +17,14 @@ import (
 // document is one YAML document or JSON value of a file.
 type document struct {
 	file string
-	// line of the file that the text begins at.
+	// line of the file at which the text begins.
 	line int
 	text []byte
 	// json is the text as JSON.
 	json []byte
 }
 
-// split takes a file apart and turns each part into JSON.
+// split splits a file into documents and converts each to JSON.
 func split(file string, data []byte) ([]document, []error) {
 	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(firstValue(trimmed)) {
 		return splitJSON(file, data)
@@ -44,7 +44,7 @@ func split(file string, data []byte) ([]document, []error) {
 	return docs, errs
 }
 
-// firstValue is the first JSON value of a stream, empty when there is none.
+// firstValue returns the first JSON value of a stream, empty if there is none.
 func firstValue(data []byte) []byte {
 	var first json.RawMessage
 	_ = json.NewDecoder(bytes.NewReader(data)).Decode(&first)
@@ -78,7 +78,7 @@ func lineAt(data []byte, offset int64) int {
 	return 1 + bytes.Count(data[:min(int(offset), len(data))], []byte("\n"))
 }
 
-// splitYAML cuts at lines of three dashes, as kubectl does.
+// splitYAML splits at lines of three dashes, as kubectl does.
 func splitYAML(file string, data []byte) []document {
 	var docs []document
 	doc := document{file: file, line: 1}
@@ -99,7 +99,7 @@ func splitYAML(file string, data []byte) []document {
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
-// yamlError says on which line of the file the parser gave up.
+// yamlError converts the parser's line into the line of the file.
 func yamlError(doc document, err error) error {
 	message, line := err.Error(), doc.line
 	if found := yamlLine.FindStringSubmatchIndex(message); found != nil {

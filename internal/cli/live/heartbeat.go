@@ -27,33 +27,33 @@ import (
 const (
 	// leaseName is the Lease of the operator's leader election, in the operator's namespace.
 	leaseName = "trellis-manager.trellis.dev"
-	// operatorNamespace is that of the manifests, where a user without rights in the whole cluster may be allowed to look.
+	// operatorNamespace is the namespace in the manifests, in which a user without cluster-wide rights may be able to read.
 	operatorNamespace = "trellis-system"
-	// leaseDuration is that of the operator. A leader that ends gives its Lease a second, in which no other can take over.
+	// leaseDuration is the operator's. A leader that ends shortens its Lease to a second, before which no other replica can take over.
 	leaseDuration = 15 * time.Second
-	// margin beyond the duration, in which a standby takes over or a node is replaced: an update of the operator is no outage.
+	// margin is added to the duration, for a standby to take over or a node to be replaced: an update of the operator is not an outage.
 	margin = 15 * time.Second
 )
 
-// ExitSilent is the exit code of a report that may be old, since the operator does not renew its Lease.
+// ExitSilent is the exit code of a report that may be out of date, because the operator does not renew its Lease.
 const ExitSilent cli.Exit = 3
 
-// Heartbeat is what is known of the operator that writes the statuses a report is made of. The zero value is that of one that renews its
-// Lease.
+// Heartbeat is the state of the operator, which writes the statuses that a report shows. The zero value is an
+// operator that renews its Lease.
 type Heartbeat struct {
-	// Silent: it has not renewed its Lease for longer than the Lease lasts, or has never had one though it elects a leader.
+	// Silent: it has not renewed its Lease in time, or has never had one though it elects a leader.
 	Silent bool `json:"silent"`
-	// Renewed is when it last did.
+	// Renewed is the time of the last renewal.
 	Renewed *metav1.MicroTime `json:"renewed,omitempty"`
-	// Message states that it is silent, or why it is not known.
+	// Message says that it is silent, or why its state is unknown.
 	Message string `json:"message"`
 }
 
-// ReadHeartbeat looks at the Lease of the operator's leader election. A right that the user lacks, and an operator that elects no leader,
-// are no errors: the message states that nothing is known. It returns nil where there is nothing to say.
+// ReadHeartbeat reads the Lease of the operator's leader election. A missing right, and an operator without leader election, are no
+// errors: the message says that the state is unknown. It returns nil for an operator that renews its Lease.
 func ReadHeartbeat(ctx context.Context, c client.Reader) (*Heartbeat, error) {
 	leases := &coordinationv1.LeaseList{}
-	err := c.List(ctx, leases, client.MatchingFields{"metadata.name": leaseName}) // the rights to list it may be on its name
+	err := c.List(ctx, leases, client.MatchingFields{"metadata.name": leaseName}) // the right to list it may be limited to its name
 	if apierrors.IsForbidden(err) {
 		err = c.List(ctx, leases, client.MatchingFields{"metadata.name": leaseName}, client.InNamespace(operatorNamespace))
 	}
@@ -69,7 +69,7 @@ func ReadHeartbeat(ctx context.Context, c client.Reader) (*Heartbeat, error) {
 	return withoutLease(ctx, c)
 }
 
-// lastRenewed is the Lease that was renewed last: one of an operator that was in another namespace before may be left.
+// lastRenewed returns the most recently renewed Lease: an operator that was moved from another namespace may have left one there.
 func lastRenewed(leases []coordinationv1.Lease) *coordinationv1.Lease {
 	var last *coordinationv1.Lease
 	for i := range leases {
@@ -81,7 +81,7 @@ func lastRenewed(leases []coordinationv1.Lease) *coordinationv1.Lease {
 	return last
 }
 
-// heartbeatOf is nil for a Lease that was renewed in time.
+// heartbeatOf returns nil for a Lease that was renewed in time.
 func heartbeatOf(lease *coordinationv1.Lease, now time.Time) *Heartbeat {
 	lasts := max(leaseDuration, time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0))*time.Second)
 	age := now.Sub(lease.Spec.RenewTime.Time)
@@ -94,7 +94,7 @@ func heartbeatOf(lease *coordinationv1.Lease, now time.Time) *Heartbeat {
 	}
 }
 
-// withoutLease tells an operator that has never run from one that elects no leader, by its Deployment.
+// withoutLease distinguishes an operator that has never run from one without leader election, by its Deployment.
 func withoutLease(ctx context.Context, c client.Reader) (*Heartbeat, error) {
 	deployments, err := listAll(ctx, c, func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items }, whole, Operator)
 	switch {
@@ -111,8 +111,8 @@ func withoutLease(ctx context.Context, c client.Reader) (*Heartbeat, error) {
 	return nil, nil
 }
 
-// outside reports whether the operator runs outside the cluster, as that of a sandbox does, which elects no leader: the Service of its
-// webhooks is a name of another host.
+// outside reports whether the operator runs outside the cluster, without leader election, as in a sandbox: the Service of its
+// webhooks then is an ExternalName.
 func outside(ctx context.Context, c client.Reader) bool {
 	services := &corev1.ServiceList{}
 	err := c.List(ctx, services, client.MatchingLabels{"app.kubernetes.io/name": "trellis"})
@@ -121,7 +121,7 @@ func outside(ctx context.Context, c client.Reader) bool {
 	})
 }
 
-// elects reports whether an operator elects a leader.
+// elects reports whether an operator's Deployment enables leader election.
 func elects(d *appsv1.Deployment) bool {
 	for i := range d.Spec.Template.Spec.Containers {
 		for _, arg := range d.Spec.Template.Spec.Containers[i].Args {
@@ -133,14 +133,14 @@ func elects(d *appsv1.Deployment) bool {
 	return false
 }
 
-// Warn writes the message, as kubectl writes warnings: on the standard error, above the report.
+// Warn writes the message to out, as kubectl writes warnings.
 func (h *Heartbeat) Warn(out io.Writer) {
 	if h != nil {
 		fmt.Fprintln(out, text.PageOf(out).Wrap("Warning: "+h.Message, "  "))
 	}
 }
 
-// Show writes a report below the warning, and returns how the command ends.
+// Show writes a warning and the report, and returns the exit code of the command.
 func (h *Heartbeat) Show(o *cli.Output, report cli.Report) error {
 	h.Warn(o.ErrOut)
 	if err := o.Show(report); err != nil {
@@ -149,7 +149,7 @@ func (h *Heartbeat) Show(o *cli.Output, report cli.Report) error {
 	return h.Exit()
 }
 
-// Exit is how a command ends that has shown its report: with [ExitSilent] while the operator is silent.
+// Exit returns the exit code of a command that has shown its report: [ExitSilent] while the operator is silent.
 func (h *Heartbeat) Exit() error {
 	if h != nil && h.Silent {
 		return ExitSilent

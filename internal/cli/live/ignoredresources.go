@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Operator selects the operator's Deployment, of the chart and of config/default alike.
+// Operator selects the operator's Deployment, from the chart or from config/default.
 var Operator = client.MatchingLabels{"app.kubernetes.io/name": "trellis", "app.kubernetes.io/component": "manager"}
 
-// ignoredResources are those that the operator is started with.
+// ignoredResources returns the resources in the operator's flag for ignored resources.
 func ignoredResources(ctx context.Context, c client.Reader) ([]string, error) {
 	deployments, err := listAll(ctx, c, func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items }, whole, Operator)
 	if err != nil {

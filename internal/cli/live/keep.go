@@ -13,13 +13,13 @@ import (
 
 func whole[T any](o *T) (*T, error) { return o, nil }
 
-// volume keeps of a claim or a volume what the operator keeps.
+// volume strips a PersistentVolumeClaim or a PersistentVolume as the operator's cache does.
 func volume[T any](o *T) (*T, error) {
 	_, err := scheduler.StripVolume(o)
 	return o, err
 }
 
-// claim keeps of a claim of devices, and of what provides these, what the operator keeps.
+// claim strips a ResourceClaim, or an object that describes devices, as the operator's cache does.
 func claim[T any](o *T) (*T, error) {
 	_, err := scheduler.StripClaim(o)
 	return o, err
@@ -33,7 +33,7 @@ func node(n *corev1.Node) (*corev1.Node, error) {
 	return stripped.(*corev1.Node), nil
 }
 
-// pod leaves out those of others that have ended: they take no capacity.
+// pod strips a pod, and drops finished pods of others, which take no capacity.
 func pod(p *corev1.Pod) (*corev1.Pod, error) {
 	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	if ended && p.Labels[render.LabelScalingGroup] == "" {
@@ -45,7 +45,7 @@ func pod(p *corev1.Pod) (*corev1.Pod, error) {
 		return nil, err
 	}
 	stripped := object.(*corev1.Pod)
-	if len(stripped.OwnerReferences) == 0 && controller != nil { // who has started it is part of how it leaves
+	if len(stripped.OwnerReferences) == 0 && controller != nil { // its controller determines how it can be removed
 		stripped.OwnerReferences = []metav1.OwnerReference{{Kind: controller.Kind, Name: controller.Name, Controller: controller.Controller}}
 	}
 	return stripped, nil

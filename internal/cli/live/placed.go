@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// Placed is the condition Placed of a deployment; nil without one. While Kueue holds the deployment, the message has what it says of its
-// quota, too.
+// Placed returns the condition Placed of a deployment; nil without one. While Kueue holds the deployment, it adds
+// the message about its quota.
 func Placed(dgd *nvidiav1beta1.DynamoGraphDeployment) *metav1.Condition {
 	placed := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
 	quota := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionQuotaReserved)

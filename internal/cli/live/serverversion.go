@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 )
 
-// serverVersion asks for the version of the API server; "" for a user who may not know it.
+// serverVersion reads the version of the API server; "" if the user may not read it.
 func serverVersion(ctx context.Context, server discovery.ServerVersionInterfaceWithContext) (string, error) {
 	info, err := server.ServerVersionWithContext(ctx)
 	switch {

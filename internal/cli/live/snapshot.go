@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package live reads from a cluster what a plan is made on. Pods and nodes are kept as the operator keeps them, so that the largest cluster
-// fits into the memory of a laptop.
+// Package live reads the objects that a plan needs from a cluster. It strips pods and nodes as the operator's cache does, so that the
+// largest cluster fits into the memory of a laptop.
 package live
 
 import (
@@ -34,7 +34,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Kinds as the rights of a user name them.
+// Kinds in the form in which rights name them.
 const (
 	Graphs     = "dynamographdeployments.nvidia.com"
 	Groups     = "scalinggroups.trellis.dev"
@@ -43,7 +43,7 @@ const (
 	Topologies = "clustertopologies.grove.io"
 	Priorities = "priorityclasses.scheduling.k8s.io"
 
-	// Bindings are read as Topologies (package topologybinding).
+	// Bindings are read as topologies (package topologybinding).
 	Bindings = "clustertopologybindings.grove.io"
 
 	runtimeClasses = "runtimeclasses.node.k8s.io"
@@ -64,38 +64,38 @@ const (
 	deviceTaints   = "devicetaintrules.resource.k8s.io"
 )
 
-// optional kinds improve a plan, which can be made without them.
+// optional kinds improve a plan but are not required.
 var optional = slices.Concat(
 	[]string{Bindings, Priorities, runtimeClasses, limitRanges, deviceClasses, computeDomains, operators, namespaces}, ofVolumes, ofClaims,
 )
 
-// ofVolumes are the kinds that say where volumes can be used.
+// ofVolumes are the kinds that determine where volumes can be used.
 var ofVolumes = []string{claims, volumes, storageClasses, csiNodes, csiDrivers, csiCapacities}
 
-// ofClaims are the kinds that say which devices there are, but for deviceClasses.
+// ofClaims are the kinds that describe devices, except for deviceClasses.
 var ofClaims = []string{slicesOf, deviceClaims, claimTemplates, deviceTaints}
 
-// page is how many objects are asked for at a time.
+// page is the number of objects per request.
 const page = 1000
 
 // Snapshot is a cluster at one time.
 type Snapshot struct {
 	whatif.World
-	// Denied are the rights that the user lacks, e.g. "list nodes"; what they are about is missing in World.
+	// Denied are the rights that the user lacks, e.g. "list nodes"; World lacks these objects.
 	Denied []string
-	// NotInstalled is why a kind of Trellis is empty: the cluster does not know it; nil when it knows all of them.
+	// NotInstalled is the error for a kind of Trellis that the cluster does not have; nil if it has all of them.
 	NotInstalled error
 
 	bindings []*topologybinding.Binding
 }
 
-// maxLacking is how many missing rights Lacking names.
+// maxLacking bounds the missing rights that Lacking names.
 const maxLacking = 4
 
 // Lacking names the rights that the user lacks, at most maxLacking of them: "list nodes, list pods and 3 more".
 func (s *Snapshot) Lacking() string { return limit.Join(s.Denied, len(s.Denied), maxLacking, ", ") }
 
-// Complete is an error that names the missing rights, or nil.
+// Complete returns an error that names the missing rights; nil if none of the required kinds is missing.
 func (s *Snapshot) Complete() error {
 	needed := slices.DeleteFunc(slices.Clone(s.Denied), func(right string) bool {
 		return slices.Contains(optional, strings.TrimPrefix(right, "list "))
@@ -110,7 +110,7 @@ func (s *Snapshot) Complete() error {
 // Lacks reports whether a kind could not be listed in the entire cluster.
 func (s *Snapshot) Lacks(kind string) bool { return slices.Contains(s.Denied, "list "+kind) }
 
-// Read lists everything a plan needs, or only these kinds. Kinds that the cluster does not serve are empty.
+// Read lists all kinds that a plan needs, or only the given kinds. Kinds that the cluster does not serve are empty.
 func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, error) {
 	s := &Snapshot{}
 	s.AllVolumes, s.AllClaims, s.Allocator = len(only) == 0, len(only) == 0, allocator.New()
@@ -132,7 +132,7 @@ func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, erro
 	return s, nil
 }
 
-// listed notes what is missing when a kind could not be listed. It returns an error that ends the read.
+// listed records a kind that could not be listed. It returns an error if the read has to end.
 func (s *Snapshot) listed(kind string, err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -150,7 +150,7 @@ func (s *Snapshot) listed(kind string, err error) error {
 	return nil
 }
 
-// Narrow lists, in one namespace, those of these kinds that could not be listed in the entire cluster.
+// Narrow lists in one namespace the given kinds that could not be listed in the entire cluster.
 func (s *Snapshot) Narrow(ctx context.Context, c client.Reader, namespace string, kinds ...string) error {
 	for _, kind := range s.kinds() {
 		if !s.Lacks(kind.name) || !slices.Contains(kinds, kind.name) {
@@ -167,13 +167,13 @@ func (s *Snapshot) Narrow(ctx context.Context, c client.Reader, namespace string
 	return nil
 }
 
-// kind is one that a plan needs. read lists it, of one namespace or of all, and returns the API server's error.
+// kind is a kind that a plan needs. read lists it, in one namespace or in all, and returns the API server's error.
 type kind struct {
 	name string
 	read func(ctx context.Context, c client.Reader, namespace string) error
 }
 
-// kinds are those that a plan needs.
+// kinds returns the kinds that a plan needs.
 func (s *Snapshot) kinds() []kind {
 	return []kind{
 		{Nodes, into(&s.Nodes, func(l *corev1.NodeList) []corev1.Node { return l.Items }, node)},
@@ -211,7 +211,7 @@ func (s *Snapshot) kinds() []kind {
 	}
 }
 
-// into lists a kind into a field.
+// into returns a function that lists a kind into a field.
 func into[L, T any, P interface {
 	*L
 	client.ObjectList
@@ -227,7 +227,7 @@ func ListNodes(ctx context.Context, c client.Reader) ([]*corev1.Node, error) {
 	return listAll(ctx, c, func(l *corev1.NodeList) []corev1.Node { return l.Items }, node)
 }
 
-// Graph gets a deployment. The error for one that is not there names those that are.
+// Graph reads a deployment. If it does not exist, the error names the existing ones.
 func Graph(ctx context.Context, c client.Reader, name types.NamespacedName) (*nvidiav1beta1.DynamoGraphDeployment, error) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	err := c.Get(ctx, name, dgd)
@@ -240,8 +240,8 @@ func Graph(ctx context.Context, c client.Reader, name types.NamespacedName) (*nv
 	return dgd, nil
 }
 
-// listAll reads page by page and keeps of each item what keep returns; nil is left out. Every page is decoded into a list of its own: an
-// old one's maps would be written to.
+// listAll reads page by page and keeps the result of keep for each item, if it is not nil. It decodes every page into a new list, because
+// decoding into an old one would write to its maps.
 func listAll[L, T any, P interface {
 	*L
 	client.ObjectList

@@ -17,23 +17,23 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Source is what a map is made of.
+// Source is the input of a map.
 type Source struct {
 	plan.Input
 	// Files were read as well, so there may be a plan.
 	Files bool
 	// Topology to draw; empty for all.
 	Topology string
-	// NodesHidden and OthersHidden: the user may not list nodes, or the pods of other namespaces. Then nothing is planned.
+	// NodesHidden and OthersHidden: the user may not list nodes, or the pods of other namespaces, so nothing is planned.
 	NodesHidden, OthersHidden bool
-	// Taken is when the cluster was read, or zero.
+	// Taken is the time at which the cluster was read; zero if none was.
 	Taken time.Time
-	// Operator is what is known of the operator, nil when it is running.
+	// Operator is the state of the operator; nil if it is running.
 	Operator *live.Heartbeat
 }
 
-// Build makes the map. The deployments of files are planned, those of the cluster that wait are planned again and dropped again. The error
-// joins what is wrong with the files; warnings are what admission would warn of.
+// Build makes the map. It plans the deployments of files, and plans the waiting deployments of the cluster again, dropping these plans.
+// The error joins the errors in files. Build writes the warnings of admission to warnings.
 func Build(s *Source, warnings io.Writer) (*Map, error) {
 	m := &Map{Waiting: []GraphCause{}}
 	if !s.Taken.IsZero() {
@@ -70,7 +70,7 @@ func Build(s *Source, warnings io.Writer) (*Map, error) {
 	return m, nil
 }
 
-// overlay marks the pods that a plan places, and lists what it places and what it does not.
+// overlay marks the pods that a plan places, and lists placed and refused replicas.
 func (m *Map) overlay(planner *whatif.Planner, report *plan.Plans) {
 	planned := map[types.NamespacedName]bool{}
 	for i := range report.Plans {
@@ -106,7 +106,7 @@ func (m *Map) overlay(planner *whatif.Planner, report *plan.Plans) {
 	}
 }
 
-// graph of that name; a plan's graphs are among those drawn.
+// graph returns the graph with a name; a plan's graphs are among the drawn ones.
 func (m *Map) graph(namespace, name string) *tree.Deployment {
 	for i := range m.Graphs {
 		if m.Graphs[i].Namespace == namespace && m.Graphs[i].Name == name {
@@ -116,7 +116,7 @@ func (m *Map) graph(namespace, name string) *tree.Deployment {
 	return &tree.Deployment{}
 }
 
-// podSize is the amount that gangs are counted in.
+// podSize returns the amount of the resource by which gangs are measured.
 func podSize(r *tree.Overview) int64 {
 	var asked, host int64
 	see := func(pods []tree.Pod) {

@@ -28,7 +28,7 @@ const (
 	formatJSON = "json"
 )
 
-// options are what the user gives.
+// options are the user's flags.
 type options struct {
 	genericiooptions.IOStreams
 	config   *genericclioptions.ConfigFlags
@@ -111,7 +111,7 @@ func (o *options) run(ctx context.Context) error {
 		return o.follow(ctx)
 	}
 	var m *Map
-	var warnings bytes.Buffer // not between two lines of progress
+	var warnings bytes.Buffer // buffered, so that they do not interrupt the progress line
 	err := cli.During(o.ErrOut, "reading and drawing the cluster", func() error {
 		source, err := o.read(ctx)
 		if err != nil {

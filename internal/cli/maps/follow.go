@@ -33,16 +33,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
-// perSecond bounds how often a busy cluster is drawn.
+// perSecond bounds how often the map of a busy cluster is drawn.
 const perSecond = 2
 
-// errSlow states that the informers did not get their lists.
+// errSlow says that the informers did not get their lists in time.
 var errSlow = errors.New("watching the cluster: the API server did not list everything within a minute; see whether kubectl get pods -A " +
 	"answers")
 
-// follow serves the map, drawn again whenever something it shows changes.
+// follow serves the map, and draws it again whenever a shown object changes.
 func (o *options) follow(ctx context.Context) error {
-	log.SetLogger(logr.Discard()) // otherwise informers complain after half a minute that there is none
+	log.SetLogger(logr.Discard()) // otherwise informers warn after half a minute about a missing logger
 	c, namespace, err := cli.NewClient(o.config)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (o *options) follow(ctx context.Context) error {
 				return nil //nolint:nilerr // the end was asked for
 			}
 			if err := o.refresh(following, s, c, informers, namespace, io.Discard); err != nil {
-				fmt.Fprintln(o.ErrOut, "The map stays as it was:", err) // a file may be in the middle of a change
+				fmt.Fprintln(o.ErrOut, "The map stays as it was:", err) // a file may be incomplete while it is being written
 			}
 		}
 	})
@@ -97,7 +97,8 @@ func (o *options) follow(ctx context.Context) error {
 	return nil
 }
 
-// forbidden is that the user may not watch a kind. Without that right a list is read once and never again, so the map would not follow.
+// forbidden says that the user may not watch a kind. Without that right, a list would be read only once, so the map
+// would not follow the cluster.
 type forbidden struct{ err error }
 
 // Error implements error.
@@ -105,7 +106,8 @@ func (f *forbidden) Error() string {
 	return fmt.Sprintf("--serve watches the whole cluster: %v; ask for a ClusterRole with this right", f.err)
 }
 
-// refresh draws what the informers have. The operator's Lease is read each time: it is renewed all the while, which is no reason to draw.
+// refresh draws the objects in the informers. It reads the operator's Lease each time, because the Lease is renewed all the time, which
+// must not trigger a drawing.
 func (o *options) refresh(ctx context.Context, s *Server, c, informers client.Reader, namespace string, warnings io.Writer) error {
 	source, err := o.readCluster(ctx, informers, namespace)
 	if err != nil {
@@ -121,9 +123,9 @@ func (o *options) refresh(ctx context.Context, s *Server, c, informers client.Re
 	return s.Put(m)
 }
 
-// watch keeps everything that a map is made of in memory, stripped as the operator keeps it, and reports changes. It ends the context by
-// fail when the user may not watch a kind, which may turn out only later. Bindings of Grove are
-// among that if the user may read them and the cluster serves them. patience bounds the first lists.
+// watch keeps all objects that a map needs in memory, stripped as in the operator's cache, and reports changes. It cancels the context
+// through fail if the user may not watch a kind, which may show only later. bindings: the user may read Grove's Bindings and the cluster
+// serves them. patience bounds the first lists.
 func watch(ctx context.Context, config *rest.Config, bindings bool, patience time.Duration, fail context.CancelCauseFunc) (
 	cache.Cache, <-chan struct{}, error,
 ) {
@@ -149,7 +151,7 @@ func watch(ctx context.Context, config *rest.Config, bindings bool, patience tim
 	notify := func() {
 		select {
 		case changed <- struct{}{}:
-		default: // a change is known already
+		default: // a change is already pending
 		}
 	}
 	objects := []client.Object{
@@ -173,7 +175,7 @@ func watch(ctx context.Context, config *rest.Config, bindings bool, patience tim
 			return nil, nil, fmt.Errorf("watching %T: %w", o, err)
 		}
 	}
-	go func() { _ = informers.Start(ctx) }() // it ends with the context, and not before
+	go func() { _ = informers.Start(ctx) }() // it ends with the context
 	waiting, stop := context.WithTimeoutCause(ctx, patience, errSlow)
 	defer stop()
 	if !informers.WaitForCacheSync(waiting) {
@@ -182,10 +184,10 @@ func watch(ctx context.Context, config *rest.Config, bindings bool, patience tim
 	return informers, changed, nil
 }
 
-// unpaged reads from memory, where there are no pages: a cache knows no limit, and states that there is more even when there is not.
+// unpaged reads from memory without pages: a cache does not support limits, and reports further items that do not exist.
 type unpaged struct {
 	client.Reader
-	// bindings: the user may read those of Grove. Without the right a cache would wait for them.
+	// bindings: the user may read Grove's Bindings. Without the right, a cache would wait for them.
 	bindings bool
 }
 

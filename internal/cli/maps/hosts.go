@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// Of the pods that take none of the resource: two dots stand above one another.
+// Sizes of the dots for pods that take none of the resource. Dots are stacked in pairs.
 const (
 	maxDots  = 4
 	dotStep  = 7
@@ -17,11 +17,11 @@ const (
 	maxLabel = 18
 )
 
-// widest is how many cells a host is drawn with at most; of more, they share the width.
+// widest bounds the cells of a host at full width; more cells share that width.
 const widest = 32
 
-// usual is the number of cells that three hosts in four do not exceed. The others have narrower cells, so that a few large hosts do not
-// shrink all.
+// usual returns the number of cells that three quarters of the hosts do not exceed. Larger hosts have narrower cells, so that a few of
+// them do not shrink all others.
 func usual(top *tree.Domain) int64 {
 	var sizes []int64
 	hosts(top, func(d *tree.Domain) {
@@ -36,7 +36,8 @@ func usual(top *tree.Domain) int64 {
 	return min(widest, sizes[(len(sizes)*3+3)/4-1])
 }
 
-// sizeOf is what a host has. Pods beyond that are drawn within it; of a host that is gone they are all there is.
+// sizeOf returns the number of a host's cells. Pods beyond its capacity are drawn within it; a host that is gone has
+// only the cells of its pods.
 func sizeOf(d *tree.Domain) int64 {
 	switch {
 	case d.Amount == nil:
@@ -47,7 +48,7 @@ func sizeOf(d *tree.Domain) int64 {
 	return d.Used
 }
 
-// overbooked is what pods use of a host beyond what it has.
+// overbooked returns the amount that pods use beyond a host's capacity.
 func overbooked(d *tree.Domain) int64 {
 	if d.Amount == nil {
 		return 0
@@ -55,10 +56,10 @@ func overbooked(d *tree.Domain) int64 {
 	return max(0, d.Used-d.Total)
 }
 
-// barWidth is the width of a host's bar.
+// barWidth returns the width of a host's bar.
 func (g *grid) barWidth(d *tree.Domain) int { return int(min(sizeOf(d), g.cells)) * g.cell }
 
-// dotsOf are the pods of graphs on a host that take none of the resource.
+// dotsOf returns the pods of graphs on a host that take none of the resource.
 func dotsOf(d *tree.Domain) []*tree.Pod {
 	var list []*tree.Pod
 	for _, p := range podsOn(d) {

@@ -9,10 +9,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// foldAbove is how many hosts a map shows with their names.
+// foldAbove bounds the hosts that a map shows with their names.
 const foldAbove = 500
 
-// scale is how large things are drawn, in pixels.
+// scale holds the sizes of the drawing's elements, in pixels.
 type scale struct {
 	cell, row, bar int  // a cell's width, a host's height with the gap below it, and its bar's height
 	head, rackHead int  // titles of boxes, and of racks
@@ -28,7 +28,7 @@ var (
 	folded = scale{cell: 4, row: 7, bar: 6, head: 18, rackHead: 14, pad: 4, gap: 3, perColumn: 40}
 )
 
-// box is a domain on the drawing. Positions are within the box around it.
+// box is a domain in the drawing. Positions are relative to the enclosing box.
 type box struct {
 	*tree.Domain
 	title, sum string
@@ -45,21 +45,21 @@ type host struct {
 	x, y int
 }
 
-// grid is a layout in which all boxes of a level have one width and stand in the same columns. Dots have a place of their own alongside
-// every host, so that no box is wider than another because of the pods in it.
+// grid is a layout in which all boxes of a level have the same width and are aligned in columns. Dots have a fixed space at every host,
+// so that the pods in a box do not change its width.
 type grid struct {
 	scale
 	cells             int64 // of a host of the usual size
 	label, bars, slot int   // widths of the parts of a host
 	rack              int   // width of a rack
 	columns           []int // by depth, above the racks
-	least             []int // by depth, what the titles need
+	least             []int // by depth, the width that the titles need
 }
 
-// maxLayouts bounds how many numbers of columns are compared.
+// maxLayouts bounds the compared combinations of columns.
 const maxLayouts = 4096
 
-// layout chooses, of all columns that keep the drawing within the width, those with which it is lowest.
+// layout chooses, among all columns within the width, those with the lowest drawing.
 func (s scale) layout(top *tree.Domain, title string, width int) (*grid, *box) {
 	g := s.measure(top)
 	var most []int
@@ -77,12 +77,12 @@ func (s scale) layout(top *tree.Domain, title string, width int) (*grid, *box) {
 	return g, g.box(top, title, 0)
 }
 
-// maxCell bounds how wide cells are drawn where there is space.
+// maxCell bounds the width to which cells are stretched.
 const maxCell = 24
 
 // stretch widens racks to the width, and cells to their racks.
 func (g *grid) stretch(top *tree.Domain, width int) {
-	side, most, least := 1, 1, g.rack // racks alongside one another, and columns of hosts in one
+	side, most, least := 1, 1, g.rack // racks side by side, and columns of hosts in one
 	for _, n := range g.columns {
 		side *= n
 	}
@@ -102,8 +102,8 @@ func (g *grid) stretch(top *tree.Domain, width int) {
 // size of a drawing.
 type size struct{ w, h int }
 
-// better reports whether one size suits the width better than another: the lower of two that keep within it, and of equal ones the
-// narrower.
+// better reports whether a size suits the width better than another: it is the lower of two within the width, or the narrower of two
+// with equal height.
 func (z size) better(o size, width int) bool {
 	if fits := z.w <= width; fits != (o.w <= width) || !fits {
 		return z.w < o.w
@@ -111,7 +111,7 @@ func (z size) better(o size, width int) bool {
 	return z.h < o.h || z.h == o.h && z.w < o.w
 }
 
-// count finds how many boxes a box has at most, and what the titles need, by depth.
+// count finds the maximum number of boxes in a box, and the width that the titles need, by depth.
 func (g *grid) count(d *tree.Domain, title string, depth int, most *[]int) {
 	if isRack(d) {
 		return
@@ -126,7 +126,7 @@ func (g *grid) count(d *tree.Domain, title string, depth int, most *[]int) {
 	}
 }
 
-// combinations are the columns to compare: for every depth, the fewest columns for each number of rows.
+// combinations returns the columns to compare: for every depth, the fewest columns for each number of rows.
 func combinations(most []int) [][]int {
 	all := [][]int{nil}
 	for _, n := range most {
@@ -146,7 +146,7 @@ func combinations(most []int) [][]int {
 	return all
 }
 
-// measure finds the widths that all racks have in common.
+// measure computes the widths that all racks share.
 func (s scale) measure(top *tree.Domain) *grid {
 	g := &grid{scale: s, cells: usual(top)}
 	dots, title := 0, 0
@@ -166,17 +166,17 @@ func (s scale) measure(top *tree.Domain) *grid {
 		g.slot = (dots+1)/2*dotStep + 2
 	}
 	g.rack = max(2*s.pad+g.host(), title)
-	racks(top, func(d *tree.Domain) { // the racks of a map are as wide as the largest of them
+	racks(top, func(d *tree.Domain) { // all racks are as wide as the largest
 		columns := (len(d.Children) + s.perColumn - 1) / s.perColumn
 		g.rack = max(g.rack, 2*s.pad+columns*(g.host()+s.gap)-s.gap)
 	})
 	return g
 }
 
-// host is the width of a host.
+// host returns the width of a host.
 func (g *grid) host() int { return g.label + g.bars + g.slot }
 
-// width of a box at a depth.
+// width returns the width of a box at a depth.
 func (g *grid) width(depth int) int {
 	if depth >= len(g.columns) {
 		return g.rack
@@ -184,7 +184,7 @@ func (g *grid) width(depth int) int {
 	return max(g.columns[depth]*(g.width(depth+1)+g.gap)-g.gap+2*g.pad, g.least[depth])
 }
 
-// height of a domain's box.
+// height returns the height of a domain's box.
 func (g *grid) height(d *tree.Domain, depth int) int {
 	if isRack(d) {
 		return g.rackHead + g.rackRows(d, depth)*g.row + g.pad - 2
@@ -196,7 +196,7 @@ func (g *grid) height(d *tree.Domain, depth int) int {
 	return max(h, g.head) + g.pad
 }
 
-// highest is the height of a row of boxes.
+// highest returns the height of a row of boxes.
 func (g *grid) highest(row []*tree.Domain, depth int) int {
 	h := 0
 	for _, d := range row {
@@ -205,7 +205,7 @@ func (g *grid) highest(row []*tree.Domain, depth int) int {
 	return h
 }
 
-// rackRows is how many hosts of a rack stand below one another: perColumn at most, unless there is no space for so many columns.
+// rackRows returns the number of hosts in a column of a rack: at most perColumn, unless there is no space for enough columns.
 func (g *grid) rackRows(d *tree.Domain, depth int) int {
 	n := len(d.Children)
 	columns := min(max(1, (g.width(depth)-2*g.pad+g.gap)/(g.host()+g.gap)), (n+g.perColumn-1)/g.perColumn)

@@ -10,38 +10,39 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// Map is what is drawn, and its JSON form. Graphs, trees and notes are those of kubectl trellis tree -A -o json, with every domain.
+// Map is the content of the drawing, and its JSON form. Graphs, trees and notes are as in kubectl trellis tree -A
+// -o json, with every domain.
 type Map struct {
 	tree.Overview
 	// Sums of each tree.
 	Sums []Sums `json:"sums"`
-	// Taken is when the cluster was read; absent when it was read from files only.
+	// Taken is the time at which the cluster was read; absent if only files were.
 	Taken *time.Time `json:"taken,omitempty"`
-	// Pod is the amount that each pod of a gang takes, for the question how large a gang fits: the largest that a pod of the graphs asks for,
-	// or all of the largest host.
+	// Pod is the amount of each pod by which the page computes how large a gang fits: the largest request of a pod of the graphs, or the
+	// capacity of the largest host.
 	Pod int64 `json:"pod"`
-	// Waiting is what is not placed, with what is missing.
+	// Waiting lists the replicas that are not placed, with their reasons.
 	Waiting []GraphCause `json:"waiting"`
-	// Planned are the deployments laid over the cluster; their pods that are not there yet have the state StatePlanned.
+	// Planned are the deployments of the plan that is drawn; their pods without a node have the state StatePlanned.
 	Planned []Planned `json:"planned,omitempty"`
 	// Live: the page is served and refreshes itself.
 	Live bool `json:"live,omitempty"`
 }
 
-// StatePlanned is the state of a pod that is drawn where a plan puts it.
+// StatePlanned is the state of a pod that is drawn at its planned place.
 const StatePlanned = "planned"
 
-// GraphCause is one reason why replicas of a graph are not placed. Need, domain, blocking hosts and pods are those of explain.
+// GraphCause is a reason why replicas of a graph are not placed. Need, domain, blocking hosts and pods are as in explain.
 type GraphCause struct {
 	Namespace string `json:"namespace"`
 	Graph     string `json:"graph"`
-	// Tree is the index of the tree that its domains are of.
+	// Tree is the index of the tree with its domains.
 	Tree int `json:"tree"`
-	// Since when the graph is not placed.
+	// Since is when the graph began to wait.
 	Since *time.Time `json:"since,omitempty"`
-	// Planned: it belongs to a plan laid over the cluster, and is not placed.
+	// Planned: it belongs to the plan that is drawn, which does not place it.
 	Planned bool `json:"planned,omitempty"`
-	// Operator is what the operator says of it, where that is not the same.
+	// Operator is the operator's report, if it differs.
 	Operator string `json:"operator,omitempty"`
 	explain.Cause
 }

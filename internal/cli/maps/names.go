@@ -17,8 +17,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// shortNames leaves out what names begin and end with in common, but for the last word of it when words are to stay: of zone-a-host-1 and
-// zone-a-host-2 it leaves host-1 and host-2, or 1 and 2. Names end with a domain of the network in common, if at all.
+// shortNames drops the common beginning and end of names or, with keepWord, all but the last word of the beginning: of zone-a-host-1 and
+// zone-a-host-2, host-1 and host-2 remain, or 1 and 2. A common end may be a DNS domain.
 func shortNames(names []string, keepWord bool) []string {
 	if len(names) < 2 {
 		return names
@@ -47,11 +47,11 @@ func shortNames(names []string, keepWord bool) []string {
 	return short
 }
 
-// word is one before a number.
+// word matches a word before a number.
 var word = regexp.MustCompile(`([a-z])[a-z]*-([0-9])`)
 
-// labels are the names of the hosts of a rack as they stand on the map. Long ones have letters for words (zone-0-rack-2-host-7 is
-// z0-r2-h7) where they still differ, and otherwise keep their ends. Without words only what differs stays.
+// labels returns the names of a rack's hosts on the map. Words in long names are abbreviated to a letter (zone-0-rack-2-host-7 is
+// z0-r2-h7) if the names still differ; otherwise only the ends remain. With words unset, only the differing parts remain.
 func labels(names []string, words bool) []string {
 	names = slices.Clone(shortNames(names, words))
 	long := func(n string) bool { return len([]rune(n)) > maxLabel }
@@ -73,13 +73,13 @@ func labels(names []string, words bool) []string {
 	return names
 }
 
-// different is how many of the names differ.
+// different counts the distinct names.
 func different(names []string) int { return sets.New(names...).Len() }
 
-// wholeWords cuts off a word that may continue.
+// wholeWords cuts off the last word of a prefix, which may be incomplete.
 func wholeWords(prefix string) string { return prefix[:strings.LastIndexAny(prefix, "-.")+1] }
 
-// unit is what the counted resource is called.
+// unit returns the name of the counted resource.
 func (m *Map) unit() string {
 	if strings.HasSuffix(m.Resource, "/gpu") {
 		return "GPUs"
@@ -87,7 +87,7 @@ func (m *Map) unit() string {
 	return cmp.Or(m.Resource, "pods")
 }
 
-// podText is a pod in words.
+// podText describes a pod.
 func (m *Map) podText(p *tree.Pod) string {
 	amount := ""
 	if p.Amount > 0 {
@@ -109,7 +109,7 @@ func (m *Map) podText(p *tree.Pod) string {
 	return words
 }
 
-// gangs names the replicas that wait: "Worker-0..2, Router-1".
+// gangs names the waiting replicas: "Worker-0..2, Router-1".
 func gangs(list []explain.Gangs) string {
 	parts := make([]string, 0, len(list))
 	for _, g := range list {

@@ -18,15 +18,15 @@ import (
 //go:embed page
 var parts embed.FS
 
-// scripts of the page in the order in which they run, as one script.
+// scripts of the page, joined in this order.
 var scripts = []string{"model.js", "layout.js", "draw.js", "tip.js", "links.js", "panel.js", "search.js", "keys.js", "main.js"}
 
 // styles of the page, after the colours.
 var styles = []string{"style.css", "boxes.css"}
 
-// HTML writes the page: one file that needs no network, and refuses any.
+// HTML writes the page: one file that needs no network and blocks its use.
 func (m *Map) HTML(w io.Writer) error {
-	data, err := json.Marshal(m) // writes <, > and & as \u003c and so on: nothing in it ends the element it stands in
+	data, err := json.Marshal(m) // escapes <, > and &, so that nothing in the data ends its element
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (m *Map) HTML(w io.Writer) error {
 	})
 }
 
-// policy lets the browser run this script and use this style, and load nothing. A page that is served may also ask its server for changes.
+// policy allows only this script and this style, and no loading. A served page may also ask its server for changes.
 func policy(style, script string, live bool) string {
 	connect := "'none'"
 	if live {
@@ -65,7 +65,7 @@ func hash(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// joinParts puts files of the page together, without the comment that each begins with.
+// joinParts joins files of the page, without the comment at the beginning of each.
 func joinParts(names []string) (string, error) {
 	var b strings.Builder
 	for _, name := range names {

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// read takes the source of one map.
+// read reads the source of a map.
 func (o *options) read(ctx context.Context) (*Source, error) {
 	if o.offline {
 		namespace := metav1.NamespaceDefault
@@ -42,8 +42,8 @@ func (o *options) read(ctx context.Context) (*Source, error) {
 	return source, nil
 }
 
-// readCluster reads what the user may read: without nodes, or with the pods of one namespace only, no capacity is counted and nothing
-// planned.
+// readCluster reads everything that the user may read. Without the right to list nodes or all pods, no capacity is
+// counted and nothing is planned.
 func (o *options) readCluster(ctx context.Context, c client.Reader, namespace string) (*Source, error) {
 	snapshot, err := live.Read(ctx, c)
 	if err != nil {
@@ -75,5 +75,5 @@ func (o *options) source(world whatif.World, namespace string) (*Source, error) 
 	return &Source{Input: in, Files: len(o.files) > 0, Topology: o.topology}, nil
 }
 
-// SourceOf is the source of a map of this world alone.
+// SourceOf returns a source with this world only.
 func SourceOf(world whatif.World) *Source { return &Source{Input: plan.On(world)} }

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Server shows the newest map to any number of browsers on this machine, and pushes every change to them.
+// Server serves the newest map to any number of browsers on this machine, and pushes changes to them.
 type Server struct {
 	mu      sync.Mutex
 	newest  *Map
@@ -25,10 +25,10 @@ type Server struct {
 	changed chan struct{} // closed when there is a newer one
 }
 
-// NewServer has nothing to show until Put.
+// NewServer returns a server without a map until Put is called.
 func NewServer() *Server { return &Server{changed: make(chan struct{})} }
 
-// Put takes over a map. One that differs from the last in nothing but when it was taken is not pushed.
+// Put sets the newest map. It pushes the map only if it differs in more than Taken.
 func (s *Server) Put(m *Map) error {
 	m.Live = true
 	taken := m.Taken
@@ -55,8 +55,8 @@ func (s *Server) now() (*Map, <-chan struct{}) {
 	return s.newest, s.changed
 }
 
-// Handler serves the page and its changes. It answers only to names of this machine: a page of another owner's whose name was made to lead
-// here may not read the cluster.
+// Handler serves the page and its changes. It accepts only host names of this machine, so that a foreign page with a DNS name that
+// resolves to it cannot read the cluster.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.page)
@@ -84,10 +84,10 @@ func local(host string) bool {
 func (s *Server) page(w http.ResponseWriter, _ *http.Request) {
 	m, _ := s.now()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = m.HTML(w) // what fails now is that no one reads it
+	_ = m.HTML(w) // it fails only if the browser has closed the connection
 }
 
-// events pushes the map of now and every newer one, the newest only when they come faster than they are read.
+// events pushes the current map and every newer one; if they come faster than they are read, only the newest.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
@@ -111,7 +111,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// listen serves until the context ends. It tells where on out.
+// listen serves until the context ends. It writes its address to out.
 func (s *Server) listen(ctx context.Context, port int, out io.Writer) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {

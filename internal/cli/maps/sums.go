@@ -11,23 +11,23 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// Sums count the hosts of one tree and the resource on them. Total is Free, Used and Closed together; Overbooked comes on top of it.
+// Sums count the hosts of one tree and the resource on them. Total is the sum of Free, Used and Closed; Overbooked is additional.
 type Sums struct {
 	Hosts int   `json:"hosts"`
 	Total int64 `json:"total"`
 	Free  int64 `json:"free"`
-	// Used is what pods use of the total, Planned the part of it that a plan uses.
+	// Used is the amount that pods use of Total, and Planned the part of it that a plan uses.
 	Used    int64 `json:"used"`
 	Planned int64 `json:"planned,omitempty"`
-	// Closed is not used, but on hosts that take no pods.
+	// Closed is the unused amount on hosts that take no pods.
 	Closed int64 `json:"closed,omitempty"`
-	// Overbooked is what pods use of hosts beyond what these have.
+	// Overbooked is the amount that pods use beyond the capacity of their hosts.
 	Overbooked int64 `json:"overbooked,omitempty"`
-	// Text is the header of the map.
+	// Text is the heading of the map.
 	Text string `json:"text"`
 }
 
-// sums counts a tree.
+// sums computes the sums of a tree.
 func (m *Map) sums(t *tree.Tree) Sums {
 	var s Sums
 	hosts(t.Cluster, func(d *tree.Domain) {
@@ -48,7 +48,7 @@ func (m *Map) sums(t *tree.Tree) Sums {
 	return s
 }
 
-// header states the sums, and how much of a plan fits.
+// header describes the sums, and how much of a plan fits.
 func (m *Map) header(s *Sums) string {
 	parts := []string{text.Count(s.Hosts, "host")}
 	if m.Resource != "" {
@@ -67,7 +67,7 @@ func (m *Map) header(s *Sums) string {
 	return strings.Join(append(parts, m.verdict()...), " \u00b7 ")
 }
 
-// verdict states whether a plan fits: only when all of it does, and nothing else waits.
+// verdict says whether a plan fits: only if all of it does, and nothing else waits.
 func (m *Map) verdict() []string {
 	fit := 0
 	planned := map[string]bool{}

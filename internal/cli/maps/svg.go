@@ -11,15 +11,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// Widths of the drawing. A document has space for the smaller one; more hosts than that shows at a glance are drawn for a screen.
+// Widths of the drawing. A document has space for minWidth to maxWidth; drawings of many hosts are for a screen.
 const (
 	minWidth    = 660
 	maxWidth    = 980
 	screenWidth = 1600
 )
 
-// SVG draws the first tree for a document, light or dark as its reader has it. The same map gives the same text. Of the ways to draw it,
-// it takes the first that is as low as a screen: for a document, for a screen, and closer there. More hosts than foldAbove have no names.
+// SVG draws the first tree for a document, in the reader's light or dark mode. The same map gives the same text. It uses the
+// first of these ways whose drawing is no higher than a screen: for a document, for a screen, and more tightly. More hosts
+// than foldAbove have no names.
 func (m *Map) SVG() string {
 	t, count := m.Trees[0], 0
 	hosts(t.Cluster, func(*tree.Domain) { count++ })
@@ -45,10 +46,10 @@ func (m *Map) SVG() string {
 	return b.String()
 }
 
-// screenHeight is that of a screen of screenWidth.
+// screenHeight is the height of a screen with screenWidth.
 const screenHeight = 1000
 
-// way is one of drawing a tree.
+// way is a way to draw a tree: its scale and width.
 type way struct {
 	scale
 	width int
@@ -72,7 +73,7 @@ func (m *Map) drawn(t *tree.Tree, title string, w way) (body string, width, heig
 // margin around the drawing.
 const margin = 10
 
-// pen draws.
+// pen writes the elements of the drawing.
 type pen struct {
 	strings.Builder
 	m *Map
@@ -82,7 +83,7 @@ type pen struct {
 
 func escape(s string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a Builder takes everything
+	_ = xml.EscapeText(&b, []byte(s)) // a Builder never fails
 	return b.String()
 }
 
@@ -92,10 +93,10 @@ func (p *pen) text(x, y int, class, s string) {
 	p.put("<text x=\"%d\" y=\"%d\" class=\"%s\">%s</text>", x, y, class, escape(s))
 }
 
-// maxNamed is how many graphs the legend names: as many as look different. maxName is the width of a name.
+// maxNamed bounds the graphs in the legend: as many as have distinct looks. maxName is the width of a name.
 const maxNamed, maxName = 3 * graphTones, 230
 
-// legend names the graphs by their colours and describes what else is drawn. It returns where the map begins.
+// legend draws the names of the graphs with their colours, and the other symbols. It returns the y coordinate at which the map starts.
 func (p *pen) legend(width, y int) int {
 	x := margin
 	item := func(name string, draw func(x, y int)) {
@@ -136,7 +137,7 @@ func (p *pen) legend(width, y int) int {
 	return y + 10
 }
 
-// fill is a rectangle in the colour of a graph, with stripes or dots when there are more graphs than colours.
+// fill draws a rectangle in the colour of a graph, with stripes or dots if there are more graphs than colours.
 func (p *pen) fill(x, y, w, h, graph int) {
 	p.put("<rect class=\"c%d\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>", graph%graphTones, x, y, w, h)
 	if look := graph / graphTones % 3; look > 0 {
@@ -162,7 +163,7 @@ func (p *pen) box(b *box, x, y int) {
 	}
 }
 
-// host draws the label, a bar of cells, and dots for pods that take none.
+// host draws the label, a bar of cells, and dots for pods that take none of the resource.
 func (p *pen) host(h *host, x, y int) {
 	if p.letter > 0 {
 		p.text(x, y+p.bar-2, "label", h.name)
@@ -179,7 +180,7 @@ func (p *pen) host(h *host, x, y int) {
 	}
 }
 
-// dots draws the pods of a host that take none, two above one another; a plus states that there are more.
+// dots draws the pods of a host that take none of the resource, in stacked pairs; a plus stands for further pods.
 func (p *pen) dots(h *host, x, y int) {
 	list := dotsOf(h.Domain)
 	for i, pod := range list[:min(len(list), maxDots)] {
@@ -194,7 +195,7 @@ func (p *pen) dots(h *host, x, y int) {
 	}
 }
 
-// class is that of a pod's colour.
+// class returns the CSS class of a pod's colour.
 func (p *pen) class(pod *tree.Pod) string {
 	if pod.Graph == "" {
 		return "other"
@@ -247,10 +248,10 @@ func (p *pen) frame(h *host, x, y, width int, cells int64) {
 	p.put("<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"%s/>", class, x, y, width, p.bar, style)
 }
 
-// maxTold bounds what is written below the map.
+// maxTold bounds the waiting graphs listed below the map.
 const maxTold = 5
 
-// waiting says below the map what is not placed, and returns where the drawing ends.
+// waiting lists the unplaced replicas below the map, and returns the y coordinate at which the drawing ends.
 func (p *pen) waiting(width, y int) int {
 	for i, w := range p.m.Waiting {
 		if i == maxTold {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// svgStyle has every colour as a class, twice: programs that know no variables and no media queries draw the light ones.
+// svgStyle declares every colour as a class, for light and for dark mode: programs without media queries draw the light ones.
 func svgStyle() string {
 	var light, dark strings.Builder
 	for _, t := range palette {
@@ -23,7 +23,7 @@ func svgStyle() string {
 		light.String() + "@media(prefers-color-scheme:dark){\n" + dark.String() + "}\n</style>\n"
 }
 
-// class sets a colour wherever it is used.
+// class writes the rules that use a colour.
 func class(b *strings.Builder, name, colour string) {
 	switch name {
 	case "line":
@@ -49,7 +49,7 @@ func class(b *strings.Builder, name, colour string) {
 	}
 }
 
-// svgPatterns are laid over hosts that take no pods, planned pods, and graphs beyond the number of colours.
+// svgPatterns are drawn over hosts that take no pods, planned pods, and graphs beyond the number of colours.
 const svgPatterns = `<defs>
 <pattern id="out" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="hatch" d="M0 0v5" stroke-width="2.5"/></pattern>
 <pattern id="lost" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="lost" d="M0 0v5" stroke-width="2.5"/></pattern>

@@ -5,8 +5,8 @@ package maps
 
 import "strings"
 
-// The letters from space to tilde of DejaVu Sans, the widest of the fonts that browsers fall back on, so that a line that is found to fit
-// does so in every font. Widths are in thousandths of the font's size.
+// The widths of the characters from space to tilde in DejaVu Sans, the widest of the usual fallback fonts of browsers, so that a line
+// that fits here fits in every font. In thousandths of the font's size.
 var (
 	plainLetters = [...]int{
 		318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337, 636, 636, 636, 636, 636, 636, 636, 636,
@@ -22,16 +22,16 @@ var (
 	}
 )
 
-// widthOther is that of every other letter: no font has wider ones in common use.
+// widthOther is the width of any other character, at least as wide as in common fonts.
 const widthOther = 1250
 
-// font is one in which texts are drawn.
+// font is a font of the drawing.
 type font struct {
 	size   int
 	widths []int
 }
 
-// Fonts of the drawing: of sentences, of sums, of titles, and of the titles of folded racks.
+// Fonts of sentences, sums, titles, and titles of folded racks.
 var (
 	fontText  = font{12, plainLetters[:]}
 	fontSum   = font{11, plainLetters[:]}
@@ -39,7 +39,7 @@ var (
 	fontSmall = font{10, boldLetters[:]}
 )
 
-// width of a text at most.
+// width returns the maximum width of a text.
 func (f font) width(s string) int {
 	sum := 0
 	for _, r := range s {
@@ -57,7 +57,7 @@ func (f font) width(s string) int {
 	return (sum*f.size + 999) / 1000
 }
 
-// cut ends a text that is wider with an ellipsis; "" when not even one letter has space.
+// cut shortens a text to the width, with an ellipsis; "" if there is no space for a single letter.
 func (f font) cut(s string, width int) string {
 	if f.width(s) <= width {
 		return s
@@ -71,7 +71,7 @@ func (f font) cut(s string, width int) string {
 	return ""
 }
 
-// middle is cut for names, which differ at their ends.
+// middle shortens names in the middle, because they differ at their ends.
 func (f font) middle(s string, width int) string {
 	const kept = 10
 	r := []rune(s)
@@ -82,7 +82,7 @@ func (f font) middle(s string, width int) string {
 	return f.cut(string(r[:len(r)-kept]), width-f.width(end)) + end
 }
 
-// wrap breaks a text between words into lines of this width.
+// wrap wraps a text into lines of this width.
 func wrap(s string, width int) []string {
 	var lines []string
 	line := ""

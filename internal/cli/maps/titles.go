@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// freeText is the one way in which amounts stand on the map: what is free, of all.
+// freeText returns the amounts of a domain as the map writes them: free of total.
 func freeText(d *tree.Domain) string {
 	if d.Amount == nil {
 		return ""
@@ -17,7 +17,7 @@ func freeText(d *tree.Domain) string {
 	return fmt.Sprintf("%d of %d free", d.Free, d.Total)
 }
 
-// titles of boxes alongside one another; racks have short ones where there is little space.
+// titles returns the titles of sibling boxes; racks have short titles if there is little space.
 func (s scale) titles(list []*tree.Domain) []string {
 	names := make([]string, 0, len(list))
 	short := s.letter == 0
@@ -35,15 +35,15 @@ func (s scale) titles(list []*tree.Domain) []string {
 	return names
 }
 
-// maxTitle bounds what a long name of a domain widens all boxes by.
+// maxTitle bounds the width by which a long name of a domain widens all boxes.
 const maxTitle, titleGap = 170, 8
 
-// titleWidth is what a box needs for title and sum.
+// titleWidth returns the width that a box needs for its title and sum.
 func (s scale) titleWidth(title, sum string) int {
 	return 2*s.pad + min(fontTitle.width(title), maxTitle) + titleGap + fontSum.width(sum)
 }
 
-// titleSpace is what the sum of a box leaves for its title.
+// titleSpace returns the width that a box has for its title next to the sum.
 func (s scale) titleSpace(b *box) int {
 	if b.sum == "" {
 		return b.w - 2*s.pad
@@ -51,7 +51,7 @@ func (s scale) titleSpace(b *box) int {
 	return b.w - 2*s.pad - titleGap - fontSum.width(b.sum)
 }
 
-// names are the labels of hosts.
+// names returns the labels of hosts.
 func (s scale) names(hosts []*tree.Domain) []string {
 	names := make([]string, 0, len(hosts))
 	for _, d := range hosts {

@@ -15,11 +15,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// maxBlockers bounds how many hosts light up for one reason.
+// maxBlockers bounds the hosts that are highlighted for one reason.
 const maxBlockers = 64
 
-// explain says of every graph of the cluster that waits what is missing, planned again on the cluster as it is now. Without a planner it
-// says what the operator says.
+// explain adds the reasons of every waiting graph, from a new plan on the current cluster or, without a planner,
+// from the operator's report.
 func (m *Map) explain(planner *whatif.Planner, world *whatif.World) {
 	for i := range m.Graphs {
 		g := &m.Graphs[i]
@@ -41,8 +41,8 @@ func (m *Map) explain(planner *whatif.Planner, world *whatif.World) {
 	}
 }
 
-// again plans a deployment and drops the plan, and reports whether the operator says the same. There are no reasons when there is capacity
-// for it now, or when it cannot be planned.
+// again plans a deployment, drops the plan, and reports whether the operator's message agrees. It returns no reasons if there is capacity
+// now, or if the deployment cannot be planned.
 func again(planner *whatif.Planner, dgd *nvidiav1beta1.DynamoGraphDeployment, operator string) (reasons []explain.Cause, same bool) {
 	if planner == nil || dgd == nil || len(planner.Check(dgd)) > 0 {
 		return nil, false
@@ -56,7 +56,7 @@ func again(planner *whatif.Planner, dgd *nvidiav1beta1.DynamoGraphDeployment, op
 	return explain.CausesOf(planner, plan, maxBlockers), explain.SameWords(plan, operator)
 }
 
-// who are the replicas of pods, which are in order.
+// who returns the replicas of pods, which are sorted.
 func who(pods []tree.Pod) []explain.Gangs {
 	list := []explain.Gangs{}
 	for _, p := range pods {

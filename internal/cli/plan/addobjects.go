@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// addDevices puts an object that reports which devices there are, or who has them, into a world.
+// addDevices adds an object about devices, or about their claims, to a world.
 func addDevices(c *whatif.Claims, object any) {
 	switch o := object.(type) {
 	case *resourcev1.ResourceSlice:
@@ -27,11 +27,11 @@ func addDevices(c *whatif.Claims, object any) {
 	}
 }
 
-// addVolume puts an object that tells where volumes can be used into a world.
+// addVolume adds an object about volumes to a world.
 func addVolume(v *whatif.Volumes, object any) {
 	switch o := object.(type) {
 	case *corev1.PersistentVolumeClaim:
-		if o.Status.Phase == corev1.ClaimBound && o.Spec.VolumeName != "" { // a file that is written by hand may leave out what follows from it
+		if o.Status.Phase == corev1.ClaimBound && o.Spec.VolumeName != "" { // a hand-written file may lack this annotation
 			metav1.SetMetaDataAnnotation(&o.ObjectMeta, volumes.AnnBindCompleted, "yes")
 		}
 		v.Claims = replaced(v.Claims, o)

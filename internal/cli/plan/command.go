@@ -15,16 +15,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 )
 
-// exitNotPlaced is the exit code of a plan in which something is not placed.
+// exitNotPlaced is the exit code if a replica is not placed.
 const exitNotPlaced cli.Exit = 2
 
-// options are what the user gives.
+// options are the user's arguments and flags.
 type options struct {
 	cli.Output
 	files   []string
 	cluster bool
 	ignored []string
-	// operator of the cluster, nil when it is running or no cluster is read.
+	// operator is the state of the cluster's operator; nil if it is running, or no cluster is read.
 	operator *live.Heartbeat
 }
 
@@ -71,7 +71,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 		return err
 	}
 	var report Plans
-	var warnings bytes.Buffer // not between two lines of progress
+	var warnings bytes.Buffer // buffered, so that they do not interrupt the progress line
 	err := o.During("planning", func() (err error) {
 		report, err = Execute(in, in.Planner(), &warnings)
 		return err

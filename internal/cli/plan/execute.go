@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Execute plans all deployments with the planner of the input, or says everything that is wrong with them. Warnings are what admission
-// would warn of.
+// Execute plans all deployments with the planner of the input, or returns all errors in them. It writes the warnings
+// of admission to warnings.
 func Execute(in Input, planner *whatif.Planner, warnings io.Writer) (Plans, error) {
 	var errs []error
 	for _, w := range in.plan {
@@ -40,7 +40,7 @@ func Execute(in Input, planner *whatif.Planner, warnings io.Writer) (Plans, erro
 	return report, errors.Join(errs...)
 }
 
-// unresolved names the fields that no pods can be made of.
+// unresolved returns the errors about fields that cannot be rendered as pods.
 func unresolved(w wanted, err error) []error {
 	list := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {

@@ -31,21 +31,21 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Input is what there is, and what is to be planned.
+// Input is the world, and the deployments to plan.
 type Input struct {
 	world whatif.World
 	plan  []wanted
 }
 
-// wanted is one deployment to plan; source is nil for one that was read from the cluster.
+// wanted is a deployment to plan; source is nil if it was read from the cluster.
 type wanted struct {
 	dgd    *nvidiav1beta1.DynamoGraphDeployment
 	source *files.Source
-	// version is that in which the deployment is written. What is wrong with it reads in its words.
+	// version in which the deployment is written. Errors use its words.
 	version string
 }
 
-// at is the error for one of its fields.
+// at returns the error for a field of the deployment.
 func (w wanted) at(path, message field.Worded) error {
 	name := fmt.Sprintf("DynamoGraphDeployment %s/%s", w.dgd.Namespace, w.dgd.Name)
 	if w.source != nil {
@@ -69,9 +69,8 @@ func (o *options) gather(ctx context.Context, args []string) (Input, error) {
 	return in, in.check(o.cluster)
 }
 
-// Load adds the objects of files to a world, or puts them in the place of those of the same name; deployments among them are what is to be
-// planned. namespace is that of objects that name none. The error joins all that is wrong with the files; kinds that no plan looks at are
-// named on streams.ErrOut.
+// Load adds the objects of files to a world, in place of those of the same name; deployments among them are planned. namespace is the
+// default for objects without one. The error joins all errors in the files. Kinds that a plan does not use are named on streams.ErrOut.
 func Load(world whatif.World, namespace string, names []string, streams genericiooptions.IOStreams) (Input, error) {
 	in := Input{world: world}
 	objects, skipped, err := files.Read(names, streams.In)
@@ -84,7 +83,7 @@ func Load(world whatif.World, namespace string, names []string, streams generici
 		}
 	}
 	errs := append(duplicates(objects), badTopologies(objects)...)
-	if err != nil { // then a topology may be missing: deployments are checked without
+	if err != nil { // a topology may be missing, so deployments are checked without it
 		errs = append(errs, badGraphs(objects)...)
 	}
 	if err := errors.Join(append([]error{err}, errs...)...); err != nil {
@@ -96,16 +95,16 @@ func Load(world whatif.World, namespace string, names []string, streams generici
 	return in, nil
 }
 
-// Planner counts the world that deployments are planned on.
+// Planner returns a planner for the input's world.
 func (in *Input) Planner() *whatif.Planner { return whatif.NewPlanner(in.world) }
 
-// On is a world with nothing to plan.
+// On returns an input with a world and nothing to plan.
 func On(world whatif.World) Input { return Input{world: world} }
 
-// World is what there is, before anything is planned.
+// World returns the world before the plan.
 func (in *Input) World() whatif.World { return in.world }
 
-// Deployments are what is to be planned.
+// Deployments returns the deployments to plan.
 func (in *Input) Deployments() []*nvidiav1beta1.DynamoGraphDeployment {
 	list := make([]*nvidiav1beta1.DynamoGraphDeployment, 0, len(in.plan))
 	for _, w := range in.plan {
@@ -114,7 +113,7 @@ func (in *Input) Deployments() []*nvidiav1beta1.DynamoGraphDeployment {
 	return list
 }
 
-// base is the cluster before any file is read: the real one, or an empty one.
+// base returns the world without the files: the cluster, or an empty world.
 func (o *options) base(ctx context.Context) (world whatif.World, namespace string, err error) {
 	if !o.cluster {
 		namespace = metav1.NamespaceDefault
@@ -156,7 +155,7 @@ func namespaced(object any) bool {
 	return true
 }
 
-// identity is what two objects may not share.
+// identity identifies an object of the input. Two objects of the files must not have the same identity.
 type identity struct {
 	kind string
 	types.NamespacedName
@@ -167,7 +166,7 @@ func identityOf(object files.Object) identity {
 		Name: object.GetName()}}
 }
 
-// String is "Node a-1" or "Pod team-a/p-0".
+// String returns "Node a-1" or "Pod team-a/p-0".
 func (i identity) String() string {
 	if i.Namespace == "" {
 		return i.kind + " " + i.Name
@@ -206,7 +205,7 @@ func badTopologies(objects []files.Object) []error {
 	return errs
 }
 
-// badGraphs is what is wrong with deployments whatever their topology is.
+// badGraphs returns the errors in deployments that do not depend on their topology.
 func badGraphs(objects []files.Object) []error {
 	var errs []error
 	for _, object := range objects {
@@ -222,7 +221,7 @@ func badGraphs(objects []files.Object) []error {
 	return errs
 }
 
-// add puts an object of a file into the world, in the place of one of the same name.
+// add adds an object of a file to the world, in place of one of the same name.
 func (in *Input) add(object files.Object) {
 	switch o := object.Object.(type) {
 	case *corev1.Node:
@@ -265,7 +264,7 @@ func replaced[T metav1.Object](list []T, object T) []T {
 	return list
 }
 
-// addNamed adds deployments of the cluster that are asked for by name.
+// addNamed adds the cluster's deployments that the user names.
 func (in *Input) addNamed(args []string, namespace string) error {
 	asked, err := cli.GraphNames(args)
 	if err != nil {
@@ -285,7 +284,7 @@ func (in *Input) addNamed(args []string, namespace string) error {
 	return nil
 }
 
-// check refuses what no plan can be made of.
+// check refuses an input that cannot be planned.
 func (in *Input) check(cluster bool) error {
 	switch {
 	case len(in.plan) == 0:

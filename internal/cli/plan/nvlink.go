@@ -15,13 +15,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// ComputeDomain is an NVLink domain that pods of a deployment join, and in which cliques they would be.
+// ComputeDomain is an NVLink domain that pods of a deployment join, and the cliques in which they would be.
 type ComputeDomain struct {
 	Name    string          `json:"name"`
 	Cliques []nvlink.Clique `json:"cliques"`
 }
 
-// computeDomains are those of one planned deployment.
+// computeDomains returns the ComputeDomains of a planned deployment.
 func (r *Plans) computeDomains(g *whatif.Plan) (out []ComputeDomain) {
 	at := slices.IndexFunc(r.in.plan, func(w wanted) bool { return w.dgd.Namespace == g.Namespace && w.dgd.Name == g.Name })
 	if at < 0 {
@@ -29,7 +29,7 @@ func (r *Plans) computeDomains(g *whatif.Plan) (out []ComputeDomain) {
 	}
 	dgd, cliques := r.in.plan[at].dgd, r.cliques()
 	for _, shared := range slices.Concat(nvlink.SharedBy(dgd, r.in.world.DomainsOf(g.Namespace)), render.ComputeDomainsOf(dgd)) {
-		seats := map[string][]nvlink.Seat{} // by replica, where each has a domain of its own
+		seats := map[string][]nvlink.Seat{} // by replica, if each has its own domain
 		for i := range g.Replicas {
 			replica := &g.Replicas[i]
 			if !slices.ContainsFunc(shared.Components, func(c int) bool { return dgd.Spec.Components[c].Name == replica.Component }) {
@@ -52,7 +52,7 @@ func (r *Plans) computeDomains(g *whatif.Plan) (out []ComputeDomain) {
 	return out
 }
 
-// cliques are those of the nodes, by name.
+// cliques returns the NVLink cliques of the nodes, by name.
 func (r *Plans) cliques() map[string]string {
 	out := map[string]string{}
 	for _, node := range r.in.world.Nodes {
@@ -61,7 +61,7 @@ func (r *Plans) cliques() map[string]string {
 	return out
 }
 
-// nvlink says in which cliques the pods of ComputeDomains would be.
+// nvlink describes the cliques in which the pods of ComputeDomains would be.
 func (r *Plans) nvlink(p text.Page) string {
 	var lines []string
 	for i := range r.Graphs {

@@ -9,33 +9,33 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Plans is the answer, and its JSON form. Lists are never null.
+// Plans is the report, and its JSON form. Lists are never null.
 type Plans struct {
 	Graphs []Outcome `json:"graphs"`
-	// Operator of the cluster is there when it is silent, or when nothing is known of it.
+	// Operator is present if the cluster's operator is silent, or if its state is unknown.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 
-	// Plans are the answers that the others were made of, in the same order.
+	// Plans are the plans from which Graphs was made, in the same order.
 	Plans []whatif.Plan `json:"-"`
 
 	in Input
 }
 
-// Outcome is the answer for one deployment.
+// Outcome is the result for one deployment.
 type Outcome struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	// Placed: every replica is placed.
 	Placed bool `json:"placed"`
-	// Score describes how tight the replicas that this plan places sit, in [0,1].
+	// Score says how tightly the planned replicas are placed, in [0,1].
 	Score float64 `json:"score"`
-	// Transfer describes how prefill and decode replicas would share domains; absent where no kvTransferPolicy places them.
+	// Transfer describes how prefill and decode replicas would share domains; absent without a kvTransferPolicy that places them.
 	Transfer *Transfer `json:"kvTransfer,omitempty"`
-	// Domain all of it sits in, label values by level name; empty without such a constraint.
+	// Domain of the entire graph, label values by level name; empty without a graph domain.
 	Domain map[string]string `json:"domain"`
-	// Replicas by component and ordinal, with those that run already.
+	// Replicas by component and ordinal, including running ones.
 	Replicas []Replica `json:"replicas"`
-	// Reasons of the replicas that are not placed.
+	// Reasons why replicas are not placed.
 	Reasons []Reason `json:"reasons"`
 	// ComputeDomains that its pods join, with the cliques in which they would be.
 	ComputeDomains []ComputeDomain `json:"computeDomains,omitempty"`
@@ -50,7 +50,7 @@ type Transfer struct {
 	DecodePaired  int    `json:"decodePaired"`
 }
 
-// Replica is where one replica goes, or sits.
+// Replica is the place of one replica.
 type Replica struct {
 	Component string            `json:"service"`
 	Replica   int               `json:"replica"`
@@ -65,7 +65,7 @@ type Pod struct {
 	Node string `json:"node"`
 }
 
-// Reason is why one replica is not placed.
+// Reason is the reason why one replica is not placed.
 type Reason struct {
 	Component string `json:"service"`
 	Replica   int    `json:"replica"`
@@ -108,7 +108,7 @@ func (r *Plans) add(g whatif.Plan) {
 	r.Graphs, r.Plans = append(r.Graphs, out), append(r.Plans, g)
 }
 
-// domainMap is a path by the names of its levels.
+// domainMap maps the names of levels to the values of a path.
 func domainMap(levels topology.Levels, path topology.Path) map[string]string {
 	out := map[string]string{}
 	for i := range min(len(levels), len(path)) {

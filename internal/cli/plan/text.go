@@ -14,14 +14,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// Text draws the cluster as it would be, and below it what came of each deployment.
+// Text renders the planned cluster, and below it the result of each deployment.
 func (r *Plans) Text(p text.Page) string {
 	sections := []string{r.drawing(p), r.summary(p), r.transfers(p), r.nvlink(p), r.preemptions(p), r.reasons(p), r.result()}
 	sections = slices.DeleteFunc(sections, func(s string) bool { return s == "" })
 	return strings.Join(sections, "\n")
 }
 
-// drawing is the tree that kubectl trellis tree would show of the planned deployments, were the plan carried out.
+// drawing is the tree of the planned deployments that kubectl trellis tree would show after the plan.
 func (r *Plans) drawing(p text.Page) string {
 	world := r.World()
 	world.Graphs = nil
@@ -61,7 +61,7 @@ func (r *Plans) summary(p text.Page) string {
 	return p.Table(rows)
 }
 
-// transfers reports how prefill and decode replicas would share domains.
+// transfers describes how prefill and decode replicas would share domains.
 func (r *Plans) transfers(page text.Page) string {
 	var lines []string
 	for i := range r.Plans {
@@ -75,7 +75,7 @@ func (r *Plans) transfers(page text.Page) string {
 	return page.Head("KV TRANSFER") + "\n" + strings.Join(lines, "\n") + "\n"
 }
 
-// preemptions reports who would have to free capacity.
+// preemptions names the pods that would be preempted.
 func (r *Plans) preemptions(page text.Page) string {
 	var lines []string
 	for i := range r.Plans {
@@ -96,10 +96,10 @@ func (r *Plans) preemptions(page text.Page) string {
 	return page.Head("PREEMPTS") + "\n" + strings.Join(lines, "\n") + "\n"
 }
 
-// maxReasons bounds how many different reasons are shown.
+// maxReasons bounds the distinct reasons that are shown.
 const maxReasons = 20
 
-// reasons explains why replicas are not placed, those with the same words together.
+// reasons explains why replicas are not placed. Replicas with the same message share a reason.
 func (r *Plans) reasons(p text.Page) string {
 	type said struct {
 		graph, component, reason, message string
@@ -132,7 +132,7 @@ func (r *Plans) reasons(p text.Page) string {
 	return b.String()
 }
 
-// Refs are the deployments, in the order in which they were planned.
+// Refs returns the deployments, in the order of the plan.
 func (r *Plans) Refs() []cli.Ref {
 	refs := make([]cli.Ref, 0, len(r.Graphs))
 	for i := range r.Graphs {
@@ -141,7 +141,7 @@ func (r *Plans) Refs() []cli.Ref {
 	return refs
 }
 
-// result is the last line.
+// result returns the last line.
 func (r *Plans) result() string {
 	placed := 0
 	for i := range r.Graphs {

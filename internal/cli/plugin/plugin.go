@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plugin is the command line of kubectl trellis: cmd/kubectl-trellis runs it.
+// Package plugin is the root command of kubectl trellis, which cmd/kubectl-trellis runs.
 package plugin
 
 import (
@@ -30,8 +30,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/version"
 )
 
-// Run executes the plugin with the arguments of the process, until it ends or is interrupted. It returns the exit code of docs/cli.md.
-// Tools are further commands that the help does not list.
+// Run executes the plugin with the arguments of the process, until it ends or is interrupted. It returns an exit code as in docs/cli.md.
+// tools are further commands that the help does not list.
 func Run(tools ...*cobra.Command) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -43,9 +43,9 @@ func Run(tools ...*cobra.Command) (code int) {
 	return code
 }
 
-// NewCommand returns the plugin's command with its subcommands, and with tools, which the help does not list.
+// NewCommand returns the root command with its subcommands, and with tools, which the help does not list.
 func NewCommand(streams genericiooptions.IOStreams, tools ...*cobra.Command) *cobra.Command {
-	log.SetLogger(logr.New(log.NullLogSink{})) // otherwise clients complain after half a minute that there is none
+	log.SetLogger(logr.New(log.NullLogSink{})) // otherwise clients warn after half a minute about a missing logger
 	cmd := &cobra.Command{
 		Use:           "kubectl-trellis",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl trellis"},

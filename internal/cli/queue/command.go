@@ -68,23 +68,22 @@ func (o *options) run(ctx context.Context) error {
 	return s.Operator.Show(&o.Output, Build(s))
 }
 
-// Deployments are what a report is made from, with what their order depends on.
+// Deployments is the input of a report, including the inputs of the order.
 type Deployments struct {
 	live.Snapshot
-	// Members are the pods of graphs, with their metadata alone. PodsHidden: the user may list at most those of the namespace PodsOf, or none
-	// where it is empty.
+	// Members are the metadata of the graphs' pods. PodsHidden: the user may list at most the pods of the namespace PodsOf,
+	// or none if that is empty.
 	Members    []metav1.PartialObjectMetadata
 	PodsHidden bool
 	PodsOf     string
-	// Only is the namespace whose deployments are listed; empty: all. OnlyMissing: there is no such namespace.
+	// Only is the namespace whose deployments are listed; empty: all. OnlyMissing: the namespace does not exist.
 	Only        string
 	OnlyMissing bool
-	// Operator is what is known of the operator, nil when it is running.
+	// Operator is the state of the operator; nil if it is running.
 	Operator *live.Heartbeat
 }
 
-// Read lists the deployments of all namespaces, or, where the user may not, those of one. only is the namespace that is asked about;
-// empty: all.
+// Read lists the deployments of all namespaces or, if the user may not, of one namespace. only is the namespace to list; empty: all.
 func Read(ctx context.Context, c client.Reader, namespace, only string) (Deployments, error) {
 	s := Deployments{Only: only}
 	snapshot, err := live.Read(ctx, c, live.Graphs, live.Priorities)
@@ -107,7 +106,7 @@ func Read(ctx context.Context, c client.Reader, namespace, only string) (Deploym
 	return s, err
 }
 
-// readPods reads the pods of all namespaces, of one, or none, as the user may.
+// readPods reads the pods of all namespaces, of one, or none, depending on the user's rights.
 func (s *Deployments) readPods(ctx context.Context, c client.Reader, namespace string) (err error) {
 	if s.Members, err = live.Members(ctx, c, ""); apierrors.IsForbidden(err) {
 		s.PodsHidden = true
@@ -121,7 +120,7 @@ func (s *Deployments) readPods(ctx context.Context, c client.Reader, namespace s
 	return nil
 }
 
-// missing reports whether a namespace is known not to exist.
+// missing reports whether a namespace certainly does not exist.
 func missing(ctx context.Context, c client.Reader, namespace string) (bool, error) {
 	if namespace == "" {
 		return false, nil

@@ -16,13 +16,13 @@ import (
 
 // GPUs are the numbers of GPUs that the replicas of a deployment request.
 type GPUs struct {
-	// Waiting is the number of the replicas whose pods are not all on nodes.
+	// Waiting is the number for the replicas whose pods are not all on nodes.
 	Waiting int64 `json:"gpusWaiting"`
-	// All is the number of all wanted replicas.
+	// All is the number for all wanted replicas.
 	All int64 `json:"gpus"`
 }
 
-// gpusOf counts the GPUs of a deployment. It is nil if those of one component are unknown.
+// gpusOf counts the GPUs of a deployment; nil if those of a component are unknown.
 func gpusOf(dgd *nvidiav1beta1.DynamoGraphDeployment) *GPUs {
 	out := &GPUs{}
 	for i := range dgd.Spec.Components {
@@ -39,7 +39,7 @@ func gpusOf(dgd *nvidiav1beta1.DynamoGraphDeployment) *GPUs {
 	return out
 }
 
-// perReplica is the number of GPUs of one replica: that of the status, which knows claims of devices, otherwise that of the spec.
+// perReplica returns the number of GPUs of one replica: from the status, which counts claims of devices, or else from the spec.
 func perReplica(c *nvidiav1beta1.ComponentSpec, status nvidiav1beta1.ComponentStatus) (n int64, known bool) {
 	if status.GPUsPerReplica != nil {
 		return *status.GPUsPerReplica, true
@@ -52,7 +52,7 @@ func perReplica(c *nvidiav1beta1.ComponentSpec, status nvidiav1beta1.ComponentSt
 	return shape.PerReplica, err == nil
 }
 
-// cell is the number that waits, with the number of all where these differ.
+// cell renders the waiting GPUs, followed by all GPUs if that number differs.
 func (g *GPUs) cell() string {
 	switch {
 	case g == nil:

@@ -20,16 +20,16 @@ import (
 type Missing struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Pods that are missing, of those that its scheduled replicas have.
+	// Pods that are missing, Of all pods of its scheduled replicas.
 	Pods int `json:"pods"`
 	Of   int `json:"of"`
 }
 
-// component is a component of a graph, by the values of its labels.
+// component identifies a component of a graph by its labels.
 type component struct{ namespace, graph, name string }
 
-// missing compares what the statuses count as scheduled with the pods that exist. Deployments that report that they wait, or are being
-// deleted, are left out.
+// missing compares the scheduled replicas in the statuses with the existing pods. It omits deployments that report that they wait,
+// or that are being deleted.
 func (s Deployments) missing() []Missing {
 	existing := map[component][]*corev1.Pod{}
 	for i := range s.Members {
@@ -54,8 +54,8 @@ func (s Deployments) missing() []Missing {
 	return list
 }
 
-// missingOf is how many pods of the scheduled replicas of a component do not exist, or are on their way out, of how many. It is 0 for pods
-// that do not say which replica they are of: the provider made them.
+// missingOf returns how many pods of a component's scheduled replicas are missing or terminating, and the number of all. It returns 0 if
+// a provider makes the pods, whose labels do not name a replica.
 func missingOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec, pods []*corev1.Pod) (missing, all int) {
 	scheduled := int(ptr.Deref(dgd.Status.Components[c.Name].ScheduledReplicas, 0))
 	there, size := map[int32]int{}, map[int32]int{}
@@ -77,17 +77,17 @@ func missingOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.Compon
 		}
 	}
 	if whole >= scheduled {
-		return 0, all // what ends is not needed any more
+		return 0, all // the terminating pods are no longer needed
 	}
 	each, _ := c.PodsPerReplica()
 	gone := max(0, scheduled-len(size)) * int(each)
 	return missing + gone, all + gone
 }
 
-// listed reports whether a namespace is asked about.
+// listed reports whether a namespace is listed.
 func (s Deployments) listed(namespace string) bool { return s.Only == "" || s.Only == namespace }
 
-// seesPods reports whether the pods of a namespace are among those that were read.
+// seesPods reports whether the pods of a namespace were read.
 func (s Deployments) seesPods(namespace string) bool { return !s.PodsHidden || s.PodsOf == namespace }
 
 func (r Queue) missingText(p text.Page) string {

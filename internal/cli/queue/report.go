@@ -21,16 +21,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/turns"
 )
 
-// Queue is what -o json writes.
+// Queue is the report, and its JSON form.
 type Queue struct {
 	Waiting []Entry `json:"waiting"`
-	// Missing are the deployments whose status counts pods that do not exist, and which so far do not report that they wait.
+	// Missing are the deployments whose status counts pods that do not exist, but that do not report that they wait.
 	Missing []Missing `json:"missing,omitempty"`
-	// Elsewhere is how many wait in namespaces that are not listed.
+	// Elsewhere counts the waiting deployments in namespaces that are not listed.
 	Elsewhere int `json:"elsewhere,omitempty"`
-	// Notes on what the report cannot know.
+	// Notes on the limits of the report.
 	Notes []string `json:"notes,omitempty"`
-	// Operator is there when the operator is silent, or when nothing is known of it.
+	// Operator is present if the operator is silent, or if its state is unknown.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 
 	only        string
@@ -38,24 +38,24 @@ type Queue struct {
 	now         time.Time
 }
 
-// Entry is one deployment that is not placed whole.
+// Entry is a deployment that is not completely placed.
 type Entry struct {
-	// Position in the order in which the operator plans, from 1, among all that wait for capacity; 0 for what waits for admission, which is
-	// not planned.
+	// Position in the order in which the operator plans, from 1, among all deployments that wait for capacity; 0 for those that wait for
+	// admission, which are not planned.
 	Position  int    `json:"position"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Priority is the lowest of its pods'.
+	// Priority is the lowest of its pods.
 	Priority int32 `json:"priority"`
-	// GPUs of the deployment; absent where the claims of its pods leave the number open.
+	// GPUs of the deployment; absent if the claims of its pods do not determine the number.
 	*GPUs
-	// Since is when it began to wait. Reason and Message are those of the condition Placed.
+	// Since is when it began to wait. Reason and Message are from the condition Placed.
 	Since   metav1.Time `json:"since"`
 	Reason  string      `json:"reason"`
 	Message string      `json:"message"`
 }
 
-// Build lists what waits.
+// Build lists the waiting deployments.
 func Build(s Deployments) Queue {
 	var line turns.Line
 	found := map[[2]string]Entry{}
@@ -104,12 +104,13 @@ func Build(s Deployments) Queue {
 	return r
 }
 
-// waits reports whether a deployment states that it is not placed whole.
+// waits reports whether a deployment's condition Placed is False.
 func waits(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return meta.IsStatusConditionFalse(dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
 }
 
-// priority of a deployment is that of its least important pod: a component's podTemplate may name a class of its own.
+// priority returns the priority of a deployment: the lowest among its pods, because a component's podTemplate
+// may name a class of its own.
 func (s Deployments) priority(dgd *nvidiav1beta1.DynamoGraphDeployment) int32 {
 	admission := newpod.Objects{PriorityClasses: s.Priorities}
 	of := func(class string) int32 {

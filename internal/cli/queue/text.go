@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
-// Refs are the deployments that wait.
+// Refs returns the waiting deployments.
 func (r Queue) Refs() []cli.Ref {
 	refs := make([]cli.Ref, 0, len(r.Waiting))
 	for _, w := range r.Waiting {
@@ -24,7 +24,7 @@ func (r Queue) Refs() []cli.Ref {
 	return refs
 }
 
-// Text is a table with one line a deployment, and on a wide page with the messages.
+// Text renders a table with one line per deployment, on a wide page with the messages.
 func (r Queue) Text(p text.Page) string {
 	var b strings.Builder
 	if len(r.Waiting) == 0 {
@@ -41,7 +41,7 @@ func (r Queue) Text(p text.Page) string {
 	return b.String()
 }
 
-// nothing states that nothing waits, and where something does.
+// nothing says that nothing waits in the listed namespaces, and where something does.
 func (r Queue) nothing() string {
 	said := "Nothing waits."
 	switch {
@@ -61,7 +61,7 @@ func (r Queue) nothing() string {
 	return fmt.Sprintf("%s %d deployments wait in other namespaces; -A shows them.", said, r.Elsewhere)
 }
 
-// priorityColumn is the column that is left out where a name needs its space.
+// priorityColumn is the column that is omitted if a name needs its space.
 const priorityColumn = 2
 
 func (r Queue) table(p text.Page) string {
@@ -82,13 +82,13 @@ func (r Queue) table(p text.Page) string {
 	if table := p.Table(rows, 0, priorityColumn, priorityColumn+1); p.Fits(table) {
 		return table
 	}
-	for i := range rows { // the order shows it
+	for i := range rows { // the order implies the priority
 		rows[i] = slices.Delete(rows[i], priorityColumn, priorityColumn+1)
 	}
 	return p.Table(rows, 0, priorityColumn)
 }
 
-// sum states how many deployments and GPUs wait, and which command tells the causes.
+// sum says how many deployments and GPUs wait, and which command explains why.
 func (r Queue) sum(p text.Page) string {
 	var gpus int64
 	atLeast := ""
@@ -110,7 +110,7 @@ func (r Queue) sum(p text.Page) string {
 	return said + " kubectl trellis explain NAME -n NAMESPACE tells the cause; -o wide adds the messages."
 }
 
-// position as it is printed.
+// position renders the position.
 func (w *Entry) position() string {
 	if w.Position == 0 {
 		return "-"

@@ -23,7 +23,7 @@ import (
 // fieldOwner is the field manager of the annotations.
 const fieldOwner = "kubectl-trellis"
 
-// checkApply refuses --apply where there is nothing to apply to.
+// checkApply refuses --apply if there is nothing to apply to.
 func (o *options) checkApply() error {
 	switch {
 	case !o.apply:
@@ -31,15 +31,15 @@ func (o *options) checkApply() error {
 	case o.dryRun:
 		return errors.New("--apply and --dry-run exclude each other: give one of them")
 	case o.free != "":
-		return errors.New("--apply moves replicas for a deployment that waits: give --for NAME; to empty the nodes of a domain, " +
-			"drain them with kubectl trellis drain NODE...")
+		return errors.New("--apply moves replicas for a deployment that waits: give --for NAME; kubectl trellis drain NODE... " +
+			"empties the nodes of a domain")
 	case len(o.files) > 0:
 		return errors.New("--apply changes the cluster, and -f plans on files: leave one of them out")
 	}
 	return nil
 }
 
-// request asks the operator for the first move of a report. The operator moves the other replicas after it.
+// request requests the first move of a report from the operator, which then moves the other replicas.
 func request(ctx context.Context, c client.Client, world *whatif.World, report *Report, now time.Time) error {
 	pods := podsOf(world, &report.Moves[0])
 	if len(pods) == 0 {
@@ -60,7 +60,7 @@ func request(ctx context.Context, c client.Client, world *whatif.World, report *
 	return nil
 }
 
-// podsOf are the pods of the replica that moves.
+// podsOf returns the pods of the replica that moves.
 func podsOf(world *whatif.World, m *Move) (pods []*corev1.Pod) {
 	for _, sg := range world.Groups {
 		if sg.Namespace != m.Namespace || sg.Spec.Graph != m.Name || sg.Spec.Service != m.Component {

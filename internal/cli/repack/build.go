@@ -21,17 +21,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Ask is what moves are asked for: for a deployment, for free domains, or for the first deployment that waits.
+// Ask is the goal of the moves: a place for a deployment, free domains, or a place for the first waiting deployment.
 type Ask struct {
 	// Namespace and For name the deployment.
 	Namespace, For string
-	// Topology, Level and Domains are what is to become free.
+	// Topology, Level and Domains describe the domains to free.
 	Topology, Level string
 	Domains         int
 	MaxGPUs         int64
 }
 
-// Build plans on a world, finds moves there, and makes the report.
+// Build plans on a world, finds moves, and makes the report.
 func Build(world whatif.World, ask Ask) (Report, error) {
 	planner := whatif.NewPlanner(world)
 	limits := repack.Limits{MaxGPUs: ask.MaxGPUs, Now: world.Now, InOrder: ask.Level == ""}
@@ -105,7 +105,7 @@ func names(levels topology.Levels) string {
 	return strings.Join(list, ", ")
 }
 
-// unblock finds moves for the first gang of a deployment that waits.
+// unblock finds moves for the first waiting gang of a deployment.
 func unblock(planner *whatif.Planner, dgd *nvidiav1beta1.DynamoGraphDeployment, limits repack.Limits) (Report, error) {
 	planner.Begin()
 	defer planner.Rollback()
@@ -139,10 +139,10 @@ func unblock(planner *whatif.Planner, dgd *nvidiav1beta1.DynamoGraphDeployment, 
 	return report, nil
 }
 
-// why is what the first of some replicas waits for.
+// why returns the reason of the first waiting replica.
 func why(waiting []gang.Waiting) string { return waiting[0].Code + ": " + waiting[0].Message }
 
-// because describes why there is no plan.
+// because says why there are no moves.
 func because(r *repack.Result) string {
 	switch {
 	case r.OverLimit > 0:
@@ -157,10 +157,10 @@ func because(r *repack.Result) string {
 	return fmt.Sprintf("%s may move, and no set of them has places elsewhere and leaves enough free", text.Count(r.Considered, "replica"))
 }
 
-// maxTried is for how many deployments that wait moves are looked for.
+// maxTried bounds the waiting deployments for which moves are searched.
 const maxTried = 16
 
-// first finds moves for the first deployment that waits and has some.
+// first finds moves for the first waiting deployment for which there are any.
 func first(world *whatif.World, planner *whatif.Planner, limits repack.Limits) (Report, error) {
 	list := waiting(world, planner)
 	if len(list) == 0 {
@@ -182,7 +182,7 @@ func first(world *whatif.World, planner *whatif.Planner, limits repack.Limits) (
 	return report, nil
 }
 
-// waiting are the deployments that wait for capacity: the highest priority first, then the oldest.
+// waiting returns the deployments that wait for capacity, the highest priority first, then the oldest.
 func waiting(world *whatif.World, planner *whatif.Planner) []*nvidiav1beta1.DynamoGraphDeployment {
 	var list []*nvidiav1beta1.DynamoGraphDeployment
 	priorities := map[*nvidiav1beta1.DynamoGraphDeployment]int32{}

@@ -29,7 +29,7 @@ import (
 // exitNoMoves is the exit code when no moves were found.
 const exitNoMoves cli.Exit = 2
 
-// options are what the user gives.
+// options are the user's flags.
 type options struct {
 	cli.Output
 	deployment string
@@ -40,9 +40,9 @@ type options struct {
 	apply      bool
 	files      []string
 	cluster    bool
-	// operator of the cluster, nil when it is running or no cluster is read.
+	// operator is the state of the cluster's operator; nil if it is running, or no cluster is read.
 	operator *live.Heartbeat
-	// client of the cluster; nil when none is read.
+	// client of the cluster; nil if none is read.
 	client client.Client
 }
 
@@ -83,7 +83,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.Flags().StringSliceVarP(&o.files, "filename", "f", nil,
 		"file, folder, or - for the standard input, with what is planned on instead of the cluster; may be given several times")
 	cmd.Flags().BoolVar(&o.cluster, "cluster", false, "with -f: add the objects of the files to those of the cluster")
-	_ = cmd.RegisterFlagCompletionFunc("for", o.CompleteName(cli.Graph)) // the flags are there
+	_ = cmd.RegisterFlagCompletionFunc("for", o.CompleteName(cli.Graph)) // the flags exist
 	_ = cmd.RegisterFlagCompletionFunc("topology", o.CompleteName(cli.Topology, cli.Binding))
 	return cmd
 }
@@ -127,7 +127,7 @@ func (o *options) run(ctx context.Context) error {
 	return o.operator.Exit()
 }
 
-// ask reads what is asked for.
+// ask reads the goal from the flags.
 func (o *options) ask() (Ask, error) {
 	ask := Ask{Topology: o.topology, MaxGPUs: o.maxGPUs}
 	if err := o.checkApply(); err != nil {
@@ -157,7 +157,7 @@ func (o *options) ask() (Ask, error) {
 	return ask, nil
 }
 
-// world is the cluster, the files, or both, and the namespace of the deployment.
+// world reads the cluster, the files, or both, and returns the namespace of the deployment.
 func (o *options) world(ctx context.Context) (world whatif.World, namespace string, err error) {
 	if len(o.files) > 0 && !o.cluster {
 		namespace = metav1.NamespaceDefault
@@ -184,7 +184,7 @@ func (o *options) world(ctx context.Context) (world whatif.World, namespace stri
 	return world, namespace, nil
 }
 
-// with is a list of deployments with one added, or put in the place of that of the same name.
+// with returns a list of deployments with one added, in place of one of the same name.
 func with(list []*nvidiav1beta1.DynamoGraphDeployment, dgd *nvidiav1beta1.DynamoGraphDeployment) []*nvidiav1beta1.DynamoGraphDeployment {
 	list = slices.DeleteFunc(slices.Clone(list), func(o *nvidiav1beta1.DynamoGraphDeployment) bool {
 		return o.Namespace == dgd.Namespace && o.Name == dgd.Name
@@ -215,7 +215,7 @@ func (o *options) read(ctx context.Context) (world whatif.World, namespace strin
 	return snapshot.World, namespace, snapshot.Complete()
 }
 
-// notFound is the error for a deployment that does not exist.
+// notFound returns the error for a deployment that does not exist.
 func notFound(world *whatif.World, name types.NamespacedName) error {
 	var all []types.NamespacedName
 	for _, other := range world.Graphs {

@@ -1,10 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package repack is kubectl trellis repack: which replicas would have to move for a deployment that waits to get its place, or for whole
-// domains to become free.
+// Package repack is kubectl trellis repack: it finds the replicas that would have to move to give a waiting deployment a place,
+// or to free whole domains.
 //
-// Reading takes the cluster, files, or both, as package plan does. [Build] plans the deployment as the operator would, looks for moves on
-// the same copy (package whatif), and drops both. Nothing is written,
-// except with --apply: an annotation that requests the first move of the operator (package leaving).
+// It reads the cluster, files, or both, as package plan does. [Build] plans the deployment as the operator would, searches for moves on
+// the same copy (package whatif), and drops both. It writes nothing, except with --apply: an annotation that requests the first move from
+// the operator (package leaving).
 package repack

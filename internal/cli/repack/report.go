@@ -15,42 +15,42 @@ import (
 	"github.com/trellis-k8s/trellis/internal/repack"
 )
 
-// Report is the answer, and its JSON form. Domains are paths of label values, for example "zone-a/rack-1".
+// Report is the result, and its JSON form. Domains are paths of label values, for example "zone-a/rack-1".
 type Report struct {
-	// Namespace and Name are those of the deployment that moves are for, Gang is which part of it has no place, and Message why. Waiting
-	// counts its replicas that wait.
+	// Namespace and Name identify the deployment that needs a place, Gang its first waiting gang, and Message says why a replica has no
+	// capacity. Waiting counts the waiting replicas of the deployment.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	Gang      string `json:"gang,omitempty"`
 	Message   string `json:"message,omitempty"`
 	Waiting   int    `json:"waiting,omitempty"`
-	// Level, and how many of its domains are wanted free. Already are those that are.
+	// Level, and the Wanted number of its domains to free. Already lists those that are free.
 	Level   string   `json:"level,omitempty"`
 	Wanted  int      `json:"wanted,omitempty"`
 	Already []string `json:"alreadyFree,omitempty"`
-	// Found: there are moves, or none are needed. Reason explains why there are no moves.
+	// Found: there are moves, or none are needed. Reason says why there are no moves.
 	Found  bool   `json:"found"`
 	Reason string `json:"reason,omitempty"`
-	// Domains that the moves free, and the hosts there that the deployment gets.
+	// Domains that the moves free, and the hosts in them that the deployment gets.
 	Domains []string `json:"domains"`
 	Hosts   []string `json:"hosts,omitempty"`
-	// GPUs that restart, in so many replicas, and the highest priority of those.
+	// GPUs and Replicas that restart, and the highest priority among these.
 	GPUs     int64  `json:"gpus"`
 	Replicas int    `json:"replicas"`
 	Priority int32  `json:"priority"`
 	Moves    []Move `json:"moves"`
-	// MayMove counts the replicas that may move, Resting those that began less than an hour ago.
+	// MayMove counts the replicas that may move, and Resting those that began less than an hour ago.
 	MayMove int `json:"mayMove"`
 	Resting int `json:"resting,omitempty"`
-	// Others wait before the deployment, and have no moves.
+	// Others are the deployments that wait before this one, and for which there are no moves.
 	Others []Other `json:"others,omitempty"`
-	// next is the command that has the operator make the moves; "" when it would not.
+	// next is the command that requests the moves from the operator; "" if it would not make them.
 	next string
-	// Operator is there when the operator is silent, or when nothing is known of it.
+	// Operator is present if the operator is silent, or if its state is unknown.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 }
 
-// Move is one replica that moves. The moves are in order: the place of each is free once those before it are done.
+// Move is the move of one replica. Moves are in order: the place of each is free once those before it are done.
 type Move struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
@@ -65,14 +65,14 @@ type Move struct {
 	InPlace bool `json:"inPlace,omitempty"`
 }
 
-// Other is a deployment that waits and for which there are no moves.
+// Other is a waiting deployment for which there are no moves.
 type Other struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Reason    string `json:"reason"`
 }
 
-// add takes over what was found.
+// add adds the found moves.
 func (r *Report) add(found *repack.Result) {
 	r.MayMove, r.Resting, r.Domains, r.Moves = found.Considered, found.Rested, []string{}, []Move{}
 	if found.Plan == nil {
@@ -92,7 +92,7 @@ func (r *Report) add(found *repack.Result) {
 	}
 }
 
-// Refs are the deployments of the replicas that move, in the order of the moves.
+// Refs returns the deployments of the replicas that move, in the order of the moves.
 func (r *Report) Refs() []cli.Ref {
 	var refs []cli.Ref
 	seen := map[string]bool{}
@@ -105,10 +105,10 @@ func (r *Report) Refs() []cli.Ref {
 	return refs
 }
 
-// maxHosts is how many hosts a row names.
+// maxHosts bounds the hosts that a row names.
 const maxHosts = 3
 
-// Text shows what the moves are for, what they cost, and each of them.
+// Text renders the goal of the moves, their cost, and each move.
 func (r *Report) Text(p text.Page) string {
 	var b strings.Builder
 	if r.Name != "" {
@@ -137,7 +137,7 @@ func (r *Report) Text(p text.Page) string {
 	return b.String()
 }
 
-// cost says what restarts, and for what.
+// cost describes what restarts, and for which goal.
 func (r *Report) cost(p text.Page) string {
 	restart := "restart"
 	if r.Replicas == 1 {
@@ -181,7 +181,7 @@ func orCluster(domain string) string {
 	return domain
 }
 
-// named lists hosts, each once.
+// named lists the distinct hosts.
 func named(hosts []string, wide bool) string {
 	var list []string
 	seen := map[string]bool{}

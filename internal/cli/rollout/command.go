@@ -30,12 +30,12 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return cmd
 }
 
-// options are what the user gives.
+// options are the user's arguments and flags.
 type options struct {
 	cli.Output
 }
 
-// newSubcommand is a command about one deployment.
+// newSubcommand returns a command for one deployment.
 func newSubcommand(streams genericiooptions.IOStreams, verb, short, long string, act func(ctx context.Context, o *options, c client.Client,
 	observed Observed) error) *cobra.Command {
 	o := &options{cli.NewOutput(streams)}
@@ -121,7 +121,7 @@ func newAbort(streams genericiooptions.IOStreams) *cobra.Command {
 		})
 }
 
-// toAbort is the generation that the workers change to.
+// toAbort returns the generation to which the workers are changing.
 func toAbort(o Observed) (string, error) {
 	status := Build(o)
 	switch {
@@ -135,7 +135,7 @@ func toAbort(o Observed) (string, error) {
 	return status.Target, nil
 }
 
-// notUpdating is the error of an abort where no update is in progress. One that has ended can be undone.
+// notUpdating is the error of an abort while no update is in progress. A completed update can be undone.
 func notUpdating(o Observed, generation string) error {
 	if generation == "" {
 		return errors.New("no update of the workers is in progress")
@@ -144,7 +144,7 @@ func notUpdating(o Observed, generation string) error {
 		"kubectl trellis rollout undo dgd/%s -n %s", generation, o.Graph.Name, o.Graph.Namespace)
 }
 
-// change writes annotations, and reports it.
+// change writes annotations, and reports that.
 func (o *options) change(ctx context.Context, c client.Client, observed Observed, annotations map[string]*string, done string) error {
 	if err := annotate(ctx, c, observed.Graph, annotations); err != nil {
 		return err

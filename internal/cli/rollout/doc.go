@@ -1,7 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rollout shows and controls the update of an inference graph: the generations of its workers, and what the user has the update do.
+// Package rollout is kubectl trellis rollout: it shows the generations of a graph's workers, and controls the
+// update from one to the next.
 //
 //	llm in team-a is being updated from generation 0123abcd to 89ef4567
 //
@@ -11,6 +12,6 @@
 //	prefill    0123abcd           1          1
 //	           89ef4567           1          1
 //
-// Read takes what it needs from a cluster, Build and Generations make reports (pure), and Text renders them. Pausing, resuming and
-// aborting write annotations of the deployment, which the operator follows; a restart is requested in its spec.
+// Read reads from a cluster, Build and Generations make reports (pure), and Text renders them. Pausing, resuming and aborting write
+// annotations of the deployment, on which the operator acts; a restart is requested in its spec.
 package rollout

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// History are the stored generations of one graph, the newest first.
+// History lists the stored generations of one graph, the newest first.
 type History struct {
 	Namespace   string   `json:"namespace"`
 	Name        string   `json:"name"`
@@ -27,13 +27,14 @@ type History struct {
 	now time.Time
 }
 
-// Stored is one generation that is stored.
+// Stored is a stored generation.
 type Stored struct {
 	Revision int64 `json:"revision"`
-	// Generation, or empty for workers without one.
+	// Generation, or empty for workers without generations.
 	Generation string    `json:"generation"`
 	Created    time.Time `json:"created"`
-	// State: "rolled out" of the one that was rolled out last, "updating" of the one that the workers change to, "aborted", or empty.
+	// State is "rolled out" for the last generation that was rolled out, "updating" for the one to which the workers are
+	// changing, "aborted", or empty.
 	State string `json:"state,omitempty"`
 	// Images of the workers, by component.
 	Images map[string]string `json:"images,omitempty"`
@@ -64,7 +65,7 @@ func Generations(o Observed, revisions []appsv1.ControllerRevision, now time.Tim
 	return h
 }
 
-// imagesIn are the images of the main containers; none where the generation cannot be read.
+// imagesIn returns the images of the main containers; none if the generation cannot be read.
 func imagesIn(revision *appsv1.ControllerRevision) map[string]string {
 	stored, err := render.StoredIn(revision)
 	if err != nil {
@@ -73,10 +74,10 @@ func imagesIn(revision *appsv1.ControllerRevision) map[string]string {
 	return stored.Images()
 }
 
-// Refs is the deployment.
+// Refs returns the deployment.
 func (h History) Refs() []cli.Ref { return refs(h.Name) }
 
-// Text is the report as a table.
+// Text renders the report as a table.
 func (h History) Text(p text.Page) string {
 	if len(h.Generations) == 0 {
 		return fmt.Sprintf("No generation of %s in %s is stored.\n", h.Name, h.Namespace)
@@ -91,7 +92,7 @@ func (h History) Text(p text.Page) string {
 	return p.Table(rows, 0)
 }
 
-// images are the different ones.
+// images returns the distinct images.
 func (s Stored) images() []string {
 	var out []string
 	for _, image := range s.Images {

@@ -24,7 +24,7 @@ import (
 type Observed struct {
 	Graph  *nvidiav1beta1.DynamoGraphDeployment
 	Groups []trellisv1alpha1.ScalingGroup
-	// Operator is what is known of the operator, nil when it is running.
+	// Operator is the state of the operator; nil if it is running.
 	Operator *live.Heartbeat
 }
 
@@ -67,7 +67,7 @@ func readHistory(ctx context.Context, c client.Reader, dgd *nvidiav1beta1.Dynamo
 // fieldOwner is the field manager of the annotations.
 const fieldOwner = "kubectl-trellis"
 
-// annotate writes annotations of a deployment; one without a value is removed. A deployment that was created anew meanwhile is left alone.
+// annotate writes annotations of a deployment; nil removes one. It does not change a deployment that was recreated meanwhile.
 func annotate(ctx context.Context, c client.Client, dgd *nvidiav1beta1.DynamoGraphDeployment, annotations map[string]*string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": dgd.UID, "annotations": annotations}})
 	if err != nil {

@@ -28,15 +28,15 @@ const (
 	RolledBack = "rolled back"
 )
 
-// Status is how far the update of one graph has come.
+// Status is the progress of a graph's update.
 type Status struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// State is one of the constants.
 	State string `json:"state"`
-	// Generation that was rolled out last; empty while none was.
+	// Generation that was last rolled out; empty if none was.
 	Generation string `json:"generation,omitempty"`
-	// Target is the generation that the workers change to, where it is another one.
+	// Target is the generation to which the workers are changing, if it differs from Generation.
 	Target string `json:"target,omitempty"`
 	// Aborted generation, which is not rolled out.
 	Aborted string `json:"aborted,omitempty"`
@@ -46,7 +46,7 @@ type Status struct {
 	Components []Component `json:"components"`
 }
 
-// Component is one worker component, with the generations that it has replicas of, the one that it changes to last.
+// Component is one worker component, with the generations of its replicas, the target last.
 type Component struct {
 	Name        string       `json:"name"`
 	Replicas    int32        `json:"replicas"`
@@ -55,14 +55,14 @@ type Component struct {
 
 // Generation counts the replicas of one generation.
 type Generation struct {
-	// Name of the generation; empty for workers without one.
+	// Name of the generation; empty for workers without generations.
 	Name string `json:"name"`
-	// Replicas that exist, complete or not, and those of which every pod is Ready.
+	// Replicas that exist, complete or not, and those whose pods are all Ready.
 	Replicas  int32 `json:"replicas"`
 	Available int32 `json:"available"`
 }
 
-// Build makes the report. Components come in the order of their names.
+// Build makes the report. Components are sorted by name.
 func Build(o Observed) Status {
 	r := Status{
 		Namespace: o.Graph.Namespace, Name: o.Graph.Name, State: Complete, Components: []Component{},
@@ -92,7 +92,7 @@ func componentOf(sg *trellisv1alpha1.ScalingGroup) Component {
 	return c
 }
 
-// judge describes what state the update is in.
+// judge sets the state of the update.
 func (r *Status) judge(dgd *nvidiav1beta1.DynamoGraphDeployment) {
 	c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionRolledOut)
 	control, _ := rollout.ControlOf(dgd)
@@ -109,14 +109,14 @@ func (r *Status) judge(dgd *nvidiav1beta1.DynamoGraphDeployment) {
 	}
 }
 
-// Refs is the deployment.
+// Refs returns the deployment.
 func (r Status) Refs() []cli.Ref { return refs(r.Name) }
 
 func refs(name string) []cli.Ref {
 	return []cli.Ref{{Kind: cli.Graph.Name, Group: cli.Graph.Group, Name: name}}
 }
 
-// Text is the report as a table.
+// Text renders the report as a table.
 func (r Status) Text(p text.Page) string {
 	rows := [][]string{{"COMPONENT", "GENERATION", "REPLICAS", "AVAILABLE"}}
 	for _, c := range r.Components {

@@ -50,7 +50,7 @@ func newRestart(streams genericiooptions.IOStreams) *cobra.Command {
 	return cmd
 }
 
-// restartQuestion states what a restart does. expected is what a plan of now places after it, "" without one.
+// restartQuestion describes the restart. expected describes the places that a current plan finds after it, "" without a plan.
 func restartQuestion(dgd *nvidiav1beta1.DynamoGraphDeployment, strategy nvidiav1beta1.RestartStrategyType, expected string) string {
 	if strategy == nvidiav1beta1.RestartStrategySequential {
 		return fmt.Sprintf("The components of %s in %s restart one after the other, as in a rolling update.", dgd.Name, dgd.Namespace)
@@ -63,7 +63,8 @@ func restartQuestion(dgd *nvidiav1beta1.DynamoGraphDeployment, strategy nvidiav1
 	return text
 }
 
-// expectedOf plans what a Parallel restart would place; "" where it cannot be planned. A restart needs no right to read the cluster.
+// expectedOf plans a Parallel restart and describes the result; "" if it cannot be planned. A restart itself needs no
+// right to read the cluster.
 func expectedOf(ctx context.Context, c client.Reader, dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	snapshot, err := live.Read(ctx, c)
 	if err != nil || snapshot.Complete() != nil {
@@ -76,7 +77,7 @@ func expectedOf(ctx context.Context, c client.Reader, dgd *nvidiav1beta1.DynamoG
 	return expected(snapshot.World, world)
 }
 
-// expected is what a Parallel restart of a deployment of the world would place; "" where it cannot be planned.
+// expected describes the result of a Parallel restart of a deployment of the world; "" if it cannot be planned.
 func expected(world whatif.World, dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	planner := whatif.NewPlanner(world)
 	planner.Begin()
@@ -98,15 +99,15 @@ func expected(world whatif.World, dgd *nvidiav1beta1.DynamoGraphDeployment) stri
 	return fmt.Sprintf("Planned now: %s. The others would wait again.", restart.Text())
 }
 
-// errNotConfirmed is returned for every answer but yes.
+// errNotConfirmed is returned for every answer except yes.
 var errNotConfirmed = errors.New("nothing was changed: answer y, or use --yes")
 
-// confirm asks, and returns an error unless the answer is yes.
+// confirm asks the question, and returns an error unless the answer is yes.
 func confirm(in io.Reader, out io.Writer, question string) error {
 	if _, err := fmt.Fprintf(out, "%s\nRestart it? [y/N] ", question); err != nil {
 		return err
 	}
-	answer, _ := bufio.NewReader(io.LimitReader(in, 64)).ReadString('\n') // no answer is none
+	answer, _ := bufio.NewReader(io.LimitReader(in, 64)).ReadString('\n') // a missing answer is a no
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil
@@ -131,10 +132,10 @@ func (o *options) restart(ctx context.Context, c client.Client, observed Observe
 	return err
 }
 
-// restartID is an id that no earlier request has.
+// restartID returns an id that no earlier request has.
 func restartID(now time.Time) string { return now.UTC().Format("20060102T150405.000Z") }
 
-// restartPatch requests a restart of one deployment, and of none that was created anew meanwhile. Parallel removes the order of a former
+// restartPatch requests a restart of the deployment, but not of one that was recreated meanwhile. Parallel removes the order of a former
 // request, which it must not have; Sequential keeps it.
 func restartPatch(dgd *nvidiav1beta1.DynamoGraphDeployment, id string, strategy nvidiav1beta1.RestartStrategyType) ([]byte, error) {
 	how := map[string]any{"type": strategy}

@@ -36,7 +36,7 @@ func newUndo(streams genericiooptions.IOStreams) *cobra.Command {
 		})
 }
 
-// toUndo is the generation that the workers leave: the one that they change to, or that was rolled out last.
+// toUndo returns the generation that the workers leave: the target of a running update, or else the generation that was last rolled out.
 func toUndo(o Observed, revisions []appsv1.ControllerRevision) (string, error) {
 	generation := Build(o).Generation
 	if over := ended(o); !over || generation == "" {

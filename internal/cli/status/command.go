@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
-// options are what the user gives.
+// options are the user's arguments and flags.
 type options struct {
 	cli.Output
 	watch, forever bool
@@ -101,7 +101,7 @@ func (o *options) follow(ctx context.Context, key client.ObjectKey, first Observ
 	return Follow(ctx, observations, o.show(), o.forever)
 }
 
-// show is how reports are shown as they come: objects for programs, a table redrawn on a terminal, lines elsewhere.
+// show returns how reports are shown: objects for programs, a table that is redrawn on a terminal, lines elsewhere.
 func (o *options) show() Show {
 	if o.ForPrograms() {
 		return func(r Status, _ *Status) error { return o.ShowNext(r) }
@@ -114,7 +114,7 @@ func (o *options) show() Show {
 	return func(r Status, before *Status) error { return log(o.Out, r, before, time.Now()) }
 }
 
-// redraw puts the table over the one before.
+// redraw draws the table over the previous one.
 func redraw(out io.Writer, r Status, before *Status, p text.Page) error {
 	over := ""
 	if before != nil {
@@ -128,7 +128,7 @@ func redraw(out io.Writer, r Status, before *Status, p text.Page) error {
 	return err
 }
 
-// log writes what is new, a line each.
+// log writes each change as a line.
 func log(out io.Writer, r Status, before *Status, now time.Time) error {
 	for _, line := range r.Changes(before) {
 		if _, err := fmt.Fprintf(out, "%s %s\n", now.Format(time.TimeOnly), text.Visible(line)); err != nil {

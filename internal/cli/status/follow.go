@@ -10,11 +10,11 @@ import (
 	"reflect"
 )
 
-// Show puts a report before the user's eyes. before is the one shown last, nil at first.
+// Show shows a report. before is the last one shown, nil at first.
 type Show func(r Status, before *Status) error
 
-// Follow shows every report that differs from the one before, and ends when the graph is as wanted, unless it is to continue forever.
-// observations is closed when the graph was deleted.
+// Follow shows every report that differs from the one before. Unless forever is set, it ends when the graph is as wanted. observations is
+// closed when the graph is deleted.
 func Follow(ctx context.Context, observations <-chan Observed, show Show, forever bool) error {
 	var last *Status
 	for {
@@ -38,7 +38,7 @@ func Follow(ctx context.Context, observations <-chan Observed, show Show, foreve
 	}
 }
 
-// ended explains why watching stopped before the graph was as wanted.
+// ended returns why watching stopped before the graph was as wanted.
 func ended(ctx context.Context, last *Status) error {
 	why := "interrupted"
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -16,16 +16,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// GenerationCount is a generation of workers with so many replicas of a component.
+// GenerationCount counts the replicas of a component in a generation of workers.
 type GenerationCount struct {
-	// Name of the generation; empty for workers without one.
+	// Name of the generation; empty for workers without generations.
 	Name     string `json:"name"`
 	Replicas int    `json:"replicas"`
 	// Images of the main containers of its pods, sorted.
 	Images []string `json:"images,omitempty"`
 }
 
-// generationsOf counts the replicas of a component by generation, the one with the oldest pod first. It is nil unless there are several.
+// generationsOf counts the replicas of a component by generation, that with the oldest pod first; nil if there is only one.
 func generationsOf(s Observed, component string) []GenerationCount {
 	type seen struct {
 		replicas, images map[string]bool
@@ -64,13 +64,13 @@ func generationsOf(s Observed, component string) []GenerationCount {
 	return out
 }
 
-// maxImages is how many images of a generation a line names.
+// maxImages bounds the images of a generation that a line names.
 const maxImages = 2
 
-// stuckReasons are the reasons of RolledOut of an update that does not come further by itself.
+// stuckReasons are the reasons of the condition RolledOut for an update that does not progress by itself.
 var stuckReasons = []string{nvidiav1beta1.ReasonProgressDeadlineExceeded, nvidiav1beta1.ReasonRolloutWaitsForCapacity}
 
-// howToAbort names the command that ends an update of the workers that is stuck, "" where none is.
+// howToAbort returns the command that ends a stuck update of the workers; "" if none is stuck.
 func (r Status) howToAbort() string {
 	rolling := slices.IndexFunc(r.Conditions, func(c Condition) bool { return c.Type == nvidiav1beta1.ConditionRolledOut })
 	if rolling < 0 || r.Conditions[rolling].Reason == nvidiav1beta1.ReasonRolledBack {
@@ -83,7 +83,7 @@ func (r Status) howToAbort() string {
 	return fmt.Sprintf("the update is stuck: kubectl trellis rollout abort dgd/%s -n %s returns to the generation before", r.Name, r.Namespace)
 }
 
-// generations is a line about the generations of a component, "" unless there are several.
+// generations renders a line about the generations of a component; "" if there is only one.
 func (s Component) generations() string {
 	parts := make([]string, 0, len(s.Generations))
 	for _, g := range s.Generations {

@@ -22,7 +22,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Read returns what it observes. Pods that the user may not list are left out and marked.
+// Read returns the observation. If the user may not list pods, it sets PodsHidden.
 func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (Observed, error) {
 	dgd, err := live.Graph(ctx, c, key)
 	if err != nil {
@@ -45,7 +45,7 @@ func podLabels(key client.ObjectKey) map[string]string {
 	return map[string]string{render.LabelGraph: render.LabelValue(key.Name)}
 }
 
-// Watch delivers an [Observed] now and after every change, only the newest when they come faster than they are taken. It closes the
+// Watch delivers an [Observed] now and after every change; if they come faster than they are received, only the newest. It closes the
 // channel when the graph is deleted. The user's rights and the state of the operator are those in first.
 func Watch(ctx context.Context, config *rest.Config, key client.ObjectKey, first Observed) (<-chan Observed, error) {
 	informers, err := newCache(config, key)
@@ -74,7 +74,7 @@ func Watch(ctx context.Context, config *rest.Config, key client.ObjectKey, first
 			return nil, fmt.Errorf("watching %T: %w", o, err)
 		}
 	}
-	go func() { _ = informers.Start(ctx) }() // it ends with the context, and not before
+	go func() { _ = informers.Start(ctx) }() // it ends with the context
 	if !informers.WaitForCacheSync(ctx) {
 		return nil, fmt.Errorf("watching DynamoGraphDeployment %s: %w", key, context.Cause(ctx))
 	}
@@ -83,7 +83,7 @@ func Watch(ctx context.Context, config *rest.Config, key client.ObjectKey, first
 	return observations, nil
 }
 
-// newCache holds one graph and its pods.
+// newCache returns a cache of one graph and its pods.
 func newCache(config *rest.Config, key client.ObjectKey) (cache.Cache, error) {
 	scheme, err := cli.NewScheme()
 	if err != nil {

@@ -18,33 +18,33 @@ import (
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
-// Observed is one deployment with its pods at one time, which a report is made of.
+// Observed is one deployment with its pods at one time, the input of a report.
 type Observed struct {
 	Graph *nvidiav1beta1.DynamoGraphDeployment
 	// Pods of the graph, unless PodsHidden: the user may not list them.
 	Pods       []corev1.Pod
 	PodsHidden bool
-	// Operator is what is known of the operator, nil when it is running.
+	// Operator is the state of the operator; nil if it is running.
 	Operator *live.Heartbeat
 }
 
-// Status is how far one graph has come.
+// Status is the progress of a graph.
 type Status struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Done: ready, fully updated, and nothing asked for that was not taken up yet.
+	// Done: it is ready and fully updated, and the operator has observed all changes.
 	Done bool `json:"done"`
-	// Ready: the condition Ready is True, and the pods show it.
+	// Ready: the condition Ready is True, and the pods agree.
 	Ready bool `json:"ready"`
-	// Outdated: the pods show fewer ready replicas than the status counts.
+	// Outdated: fewer pods are ready than the status counts.
 	Outdated bool   `json:"outdated,omitempty"`
 	State    string `json:"state"`
 	// Reason and Message of the condition Ready.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Behind: the status is about an older generation.
+	// Behind: the status is for an older generation.
 	Behind bool `json:"behind,omitempty"`
-	// Deleting: the graph is on its way out.
+	// Deleting: the graph is being deleted.
 	Deleting bool `json:"deleting,omitempty"`
 	// Domain of the entire graph.
 	Domain     string      `json:"domain,omitempty"`
@@ -52,11 +52,11 @@ type Status struct {
 	// Update and Restart in progress, or the last ones.
 	Update  *nvidiav1beta1.RollingUpdateStatus `json:"rollingUpdate,omitempty"`
 	Restart *nvidiav1beta1.RestartStatus       `json:"restart,omitempty"`
-	// Conditions that are False, but Ready.
+	// Conditions that are False, except for Ready.
 	Conditions []Condition `json:"conditions,omitempty"`
-	// PodsHidden: what single pods wait for is not known.
+	// PodsHidden: the reasons of single pods are unknown.
 	PodsHidden bool `json:"podsHidden,omitempty"`
-	// Operator is there when the operator is silent, or when nothing is known of it.
+	// Operator is present if the operator is silent, or if its state is unknown.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 }
 
@@ -64,37 +64,37 @@ type Status struct {
 type Component struct {
 	Name    string `json:"name"`
 	Desired int32  `json:"desired"`
-	// Replicas that exist; of these, Updated run the current revision, Scheduled have nodes, Ready serve. Each is what the status counts, or
-	// what the pods show where that is less.
+	// Replicas that exist; of these, Updated run the current revision, Scheduled have nodes, Ready serve. Each is the count in the status
+	// or, if that is lower, of the pods.
 	Replicas  int32 `json:"replicas"`
 	Updated   int32 `json:"updated"`
 	Scheduled int32 `json:"scheduled"`
 	Ready     int32 `json:"ready"`
-	// Where the replicas sit, each domain once.
+	// Where lists the distinct domains of the replicas.
 	Where []Place `json:"where,omitempty"`
-	// Generations of workers, while there are several.
+	// Generations of workers, if there are several.
 	Generations []GenerationCount `json:"generations,omitempty"`
-	// Waiting describes what the component waits for, one entry a thing.
+	// Waiting lists what the component waits for.
 	Waiting []string `json:"waiting,omitempty"`
 
-	// outdated: the pods show fewer ready replicas than the status counts. failing: a pod gives a reason why it does not start.
+	// outdated: fewer replicas are ready by the pods than by the status. failing: a pod has a reason why it does not start.
 	outdated, failing bool
 }
 
-// Place is a domain with so many replicas.
+// Place is a domain and the number of replicas in it.
 type Place struct {
 	Domain   string `json:"domain"`
 	Replicas int    `json:"replicas"`
 }
 
-// Condition is one that is not as expected.
+// Condition is a condition that is not as expected.
 type Condition struct {
 	Type    string `json:"type"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-// Build makes the report. Services come in the order of their names.
+// Build makes the report. Components are sorted by name.
 func Build(s Observed) Status {
 	status := &s.Graph.Status
 	r := Status{
@@ -119,7 +119,7 @@ func Build(s Observed) Status {
 	return r
 }
 
-// problems are the conditions that report one, except for Ready.
+// problems returns the conditions that report a problem, except for Ready.
 func problems(conditions []metav1.Condition) (out []Condition) {
 	for _, c := range conditions {
 		bad := metav1.ConditionFalse
@@ -133,7 +133,7 @@ func problems(conditions []metav1.Condition) (out []Condition) {
 	return out
 }
 
-// restarting: a restart was asked for and has not ended.
+// restarting reports whether a requested restart is not complete.
 func restarting(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	if dgd.Status.Restart == nil {
 		return false

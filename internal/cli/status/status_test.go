@@ -151,6 +151,10 @@ status:
     Decode: {componentKind: ScalingGroup, componentName: llm-decode, replicas: 3, updatedReplicas: 3, readyReplicas: 1, scheduledReplicas: 1, placements: [{replica: 0, domain: zone-a/rack-1}]}
     `+frontendUp),
 			"Decode 0 0 ready", "Decode 0 1 ready", "Decode 1 0 unadmitted", "Decode 1 1 gated", "Decode 2 0 gated", "Decode 2 1 gated", "Frontend 0 0 ready"),
+		"moving": observed(t, llm(strings.NewReplacer(
+			"conditions: [", `conditions: [{type: Moved, status: "False", reason: Moving, message: "moving Decode-1: its successor Decode-3 waits for Ready, 1 of 2 pods (node n is drained)", lastTransitionTime: null}, `,
+			"replicas: 3, updatedReplicas: 3", "replicas: 4, updatedReplicas: 4", "scheduledReplicas: 3", "scheduledReplicas: 4").Replace(allReady)),
+			append([]string{"Decode 3 0 ready", "Decode 3 1 starting"}, allPods...)...),
 		"pod-gone":       observed(t, llm(allReady), slices.DeleteFunc(slices.Clone(allPods), func(p string) bool { return p == "Decode 1 1 ready" })...),
 		"replica-gone":   observed(t, llm(allReady), allPods[2:]...),
 		"pods-not-ready": observed(t, llm(allReady), append([]string{"Decode 0 0 starting"}, allPods[1:]...)...),

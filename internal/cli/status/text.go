@@ -12,15 +12,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// maxPlaces is how many domains a line lists.
+// maxPlaces bounds the domains that a line lists.
 const maxPlaces = 3
 
-// Refs is the deployment.
+// Refs returns the deployment.
 func (r Status) Refs() []cli.Ref {
 	return []cli.Ref{{Kind: cli.Graph.Name, Group: cli.Graph.Group, Name: r.Name}}
 }
 
-// Text is the report as a table.
+// Text renders the report as a table.
 func (r Status) Text(p text.Page) string {
 	rows := [][]string{{"COMPONENT", "READY", "UPDATED", "WHERE", "WAITING FOR"}}
 	for _, s := range r.Components {
@@ -44,7 +44,7 @@ func (r Status) Text(p text.Page) string {
 	return b.String()
 }
 
-// headline sums the graph up.
+// headline summarizes the graph.
 func (r Status) headline() string {
 	line := fmt.Sprintf("%s in %s is %s", r.Name, r.Namespace, r.word())
 	if r.Domain != "" {
@@ -71,7 +71,7 @@ func (r Status) word() string {
 	return fmt.Sprintf("not ready (%s)", r.Reason)
 }
 
-// notes are the lines below the table.
+// notes returns the lines below the table.
 func (r Status) notes() []string {
 	var notes []string
 	if u := r.Update; u != nil && u.Phase != "" {
@@ -123,7 +123,7 @@ func (s Component) where(p text.Page) string {
 	return strings.Join(places, ", ")
 }
 
-// line is a component on a line of its own.
+// line renders a component as a single line.
 func (s Component) line() string {
 	line := fmt.Sprintf("%s: %d/%d ready, %d updated", s.Name, s.Ready, s.Desired, s.Updated)
 	if where := s.where(text.Page{}); where != "" {
@@ -135,7 +135,7 @@ func (s Component) line() string {
 	return line
 }
 
-// lines are all that a log of the graph says.
+// lines returns all lines in a log of the graph.
 func (r Status) lines() []string {
 	var lines []string
 	for _, s := range r.Components {
@@ -144,7 +144,7 @@ func (r Status) lines() []string {
 	return append(append(lines, r.notes()...), r.headline())
 }
 
-// Changes are the lines that were not in the report before.
+// Changes returns the lines that the report before did not have.
 func (r Status) Changes(before *Status) []string {
 	known := map[string]bool{}
 	if before != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// What a replica may wait for, in the order of its life. A replica waits for the earliest that one of its pods waits for.
+// The steps that a replica may wait for, in their order. A replica waits for the earliest step that one of its pods waits for.
 const (
 	forDeletion = iota
 	forPods
@@ -32,15 +32,15 @@ var things = []string{
 	forNode: "a node for %s", forStart: "%s to start",
 }
 
-// replicaState is what one replica waits for, and what its first pod that gives a reason says.
+// replicaState is the step that one replica waits for, and the reason of its first pod that has one.
 type replicaState struct {
 	state     int
 	reason    string
 	pods, all int
 }
 
-// statesOf describes what each replica of a component waits for whose pods exist, by ordinal. It is nil when a pod does not say which
-// replica it is of: it was made by the provider.
+// statesOf returns the state of each replica of a component with existing pods, by ordinal; nil if a provider makes the pods, whose
+// labels do not name a replica.
 func statesOf(s Observed, c *nvidiav1beta1.ComponentSpec) map[int32]replicaState {
 	states := map[int32]replicaState{}
 	for i := range s.Pods {
@@ -73,7 +73,7 @@ func statesOf(s Observed, c *nvidiav1beta1.ComponentSpec) map[int32]replicaState
 	return states
 }
 
-// waitingFor describes what a component waits for: how many replicas for what, with the first pod that explains why.
+// waitingFor lists what a component waits for: the number of replicas per step, and the first pod with a reason.
 func waitingFor(s Observed, component Component, states map[int32]replicaState) []string {
 	var out []string
 	there := len(states)
@@ -113,7 +113,7 @@ func count(n int) string {
 	return fmt.Sprintf("%d replicas", n)
 }
 
-// stateOf describes what a pod waits for, and the reason where it gives one.
+// stateOf returns the step that a pod waits for, and its reason if it has one.
 func stateOf(pod *corev1.Pod) (state int, reason string) {
 	switch {
 	case pod.DeletionTimestamp != nil:

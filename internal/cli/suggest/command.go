@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 )
 
-// kinds that a topology may have: Grove and Dynamo read ClusterTopologyBindings alone.
+// kinds in which a topology can be suggested: Grove and Dynamo read only ClusterTopologyBindings.
 var kinds = []string{cli.Topology.Name, cli.Binding.Name}
 
 type options struct {
@@ -80,7 +80,7 @@ func (o *options) run(ctx context.Context) error {
 	return o.Show(report)
 }
 
-// nodes of the files, or of the cluster.
+// nodes returns the nodes of the files, or of the cluster.
 func (o *options) nodes(ctx context.Context) ([]*corev1.Node, error) {
 	if len(o.files) == 0 {
 		c, _, err := cli.NewClient(o.Config)

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
-// Suggestion is what -o json writes.
+// Suggestion is the report, and its JSON form.
 type Suggestion struct {
 	// Name of the topology, and its kind: ClusterTopology or ClusterTopologyBinding.
 	Name string `json:"name"`
@@ -26,7 +26,7 @@ type Suggestion struct {
 	hierarchy.Proposal
 }
 
-// Build proposes a topology of that kind and name.
+// Build proposes a topology of a kind and name.
 func Build(kind, name string, nodes []*corev1.Node) Suggestion {
 	in := make([]hierarchy.Node, 0, len(nodes))
 	for _, node := range nodes {
@@ -42,7 +42,7 @@ func Build(kind, name string, nodes []*corev1.Node) Suggestion {
 	return s
 }
 
-// accelerated reports whether a node offers GPUs, under whatever resource name, or is labelled to have some.
+// accelerated reports whether a node offers GPUs under any resource name, or has a label for them.
 func accelerated(node *corev1.Node) bool {
 	if node.Labels["nvidia.com/gpu.present"] == "true" {
 		return true
@@ -55,12 +55,12 @@ func accelerated(node *corev1.Node) bool {
 	return false
 }
 
-// Refs is the topology.
+// Refs returns the topology.
 func (r Suggestion) Refs() []cli.Ref {
 	return []cli.Ref{{Kind: r.Kind, Group: cli.Topology.Group, Name: r.Name}}
 }
 
-// Text is the manifest, with all else in comments. It is not coloured: it is YAML.
+// Text renders the manifest, with everything else in comments. It has no colours, because it is YAML.
 func (r Suggestion) Text(p text.Page) string {
 	var comments []string
 	what := fmt.Sprintf("Proposed from the labels of %d nodes.", r.Nodes)
@@ -86,7 +86,7 @@ func (r Suggestion) Text(p text.Page) string {
 	if len(r.Levels) == 0 {
 		return b.String()
 	}
-	name, _ := yaml.Marshal(r.Name) // a string is always YAML; one like 123 or no is quoted
+	name, _ := yaml.Marshal(r.Name) // it always marshals; a name like 123 or no is quoted
 	fmt.Fprintf(&b, "apiVersion: %s\nkind: %s\nmetadata:\n  name: %sspec:\n  levels:\n", grovev1alpha1.GroupVersion, r.Kind, name)
 	for _, l := range r.Levels {
 		fmt.Fprintf(&b, "  - {domain: %s, key: %s}\n", l.Domain, l.Key)

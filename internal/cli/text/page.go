@@ -12,26 +12,26 @@ import (
 	"golang.org/x/term"
 )
 
-// Page is what a report is set on: a terminal, or a file.
+// Page is the target of a report: a terminal, or a file.
 type Page struct {
-	// Columns that lines are broken at; 0 means [Columns].
+	// Columns at which lines are wrapped; 0 means [Columns].
 	Columns int
-	// Rows that fit a screen, for reports that fold; 0: any number.
+	// Rows of the screen, for reports that fold; 0: unlimited.
 	Rows int
-	// Wide: nothing is broken, folded or left out.
+	// Wide: nothing is wrapped, folded or omitted.
 	Wide bool
-	// Color: states and headings are coloured, by the codes of ECMA-48.
+	// Color: states and headings are coloured, with the codes of ECMA-48.
 	Color bool
 }
 
-// narrowest terminal that text is set for. On a smaller one the terminal breaks the lines.
+// narrowest width for which text is wrapped. A narrower terminal wraps the lines itself.
 const narrowest = 60
 
-// lowest screen that reports are folded for. On a smaller one the terminal scrolls.
+// lowest screen for which reports are folded. A lower terminal scrolls.
 const lowest = 40
 
-// PageOf describes what a report is written to. A terminal tells its width, and is coloured unless NO_COLOR is set (no-color.org) or TERM
-// is dumb; anything else has [Columns] and no colour.
+// PageOf returns the page of an output. A terminal has its own width, and colours unless NO_COLOR is set (no-color.org) or TERM is dumb;
+// any other output has [Columns] and no colours.
 func PageOf(out any) Page {
 	f, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor is small
@@ -47,7 +47,7 @@ func PageOf(out any) Page {
 	return Page{Columns: max(width, narrowest), Rows: max(height, lowest), Color: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
-// columns that are there to fill; a wide page has no end.
+// columns returns the width of the page; a wide page is unlimited.
 func (p Page) columns() int {
 	switch {
 	case p.Wide:
@@ -58,19 +58,19 @@ func (p Page) columns() int {
 	return p.Columns
 }
 
-// Narrower is a page for text that is indented by so many columns.
+// Narrower returns a page for text that is indented by a number of columns.
 func (p Page) Narrower(by int) Page {
 	p.Columns = p.columns() - by
 	return p
 }
 
-// Wrap breaks every line that is too long for the page between words; what follows a break begins with indent.
+// Wrap wraps lines that are too long for the page between words; continuation lines start with indent.
 func (p Page) Wrap(s, indent string) string { return wrap(s, indent, p.columns()) }
 
-// colors are the codes that Page writes.
+// colors matches the codes that Page writes.
 var colors = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// pageCodes are those codes: the end of all, bold, red, green and yellow.
+// pageCodes are the codes that Page writes: reset, bold, red, green and yellow.
 var pageCodes = []string{"0", "1", "31", "32", "33"}
 
 func (p Page) color(code, s string) string {
@@ -80,16 +80,16 @@ func (p Page) color(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-// Good is the colour of what is correct, Warn of what waits, Bad of what needs attention.
+// Good colours a state that is as expected.
 func (p Page) Good(s string) string { return p.color("32", s) }
 
-// Warn colours what waits.
+// Warn colours the state of something that waits.
 func (p Page) Warn(s string) string { return p.color("33", s) }
 
-// Bad colours what someone has to look at.
+// Bad colours a state that needs attention.
 func (p Page) Bad(s string) string { return p.color("31", s) }
 
-// Head sets a heading in bold type.
+// Head renders a heading in bold.
 func (p Page) Head(s string) string { return p.color("1", s) }
 
 // Fits reports whether no line of a text is wider than the page.
@@ -102,18 +102,18 @@ func (p Page) Fits(s string) bool {
 	return true
 }
 
-// Table sets rows in columns, the first one in bold type, with a gap of two spaces, right-aligned where asked for. When the table is wider
-// than the page, cells are broken between words, those of the widest column first; those of the first column stay whole.
+// Table renders rows in columns with a gap of two spaces, the first row in bold, and the columns in right right-aligned. If the table is
+// wider than the page, cells are wrapped between words, starting with the widest column; cells of the first column are not wrapped.
 func (p Page) Table(rows [][]string, right ...int) string {
 	rows = breakCells(rows, p.columns())
 	lines := strings.SplitAfterN(Table(rows, gap, right...), "\n", 2)
 	return p.Head(strings.TrimSuffix(lines[0], "\n")) + "\n" + strings.Join(lines[1:], "")
 }
 
-// Between columns is a gap. No column is broken to less than least.
+// gap is the space between columns, and least the minimum width of a wrapped column.
 const gap, least = 2, 12
 
-// Space is how wide a column of a table may be, after those before it; 0 when none of its cells has to be broken.
+// Space returns the width that is left for a column after those before it; 0 if none of its cells has to be wrapped.
 func (p Page) Space(rows [][]string, column int) int {
 	space := p.columns()
 	for i := range column {
@@ -132,7 +132,7 @@ func (p Page) Space(rows [][]string, column int) int {
 	return max(space, least)
 }
 
-// breakCells breaks the cells of a table that is wider than so many columns.
+// breakCells wraps the cells of a table that is wider than the columns.
 func breakCells(rows [][]string, columns int) [][]string {
 	widths, floors := measure(rows)
 	over := gap*(len(widths)-1) - columns
@@ -161,7 +161,7 @@ func breakCells(rows [][]string, columns int) [][]string {
 	return out
 }
 
-// measure returns how wide each column is, and how narrow it may get: a word is not broken, and neither is a cell in colour.
+// measure returns the width and the minimum width of each column: words and coloured cells are not broken.
 func measure(rows [][]string) (widths, floors []int) {
 	for _, row := range rows {
 		for i, cell := range row {
@@ -181,7 +181,7 @@ func measure(rows [][]string) (widths, floors []int) {
 	return widths, floors
 }
 
-// breakRow puts what does not fit into a column on rows of its own.
+// breakRow puts the text that exceeds a column into further rows.
 func breakRow(row []string, widths []int) [][]string {
 	out := [][]string{slices.Clone(row)}
 	for i, cell := range row {

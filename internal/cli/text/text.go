@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package text sets text for a terminal: sentences broken between words, rows in columns.
+// Package text formats text for a terminal: sentences wrapped between words, rows in columns.
 package text
 
 import (
@@ -12,19 +12,19 @@ import (
 	"unicode/utf8"
 )
 
-// Columns that text is broken at where the width of the terminal is not known.
+// Columns at which text is wrapped if the width of the terminal is unknown.
 const Columns = 100
 
-// Rows of a screen where the height of the terminal is not known.
+// Rows of a screen if the height of the terminal is unknown.
 const Rows = 50
 
-// Width of a text on a terminal, as far as its characters take one place each. What only colours it takes none.
+// Width returns the width of a text on a terminal, for characters of width one. Colour codes have no width.
 func Width(s string) int { return utf8.RuneCountInString(colors.ReplaceAllString(s, "")) }
 
-// Wrap breaks every line of more than [Columns] between words; what follows a break begins with indent. Shorter lines stay as they are.
+// Wrap wraps every line of more than [Columns] between words; continuation lines start with indent.
 func Wrap(s, indent string) string { return wrap(s, indent, Columns) }
 
-// spacedWords are the words of a line, each with the spaces before it, which may align it.
+// spacedWords matches the words of a line, each with the spaces before it, which may align it.
 var spacedWords = regexp.MustCompile(`\s*\S+`)
 
 func wrap(s, indent string, columns int) string {
@@ -47,7 +47,7 @@ func wrap(s, indent string, columns int) string {
 	return strings.Join(lines, "\n")
 }
 
-// Table sets rows in columns with a gap of so many spaces, right-aligned where asked for. Missing cells are empty.
+// Table renders rows in columns with a gap, and the columns in right right-aligned. Missing cells are empty.
 func Table(rows [][]string, gap int, right ...int) string {
 	var widths []int
 	for _, row := range rows {
@@ -79,7 +79,7 @@ func Table(rows [][]string, gap int, right ...int) string {
 	return b.String()
 }
 
-// Count is "1 replica" or "3 replicas".
+// Count returns "1 replica" or "3 replicas".
 func Count(n int, word string) string {
 	if n == 1 {
 		return "1 " + word
@@ -87,7 +87,7 @@ func Count(n int, word string) string {
 	return fmt.Sprintf("%d %ss", n, word)
 }
 
-// Ranges is "0..2,5" for rising numbers.
+// Ranges returns "0..2,5" for ascending numbers.
 func Ranges(numbers []int) string {
 	var parts []string
 	for i := 0; i < len(numbers); {

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Visible writes out what would act on a terminal, or hide or reorder text there, instead of being shown: ESC as \x1b. Reports hold what
-// others wrote: notes of events, messages of conditions. Line breaks and the codes that Page writes stay.
+// Visible escapes characters that a terminal would interpret, or that would hide or reorder text: ESC becomes \x1b. Reports contain texts
+// of others: notes of events, messages of conditions. Line breaks and the codes that Page writes stay.
 func Visible(s string) string {
 	if strings.IndexFunc(s, acts) < 0 {
 		return s
@@ -30,7 +30,7 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// written is the code of Page that a text begins with, if it does.
+// written returns the code of Page at the beginning of a text; "" for none.
 func written(s string) string {
 	for _, code := range pageCodes {
 		if at := "\x1b[" + code + "m"; strings.HasPrefix(s, at) {
@@ -40,7 +40,8 @@ func written(s string) string {
 	return ""
 }
 
-// acts: the character is no text. Those of the category Cf join and direct what is alongside them, and have no width.
+// acts reports whether a terminal interprets a character instead of showing it. Characters of the category Cf join or direct their
+// neighbours, and have no width.
 func acts(r rune) bool {
 	return r != '\n' && (unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029')
 }

@@ -21,12 +21,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// graphPods is one graph with what was made for it.
+// graphPods is one graph with its scaling groups and pods.
 type graphPods struct {
 	dgd    *nvidiav1beta1.DynamoGraphDeployment
 	groups []*trellisv1alpha1.ScalingGroup
 	pods   []memberPod
-	// view is the hierarchy that it is placed by, in the one that it is drawn in.
+	// view is the hierarchy in which the graph is placed, and in the one in which it is drawn.
 	view, in view
 }
 
@@ -34,12 +34,12 @@ type graphPods struct {
 type memberPod struct {
 	Pod
 	object *corev1.Pod
-	// node that it is bound to, or has capacity reserved on; empty for neither.
+	// node to which it is bound, or on which capacity is reserved for it; empty for neither.
 	node string
 }
 
-// Build makes the report of what holds pods of the graphs. Graphs come in the order of their names. Each host is drawn once: a tree is
-// followed by another only for hosts that are in no tree before.
+// Build makes the report of the domains that hold pods of the graphs. Graphs are sorted by name. Each host is drawn once: an additional
+// tree has only hosts that no earlier tree has.
 func Build(s *Scene) Overview {
 	r, _ := s.drawn("")
 	for _, t := range r.Trees {
@@ -48,7 +48,7 @@ func Build(s *Scene) Overview {
 	return r
 }
 
-// BuildAs makes the report of what is to be drawn. Without graphs it is about the domains of the cluster. The error states that no
+// BuildAs makes the report with a selection of domains. Without graphs it shows the domains of the cluster. The error says that no
 // ClusterTopology that could be drawn has the level.
 func BuildAs(s *Scene, draw Draw) (Overview, error) {
 	r, levels := s.drawn(draw.Level)
@@ -56,9 +56,8 @@ func BuildAs(s *Scene, draw Draw) (Overview, error) {
 	return r, r.cut(draw, levels)
 }
 
-// Whole is Build without the summing up: every domain and every node is there, with the pods of others that use the resource. Each graph
-// is in the tree of the topology it is placed by. There is also a tree for each ClusterTopology that no graph is placed by, and at least
-// one tree.
+// Whole makes the report without omissions: with every domain and node, and the pods of others that use the resource. Each graph is in
+// the tree of its topology. There is also a tree for each ClusterTopology without a graph, and at least one tree.
 func Whole(s *Scene) Overview {
 	graphs := s.sortPods()
 	counter := newCounter(s, graphs)
@@ -72,8 +71,8 @@ func Whole(s *Scene) Overview {
 	return s.report(graphs, views, counter, true)
 }
 
-// drawn makes trees of which each host is in one, and returns the levels of all that could be drawn as well. Of several topologies one
-// that has the level is drawn first.
+// drawn makes trees in which each host occurs once, and also returns the levels of all trees that could be drawn. A topology with
+// the level is drawn first.
 func (s *Scene) drawn(level string) (Overview, []string) {
 	graphs := s.sortPods()
 	counter := newCounter(s, graphs)
@@ -95,7 +94,7 @@ func (s *Scene) drawn(level string) (Overview, []string) {
 	return r, levels
 }
 
-// report makes the trees of these views, entire ones also with pods of no graph, or of another tree.
+// report makes the trees of views, with whole set also with pods of no graph, or of another tree.
 func (s *Scene) report(graphs []*graphPods, views []view, counter counter, whole bool) Overview {
 	r := Overview{Graphs: []Deployment{}, Resource: counter.resource, Operator: s.Operator}
 	for _, g := range graphs {
@@ -110,7 +109,7 @@ func (s *Scene) report(graphs []*graphPods, views []view, counter counter, whole
 	return r
 }
 
-// sortPods gives every graph its groups and pods.
+// sortPods assigns groups and pods to their graphs.
 func (s *Scene) sortPods() []*graphPods {
 	var graphs []*graphPods
 	byName := map[types.NamespacedName]*graphPods{}
@@ -158,8 +157,8 @@ func (g *graphPods) describe() Deployment {
 	return d
 }
 
-// waiting explains the pods without a node: by the graph's condition while it states that something is not placed, otherwise by the
-// kube-scheduler's message about the first of them.
+// waiting explains the pods without a node: by the graph's condition Placed if that is False, or else by the kube-scheduler's
+// message about the first of them.
 func (g *graphPods) waiting() *Unbound {
 	w := &Unbound{}
 	var schedulerSays string
@@ -174,7 +173,7 @@ func (g *graphPods) waiting() *Unbound {
 	}
 	placed := live.Placed(g.dgd)
 	switch {
-	case len(w.Pods) == 0 && g.outside() != "": // a note says it
+	case len(w.Pods) == 0 && g.outside() != "": // a note reports it
 		return g.missing()
 	case placed != nil && placed.Status == "False":
 		w.Reason, w.Message = placed.Reason, placed.Message
@@ -188,7 +187,7 @@ func (g *graphPods) waiting() *Unbound {
 	return w
 }
 
-// outside is what the operator says of pods that run outside the domain that they have to be in; "" for nothing.
+// outside returns the operator's report on pods that run outside their required domain; "" for none.
 func (g *graphPods) outside() string {
 	placed := live.Placed(g.dgd)
 	if placed == nil || placed.Status != "False" || !gang.IsOutside(placed.Reason) {
@@ -197,7 +196,7 @@ func (g *graphPods) outside() string {
 	return placed.Reason + ": " + placed.Message
 }
 
-// unschedulable is the kube-scheduler's message about a pod; "" if it has none.
+// unschedulable returns the kube-scheduler's message about a pod; "" for none.
 func unschedulable(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
@@ -207,7 +206,7 @@ func unschedulable(pod *corev1.Pod) string {
 	return ""
 }
 
-// missing explains why there are no pods, or too few, by what the operator last reported.
+// missing explains why there are no pods, or too few, from the operator's last report.
 func (g *graphPods) missing() *Unbound {
 	ready := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionReady)
 	there, all := g.there()
@@ -224,12 +223,12 @@ func (g *graphPods) missing() *Unbound {
 	return nil
 }
 
-// there counts the pods that exist and are not on their way out, and those there should be of the groups whose pods Trellis makes.
+// there counts the pods that exist and do not terminate, and the expected pods, of the groups whose pods Trellis makes.
 func (g *graphPods) there() (pods, all int) {
 	return g.count(func(p memberPod) bool { return p.State != stateTerminating })
 }
 
-// readyPods counts the pods that are ready, and those there should be of the groups whose pods Trellis makes.
+// readyPods counts the ready pods, and the expected pods, of the groups whose pods Trellis makes.
 func (g *graphPods) readyPods() (pods, all int) {
 	return g.count(func(p memberPod) bool { return p.State == "" && p.object.Spec.NodeName != "" })
 }

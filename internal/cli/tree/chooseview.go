@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// viewsOf are the hierarchies that graphs are placed by, in the order of the graphs.
+// viewsOf returns the hierarchies in which graphs are placed, in the order of the graphs.
 func viewsOf(graphs []*graphPods) []view {
 	var views []view
 	for _, g := range graphs {
@@ -27,9 +27,9 @@ func viewsOf(graphs []*graphPods) []view {
 	return views
 }
 
-// choose returns the views to draw, and sets in which of them each graph is drawn. The first one is that which has the level, then that
-// which places most pods, then the default. Another one is drawn for graphs that sit on hosts outside of all before; without graphs, for
-// hosts outside of these.
+// choose returns the views to draw, and sets the view in which each graph is drawn. The first view is the one with the level, or else
+// the one with most pods, or else the default. A further view is drawn for graphs with pods on hosts outside all views before or,
+// without graphs, for such hosts.
 func (s *Scene) choose(views []view, graphs []*graphPods, level string) []view {
 	pods := func(v view) (n int) {
 		for _, g := range graphs {
@@ -75,7 +75,7 @@ func (s *Scene) choose(views []view, graphs []*graphPods, level string) []view {
 	return chosen
 }
 
-// hostsOf are the nodes of a hierarchy.
+// hostsOf returns the nodes of a hierarchy.
 func (s *Scene) hostsOf(v view) sets.Set[string] {
 	levels, _ := v.above()
 	cluster, hosts := s.Planner.Cluster(), sets.New[string]()
@@ -86,12 +86,12 @@ func (s *Scene) hostsOf(v view) sets.Set[string] {
 	return hosts
 }
 
-// isOn reports whether all pods of a graph that have a node are on these.
+// isOn reports whether all pods of a graph with a node are on these hosts.
 func (g *graphPods) isOn(hosts sets.Set[string]) bool {
 	return !slices.ContainsFunc(g.pods, func(p memberPod) bool { return p.node != "" && !hosts.Has(p.node) })
 }
 
-// undrawn names the topologies whose levels are not drawn.
+// undrawn returns notes about the topologies whose levels are not drawn.
 func (s *Scene) undrawn(views, chosen []view, graphs []*graphPods) []string {
 	var notes []string
 	for _, v := range views {
@@ -106,7 +106,7 @@ func (s *Scene) undrawn(views, chosen []view, graphs []*graphPods) []string {
 		}
 		t := s.World.Topology(v.name)
 		if t == nil || !v.equal(current(t)) {
-			continue // its levels have changed, which is noted
+			continue // another note reports its changed levels
 		}
 		slices.SortFunc(names, cli.Natural)
 		note := fmt.Sprintf("%s %s (%s) has the same hosts: --topology %s draws its levels.", t.Source(), v.name, strings.Join(v.names(), " > "),
@@ -120,7 +120,7 @@ func (s *Scene) undrawn(views, chosen []view, graphs []*graphPods) []string {
 	return notes
 }
 
-// fewNames is how many graphs a note names.
+// fewNames bounds the graphs that a note names.
 const fewNames = 3
 
 func few(names []string) string { return limit.Join(names, len(names), fewNames, ", ") }

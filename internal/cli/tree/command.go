@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 )
 
-// options are what the user gives.
+// options are the user's arguments and flags.
 type options struct {
 	cli.Output
 	all      bool
@@ -47,7 +47,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.Flags().StringVar(&o.draw.Level, "level", "", "draw all domains down to this level, e.g. rack")
 	cmd.Flags().IntVar(&o.draw.Depth, "depth", 0, "draw at most this many levels (default: all that hold pods)")
 	cmd.Flags().Int64Var(&o.draw.Free, "free", 0, "draw only domains with at least this many GPUs free, those with the most first")
-	_ = cmd.RegisterFlagCompletionFunc("topology", o.CompleteName(cli.Topology, cli.Binding)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("topology", o.CompleteName(cli.Topology, cli.Binding)) // the flag exists
 	return cmd
 }
 
@@ -81,7 +81,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	return report.Operator.Show(&o.Output, report)
 }
 
-// request is what was asked for, short of the namespace.
+// request returns the user's request, without the namespace.
 func (o *options) request(args []string) (Request, error) {
 	r := Request{Topology: o.topology}
 	if err := o.Check(); err != nil {
@@ -109,7 +109,7 @@ func (o *options) request(args []string) (Request, error) {
 	return r, nil
 }
 
-// where the graphs were looked for.
+// where describes where the graphs were searched.
 func (r Request) where() string {
 	if r.Namespace == "" {
 		return "in any namespace"

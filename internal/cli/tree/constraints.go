@@ -10,7 +10,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// constraints describes how the graph is packed, components with the same constraint together.
+// constraints describes the constraints of a graph; components with the same constraint share a line.
 func constraints(groups []*trellisv1alpha1.ScalingGroup) []string {
 	var texts, order []string
 	components := map[string][]string{}
@@ -42,7 +42,7 @@ func constraints(groups []*trellisv1alpha1.ScalingGroup) []string {
 	return texts
 }
 
-// alongside is "prefill alongside decode in each rack, if possible".
+// alongside returns "prefill alongside decode in each rack, if possible".
 func alongside(t *trellisv1alpha1.ResolvedTopology) string {
 	switch {
 	case t.KVTransferDomain == "":
@@ -53,7 +53,7 @@ func alongside(t *trellisv1alpha1.ResolvedTopology) string {
 	return "prefill alongside decode in each " + t.KVTransferDomain + ", if possible"
 }
 
-// spreadOver is "replicas spread over zones, over racks if possible".
+// spreadOver returns "replicas spread over zones, over racks if possible".
 func spreadOver(t *trellisv1alpha1.ResolvedTopology) string {
 	var parts []string
 	if t.SpreadDomain != "" {
@@ -68,7 +68,7 @@ func spreadOver(t *trellisv1alpha1.ResolvedTopology) string {
 	return "replicas spread " + strings.Join(parts, ", ")
 }
 
-// within is "all pods in one zone, in one rack if possible".
+// within returns "all pods in one zone, in one rack if possible".
 func within(who, required, preferred string) string {
 	var parts []string
 	if required != "" {

@@ -16,19 +16,19 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// gpus is the resource counted unless the graphs ask for another kind of device.
+// gpus is the counted resource unless the graphs request another kind of device.
 const gpus = "nvidia.com/gpu"
 
-// counter knows what every node has of a resource, as plans count it.
+// counter counts a resource on nodes, as plans do.
 type counter struct {
 	cluster *topology.Cluster
-	// resource is empty when nothing is counted; ignored is what would be counted if the kube-scheduler did.
+	// resource is empty if nothing is counted; ignored is the resource that would be counted if the kube-scheduler did not ignore it.
 	resource, ignored string
-	// asking are pods that the free capacity is for.
+	// asking are the shapes of the pods for which capacity is free.
 	asking []*topology.Shape
 }
 
-// newCounter chooses the resource, for the pods of the graphs. Nothing is counted when a part of the cluster is hidden from the user.
+// newCounter chooses the resource for the pods of the graphs. It counts nothing if the user may not read a part of the cluster.
 func newCounter(s *Scene, graphs []*graphPods) counter {
 	c := counter{cluster: s.Planner.Cluster()}
 	if !s.NodesHidden && !s.OthersHidden {
@@ -47,7 +47,8 @@ func newCounter(s *Scene, graphs []*graphPods) counter {
 	return c
 }
 
-// choose counts what the graphs ask for, or GPUs where there are some. Of a resource that is ignored any number of pods fits.
+// choose chooses the resource that the graphs request, or GPUs if there are any. An ignored resource is not counted,
+// because any number of pods fits.
 func (c *counter) choose(s *Scene, graphs []*graphPods) {
 	c.resource = devices(graphs)
 	if c.resource == "" && slices.ContainsFunc(s.Nodes, func(n *corev1.Node) bool { return c.cluster.Offers(n.Name, gpus) }) {
@@ -58,7 +59,7 @@ func (c *counter) choose(s *Scene, graphs []*graphPods) {
 	}
 }
 
-// takes is how much of the resource a pod asks for.
+// takes returns the amount of the resource that a pod requests.
 func (c *counter) takes(p *corev1.Pod) int64 {
 	if c.resource == "" {
 		return 0
@@ -66,7 +67,7 @@ func (c *counter) takes(p *corev1.Pod) int64 {
 	return topology.Requested(p, c.resource)
 }
 
-// devices is the extended resource that most pods of the graphs ask for; GPUs come first.
+// devices returns the extended resource that most pods of the graphs request, GPUs first.
 func devices(graphs []*graphPods) string {
 	counts := map[string]int{}
 	for _, g := range graphs {
@@ -90,7 +91,7 @@ func devices(graphs []*graphPods) string {
 	return best
 }
 
-// amount of a node, nil when nothing is counted.
+// amount returns the amounts of a node; nil if nothing is counted.
 func (c *counter) amount(node string) *Amount {
 	if c.resource == "" {
 		return nil
@@ -99,7 +100,7 @@ func (c *counter) amount(node string) *Amount {
 	return &amount
 }
 
-// state is what keeps pods off a node, or "".
+// state returns the reason why a node takes no pods; "" if it does.
 func (c *counter) state(node string) string {
 	if why, closed := c.cluster.Closed(node, c.asking...); closed {
 		return why.String()
@@ -117,7 +118,7 @@ func (a *Amount) add(o *Amount) *Amount {
 	return &Amount{Used: a.Used + o.Used, Free: a.Free + o.Free, Total: a.Total + o.Total}
 }
 
-// notes describes what the drawing does not show.
+// notes describes the limits of the drawing.
 func (s *Scene) notes(graphs []*graphPods, count counter) []string {
 	var notes []string
 	switch {
@@ -131,9 +132,10 @@ func (s *Scene) notes(graphs []*graphPods, count counter) []string {
 			count.ignored))
 	}
 	for _, g := range graphs {
-		c := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionTopologyLevelsAvailable)
-		if c != nil && c.Status == "False" {
-			notes = append(notes, fmt.Sprintf("%s/%s: %s.", g.dgd.Namespace, g.dgd.Name, c.Message))
+		for _, kind := range []string{nvidiav1beta1.ConditionTopologyLevelsAvailable, nvidiav1beta1.ConditionMoved} {
+			if c := meta.FindStatusCondition(g.dgd.Status.Conditions, kind); c != nil && c.Status == "False" {
+				notes = append(notes, fmt.Sprintf("%s/%s: %s.", g.dgd.Namespace, g.dgd.Name, c.Message))
+			}
 		}
 		if outside := g.outside(); outside != "" {
 			notes = append(notes, fmt.Sprintf("%s/%s: %s.", g.dgd.Namespace, g.dgd.Name, outside))

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
-// rows are the lines of the drawing with their cells. Without a resource there are no amounts.
+// rows returns the lines of the drawing with their cells. Without a resource there are no amounts.
 func (d *drawing) rows(root string, cluster *Domain, resource string) [][]string {
 	d.cells = nil
 	tree := treeprint.NewWithRoot(root + d.addDomain(cluster))
@@ -30,7 +30,7 @@ func (d *drawing) rows(root string, cluster *Domain, resource string) [][]string
 	return rows
 }
 
-// unit heads the column of amounts.
+// unit returns the heading of the column of amounts.
 func unit(resource string) string {
 	if strings.HasSuffix(resource, "/gpu") {
 		return "GPUS"
@@ -38,24 +38,24 @@ func unit(resource string) string {
 	return resource
 }
 
-// drawing fills a tree, and in the same order the cells that stand to the right of its lines.
+// drawing fills a tree, and in the same order the cells to the right of its lines.
 type drawing struct {
 	prefix func(Pod) string
 	cells  [][]string
-	// columns that the names of pods are broken at; 0: nowhere.
+	// columns at which the names of pods are wrapped; 0: nowhere.
 	columns int
 	shape
 }
 
-// shape bounds a drawing. The zero value draws all.
+// shape bounds a drawing. The zero value draws everything.
 type shape struct {
-	// levels that are drawn, from the broadest; 0: all. What is below the last one is summed up in its row.
+	// levels to draw, from the broadest; 0: all. Rows of the last one include everything below.
 	levels int
-	// children of one domain that are drawn; 0: all. The others are summed up in one row.
+	// children of one domain to draw; 0: all. One row sums up the others.
 	children int
 }
 
-// addDomain adds the rows of one domain, with its pods, and returns the empty lines that the drawing needs alongside the further rows.
+// addDomain adds the rows of one domain with its pods, and returns the line breaks that the drawing needs for the additional rows.
 func (d *drawing) addDomain(domain *Domain) string {
 	pods := groupPods(domain.Pods, d.prefix)
 	if d.columns > 0 {
@@ -111,14 +111,14 @@ func (d *drawing) draw(t treeprint.Tree, domain *Domain, level int) {
 	}
 }
 
-// held is "3 graphs, 24 pods": what is below a domain.
+// held returns the content of a domain: "3 graphs, 24 pods".
 func (d *Domain) held() string {
 	graphs := map[[2]string]bool{}
 	pods := d.visit(graphs)
 	return text.Count(len(graphs), "graph") + ", " + text.Count(pods, "pod")
 }
 
-// visit adds the graphs of the pods at and below a domain, and returns the number of these pods.
+// visit adds the graphs of the pods at and below a domain, and counts these pods.
 func (d *Domain) visit(graphs map[[2]string]bool) int {
 	pods := len(d.Pods)
 	for _, p := range d.Pods {
@@ -130,7 +130,7 @@ func (d *Domain) visit(graphs map[[2]string]bool) int {
 	return pods
 }
 
-// Title is the value, with the level before it unless the value says it itself.
+// Title returns the name, with the level before it unless the name contains it.
 func (d *Domain) Title() string {
 	switch {
 	case d.Node && d.State != "":
@@ -145,7 +145,7 @@ func (d *Domain) Title() string {
 	return d.Level + " " + d.Name
 }
 
-// title is "3 other racks" or "2 hosts without a rack label".
+// title returns "3 other racks" or "2 hosts without a rack label".
 func (o Others) title(some bool) string {
 	level := o.Level
 	if o.Count != 1 {

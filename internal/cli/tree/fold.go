@@ -17,17 +17,17 @@ import (
 // folded is the last line of a folded report.
 const folded = "Folded to fit a screen. -o wide shows everything; a NAME or -n NAMESPACE shows less."
 
-// Parts of the rows of a page that sections of a folded report may take. The trees get the rows that the others leave.
+// Divisors of the page's rows for sections of a folded report. The trees get the remaining rows.
 const (
 	graphsPart  = 4
 	waitingPart = 6
 	notesPart   = 10
 )
 
-// leastTree is the number of rows that a tree is given at least.
+// leastTree is the minimum number of rows of a tree.
 const leastTree = 8
 
-// foldedText renders the report in as many rows as the page has: graphs that are not ready first, the trees down to a level that fits,
+// foldedText renders the report in the rows of the page: graphs that are not ready first, the trees down to a level that fits, and
 // waiting graphs by reason.
 func (r Overview) foldedText(p text.Page) string {
 	graphs := r.fewGraphs(p, p.Rows/graphsPart)
@@ -45,7 +45,7 @@ func (r Overview) foldedText(p text.Page) string {
 	return joined(append(sections, below...))
 }
 
-// fewGraphs is the table of graphs in so many rows: those that are not ready first.
+// fewGraphs renders the table of graphs in a number of rows, with graphs that are not ready first.
 func (r Overview) fewGraphs(p text.Page, rows int) string {
 	if whole := r.graphsText(p, r.Graphs); strings.Count(whole, "\n") <= rows {
 		return whole
@@ -63,7 +63,7 @@ func (r Overview) fewGraphs(p text.Page, rows int) string {
 	}
 }
 
-// rank of a graph is 1 if it is ready.
+// rank returns 1 for a graph that is ready, else 0.
 func rank(g Deployment) int {
 	if g.Ready {
 		return 1
@@ -71,18 +71,18 @@ func rank(g Deployment) int {
 	return 0
 }
 
-// fittingTree draws a tree down to the narrowest level that fits so many rows; of the broadest level, as many domains as fit.
+// fittingTree draws a tree down to the narrowest level that fits into the rows; of the broadest level, as many domains as fit.
 func (r Overview) fittingTree(p text.Page, t Tree, rows int) string {
 	for levels := len(t.Levels); levels > 0; levels-- {
 		if drawn := r.treeText(p, t, shape{levels: levels}); strings.Count(drawn, "\n") <= rows {
 			return drawn
 		}
 	}
-	around := 4 + len(t.Cluster.Others) // the levels, the heading, the cluster, and what is summed up
+	around := 4 + len(t.Cluster.Others) // the levels, the heading, the cluster, and the rows of other domains
 	return r.treeText(p, t, shape{levels: 1, children: max(1, rows-around)})
 }
 
-// waitingReasons names the graphs that wait by reason, those of the most frequent reason first.
+// waitingReasons lists the waiting graphs by reason, the most frequent reason first.
 func (r Overview) waitingReasons(p text.Page) string {
 	byReason := map[string][]string{}
 	for _, g := range r.Graphs {
@@ -105,7 +105,7 @@ func (r Overview) waitingReasons(p text.Page) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// clip leaves so many lines of a section.
+// clip shortens a section to a number of lines.
 func clip(section string, rows int) string {
 	lines := strings.Split(strings.TrimRight(section, "\n"), "\n")
 	if len(lines) <= rows {

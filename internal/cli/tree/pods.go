@@ -18,14 +18,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// States of a pod that is not ready; of one that is bound StateNotReady too.
+// States of a pod that is not ready, in addition to StateNotReady.
 const (
 	stateTerminating = "terminating"
-	// stateReleased: it is not bound yet, and capacity is reserved for it.
+	// stateReleased: the pod is not bound yet, but capacity is reserved for it.
 	stateReleased = "released"
 )
 
-// nodeOf is where a pod is bound, or released and capacity reserved for it; "" for neither.
+// nodeOf returns the node to which a pod is bound, or, with released, on which capacity is reserved for it; "" for neither.
 func (s *Scene) nodeOf(p *corev1.Pod) (node string, released bool) {
 	if p.Spec.NodeName != "" {
 		return p.Spec.NodeName, false
@@ -33,7 +33,7 @@ func (s *Scene) nodeOf(p *corev1.Pod) (node string, released bool) {
 	return s.Planner.Cluster().Reserved(topology.PodID(p))
 }
 
-// member reads from its labels which pod of the group it is.
+// member describes a pod of a group, from its labels.
 func (s *Scene) member(p *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) memberPod {
 	m := memberPod{object: p}
 	m.Pod = Pod{Name: p.Name, Namespace: p.Namespace, Graph: sg.Spec.Graph, Component: sg.Spec.Service, Role: p.Labels[render.LabelRole]}
@@ -58,13 +58,13 @@ func comparePods(a, b Pod) int {
 	)
 }
 
-// groupPods names pods as a person would, those that belong together in one text:
+// groupPods names pods for people, with related pods in one text:
 //
 //	Frontend-0..2,5
 //	Worker-1 (leader, workers 1..3)
 //	Worker-2 (worker 1), not ready
 //
-// prefix reports which graph a pod belongs to, or "".
+// prefix returns the name of a pod's graph, or "".
 func groupPods(pods []Pod, prefix func(Pod) string) []string {
 	type key struct {
 		namespace, graph, component, state string
@@ -99,7 +99,7 @@ func groupPods(pods []Pod, prefix func(Pod) string) []string {
 	return texts
 }
 
-// rolesText is "leader, workers 1..3" for pods of one replica, in index order.
+// rolesText returns "leader, workers 1..3" for pods of one replica, in index order.
 func rolesText(pods []Pod) string {
 	var parts []string
 	workers := slices.Clone(pods)
@@ -116,7 +116,7 @@ func rolesText(pods []Pod) string {
 	return strings.Join(parts, ", ")
 }
 
-// ranges is "0..2,5" for rising numbers.
+// ranges returns "0..2,5" for ascending numbers.
 func ranges(pods []Pod, number func(Pod) int32) string {
 	numbers := make([]int, 0, len(pods))
 	for _, p := range pods {

@@ -12,20 +12,20 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 )
 
-// Draw describes how much of the cluster a tree shows.
+// Draw selects the part of the cluster that a tree shows.
 type Draw struct {
-	// Level is the narrowest level to draw, with all domains; empty: hosts that hold pods of the graphs, and what is around them.
+	// Level is the narrowest level to draw, with all domains; empty: hosts with pods of the graphs, and the domains around them.
 	Level string
-	// Depth is how many levels are drawn; 0: all.
+	// Depth is the number of levels to draw; 0: all.
 	Depth int
-	// Free draws the domains with at least so much free, those with most first; 0: does not matter.
+	// Free selects the domains with at least this amount free, those with most first; 0: all.
 	Free int64
 }
 
-// overview is how many domains are drawn when nothing describes what is wanted.
+// overview bounds the domains that are drawn by default.
 const overview = 40
 
-// cut leaves in every tree what is to be drawn, and sums the rest up. levels are those of all hierarchies.
+// cut keeps the selected part of every tree, and sums up the rest. levels are the levels of all hierarchies.
 func (r *Overview) cut(draw Draw, levels []string) error {
 	if draw.Level != "" && !slices.Contains(levels, draw.Level) {
 		slices.SortFunc(levels, cli.Natural)
@@ -60,8 +60,7 @@ func (r *Overview) cut(draw Draw, levels []string) error {
 	return nil
 }
 
-// asked is how many levels down the domains are that must have as much free: those of the level or depth that was asked for, otherwise the
-// broadest.
+// asked returns the depth of the domains to which Free applies: that of the requested level or depth, or else the broadest level.
 func (draw Draw) asked(depth int) int {
 	if draw.Level == "" && draw.Depth == 0 {
 		return 1
@@ -69,7 +68,7 @@ func (draw Draw) asked(depth int) int {
 	return depth
 }
 
-// keeps is what a domain must have to be drawn. Nodes that lack a label are drawn only with pods on them.
+// keeps returns the condition for drawing a domain. Nodes that lack a label are drawn only with pods on them.
 func (draw Draw) keeps(cluster *Domain, noGraphs bool, depth int) func(*Domain) bool {
 	switch {
 	case draw.Free > 0 && draw.Level == "" && draw.Depth == 0:
@@ -84,7 +83,7 @@ func (draw Draw) keeps(cluster *Domain, noGraphs bool, depth int) func(*Domain) 
 	return (*Domain).holdsPods
 }
 
-// reach marks the domains so many levels down, and nodes, that have so much free, and what is around them.
+// reach marks the domains at a depth, and nodes above it, with at least this amount free, and the domains around them.
 func (d *Domain) reach(free int64, depth int, kept map[*Domain]bool) bool {
 	if depth == 0 || d.Node {
 		kept[d] = d.Name != "" && d.Amount != nil && d.Amount.Free >= free
@@ -96,7 +95,7 @@ func (d *Domain) reach(free int64, depth int, kept map[*Domain]bool) bool {
 	return kept[d]
 }
 
-// mostFree is the domain that has most free of those that were looked at.
+// mostFree is the evaluated domain with most free capacity.
 type mostFree struct {
 	level, path string
 	free        int64
@@ -117,7 +116,7 @@ func (m *mostFree) look(d *Domain, path []string, depth int) {
 	}
 }
 
-// note states that no domain has so much free.
+// note says that no domain has this amount free.
 func (m *mostFree) note(free int64, resource string) string {
 	said := fmt.Sprintf("No %s has %d %s free", cmp.Or(m.level, "domain"), free, cmp.Or(resource, gpus))
 	if m.free == 0 {
@@ -126,7 +125,7 @@ func (m *mostFree) note(free int64, resource string) string {
 	return fmt.Sprintf("%s: the most is %d in %s.", said, m.free, m.path)
 }
 
-// overview is how many levels have few enough domains to be drawn whole; one at least.
+// overview returns how many levels have few enough domains to be drawn completely, at least one.
 func (t *Tree) overview() int {
 	counts := make([]int, len(t.Levels)+1)
 	t.Cluster.count(counts, 0)
@@ -146,7 +145,7 @@ func (d *Domain) count(counts []int, depth int) {
 	}
 }
 
-// fold makes one line of a domain: the pods below stand next to it.
+// fold reduces a domain to one line, with the pods below it.
 func (d *Domain) fold() {
 	for _, child := range d.Children {
 		child.fold()
@@ -163,7 +162,7 @@ func (d *Domain) mostFreeFirst() {
 	}
 }
 
-// prune draws so many levels of what is to be kept, and sums the rest up.
+// prune keeps the selected domains down to a depth, and sums up the rest.
 func (d *Domain) prune(keep func(*Domain) bool, depth int) {
 	if depth == 0 {
 		d.fold()
@@ -197,7 +196,7 @@ func (d *Domain) holdsPods() bool {
 	return len(d.Pods) > 0 || slices.ContainsFunc(d.Children, (*Domain).holdsPods)
 }
 
-// narrowest is what the nodes below are called.
+// narrowest returns the level name of the nodes below.
 func (d *Domain) narrowest() string {
 	for !d.Node {
 		d = d.Children[0]

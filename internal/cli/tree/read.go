@@ -23,29 +23,29 @@ import (
 type Request struct {
 	// Namespace of the graphs; empty for all.
 	Namespace string
-	// Name of the one graph wanted; empty for all.
+	// Name of the graph to show; empty for all.
 	Name string
-	// Topology to show them in; empty for the one they are placed by.
+	// Topology in which to show the graphs; empty: each in the topology by which it is placed.
 	Topology string
 }
 
-// Scene is what a tree is made of: a cluster, whose Graphs are those to show.
+// Scene is the input of a tree: a cluster, whose Graphs are those to show.
 type Scene struct {
 	whatif.World
 	// Planner counts the nodes and pods of the world, and of all its scaling groups.
 	Planner *whatif.Planner
-	// Topology to show all graphs in; nil for the one each is placed by.
+	// Topology in which to show all graphs; nil: each in the topology by which it is placed.
 	Topology *grovev1alpha1.ClusterTopology
-	// NodesHidden and OthersHidden: the user may not list nodes, or the pods of other namespaces, which are missing in the world.
+	// NodesHidden and OthersHidden: the user may not list nodes, or the pods of other namespaces, so the world lacks them.
 	NodesHidden, OthersHidden bool
-	// Operator is what is known of the operator, nil when it is running.
+	// Operator is the state of the operator; nil if it is running.
 	Operator *live.Heartbeat
 }
 
-// Of is the scene of a world that a plan is made on, with all of its graphs. Pods that have ended take no capacity and are left out.
+// Of returns the scene of a world of a plan, with all of its graphs. It omits finished pods, which take no capacity.
 func Of(w *whatif.World) *Scene { return Counted(w, whatif.NewPlanner(*w)) }
 
-// Counted is the scene of a world that a planner has counted.
+// Counted returns the scene of a world that a planner has counted.
 func Counted(w *whatif.World, planner *whatif.Planner) *Scene {
 	s := &Scene{World: *w, Planner: planner}
 	s.Pods = slices.DeleteFunc(slices.Clone(w.Pods), func(pod *corev1.Pod) bool {
@@ -54,7 +54,7 @@ func Counted(w *whatif.World, planner *whatif.Planner) *Scene {
 	return s
 }
 
-// Read takes the scene from a cluster. What the user may not read is left out and marked, as long as there is something to show.
+// Read reads the scene from a cluster. It omits and marks the parts that the user may not read, as long as there is something to show.
 func Read(ctx context.Context, c client.Reader, r Request) (*Scene, error) {
 	graphs, err := r.named(ctx, c)
 	if err != nil {
@@ -87,7 +87,7 @@ func Read(ctx context.Context, c client.Reader, r Request) (*Scene, error) {
 	return s, err
 }
 
-// named is the one graph that is wanted; none when all are.
+// named returns the graph to show; none for all.
 func (r Request) named(ctx context.Context, c client.Reader) ([]*nvidiav1beta1.DynamoGraphDeployment, error) {
 	if r.Name == "" {
 		return nil, nil
@@ -96,7 +96,7 @@ func (r Request) named(ctx context.Context, c client.Reader) ([]*nvidiav1beta1.D
 	return []*nvidiav1beta1.DynamoGraphDeployment{dgd}, err
 }
 
-// Choose shows all graphs in one of the topologies; "" in the one that each is placed by.
+// Choose sets the topology in which all graphs are shown; "": each in the topology by which it is placed.
 func (s *Scene) Choose(name string) error {
 	if name == "" {
 		return nil

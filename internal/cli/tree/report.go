@@ -5,22 +5,22 @@ package tree
 
 import "github.com/trellis-k8s/trellis/internal/cli/live"
 
-// Overview is what the command shows, and its JSON form.
+// Overview is the report, and its JSON form.
 type Overview struct {
-	// Graphs that were asked for.
+	// Graphs that were requested.
 	Graphs []Deployment `json:"graphs"`
-	// Resource whose amounts are counted, e.g. nvidia.com/gpu; empty when nothing of the kind is known.
+	// Resource that is counted, e.g. nvidia.com/gpu; empty if none is.
 	Resource string `json:"resource,omitempty"`
-	// Trees: each host is in one of them, unless they are whole ones, of which there is one for each topology.
+	// Trees: each host is in one of them, except in a report of Whole, which has a tree for each topology.
 	Trees []Tree `json:"trees"`
-	// Notes on what the reader should know about the drawing.
+	// Notes on the limits of the drawing.
 	Notes []string `json:"notes,omitempty"`
-	// Operator is there when the operator is silent, or when nothing is known of it.
+	// Operator is present if the operator is silent, or if its state is unknown.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 
-	// nothing: no domain has as much free as was asked for.
+	// nothing: no domain has the requested amount free.
 	nothing bool
-	// folds: text is folded to the rows of its page.
+	// folds: the text is folded to the rows of its page.
 	folds bool
 }
 
@@ -30,20 +30,20 @@ type Deployment struct {
 	Name      string `json:"name"`
 	// Constraints in words.
 	Constraints []string `json:"constraints,omitempty"`
-	// Topology is the ClusterTopology that it is placed by; empty for none.
+	// Topology is the ClusterTopology by which it is placed; empty for none.
 	Topology string `json:"topology,omitempty"`
-	// Domain all of it sits in, as a path.
+	// Domain of the entire graph, as a path.
 	Domain string `json:"domain,omitempty"`
-	// Transfer describes how prefill and decode replicas share domains; absent where no kvTransferPolicy places them.
+	// Transfer describes how prefill and decode replicas share domains; absent without a kvTransferPolicy that places them.
 	Transfer *Transfer `json:"kvTransfer,omitempty"`
-	// Tree is the index in Trees of the one that shows it.
+	// Tree is the index in Trees of the tree that shows it.
 	Tree  int  `json:"tree"`
 	Ready bool `json:"ready"`
-	// Waiting is there when something of the graph has no node yet.
+	// Waiting is present if pods of the graph are missing or have no node.
 	Waiting *Unbound `json:"waiting,omitempty"`
 }
 
-// Unbound describes what of a graph is not bound to a node, and why.
+// Unbound lists the pods of a graph that are not bound to a node, and the reason.
 type Unbound struct {
 	Pods    []Pod  `json:"pods,omitempty"`
 	Reason  string `json:"reason,omitempty"`
@@ -52,9 +52,9 @@ type Unbound struct {
 
 // Tree is one hierarchy with the pods in it.
 type Tree struct {
-	// Topology is the name of the ClusterTopology; empty when there is none.
+	// Topology is the name of the ClusterTopology; empty if there is none.
 	Topology string `json:"topology,omitempty"`
-	// TopologyKind is ClusterTopologyBinding where it is read from one; else empty.
+	// TopologyKind is ClusterTopologyBinding if it is read from a Binding, else empty.
 	TopologyKind string `json:"topologyKind,omitempty"`
 	// Levels from the broadest to the single node.
 	Levels []string `json:"levels"`
@@ -66,18 +66,18 @@ type Tree struct {
 type Domain struct {
 	// Level is empty for the cluster.
 	Level string `json:"level,omitempty"`
-	// Name is the label value, or the node's name. It is empty for the nodes that lack the level's label.
+	// Name is the label value, or the node's name. It is empty for the group of nodes that lack the level's label.
 	Name string `json:"name"`
-	// Node: this is one node.
+	// Node: this is a single node.
 	Node bool `json:"node,omitempty"`
-	// State of a node that takes no pods of the graphs: cordoned, not ready, taint KEY=VALUE:EFFECT, gone; of a domain without a name:
-	// unknown.
+	// State of a node that takes no pods of the graphs: cordoned, not ready, taint KEY=VALUE:EFFECT, gone; of a
+	// domain without a name: unknown.
 	State string `json:"state,omitempty"`
-	// Amount of the resource; absent when unknown.
+	// Amount of the resource; absent if unknown.
 	*Amount
 	Pods []Pod `json:"pods,omitempty"`
-	// Foreign are, in a whole tree, the pods on a node that are of no graph of this tree and use the resource; those of no graph that is
-	// shown have a name only.
+	// Foreign are, in a tree of Whole, the pods on a node that use the resource and belong to no graph of this tree. Pods of no
+	// shown graph have only a name.
 	Foreign  []Pod     `json:"foreign,omitempty"`
 	Children []*Domain `json:"children,omitempty"`
 	// Others sums up the children without a pod of the graphs.
@@ -86,7 +86,7 @@ type Domain struct {
 	nodes int
 }
 
-// Amount of the counted resource, as in [topology.NodeCapacity]: released pods use it as bound ones do, and nothing is free on a node that
+// Amount of the counted resource, as in [topology.NodeCapacity]: released pods use it like bound ones, and nothing is free on a node that
 // takes no pods of the graphs.
 type Amount struct {
 	Used  int64 `json:"used"`
@@ -94,7 +94,7 @@ type Amount struct {
 	Total int64 `json:"total"`
 }
 
-// Others are domains or nodes of one level that hold no pod of the graphs.
+// Others sums up the domains or nodes of one level without pods of the graphs.
 type Others struct {
 	Level string `json:"level"`
 	Count int    `json:"count"`
@@ -103,7 +103,7 @@ type Others struct {
 	*Amount
 }
 
-// Pod of a graph.
+// Pod is a pod of a graph.
 type Pod struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -112,11 +112,11 @@ type Pod struct {
 	Amount    int64  `json:"amount,omitempty"`
 	Component string `json:"service"`
 	Replica   int32  `json:"replica"`
-	// Index within the replica; 0 is the leader of a multinode one.
+	// Index within the replica; 0 is the leader of a multinode replica.
 	Index int32 `json:"index"`
 	// Role is main, leader or worker.
 	Role string `json:"role"`
-	// State when it is not ready: "not ready", "terminating", or "released": it is not bound yet, and stands on the node where its capacity is
-	// reserved.
+	// State of a pod that is not ready: "not ready", "terminating", or "released": it is not bound yet, and shown on the node on which
+	// its capacity is reserved.
 	State string `json:"state,omitempty"`
 }

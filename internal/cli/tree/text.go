@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Refs are the deployments.
+// Refs returns the deployments.
 func (r Overview) Refs() []cli.Ref {
 	refs := make([]cli.Ref, 0, len(r.Graphs))
 	for _, g := range r.Graphs {
@@ -24,7 +24,7 @@ func (r Overview) Refs() []cli.Ref {
 	return refs
 }
 
-// Text renders the report for a page; long names may need more. Several graphs that need more rows than the page has are folded.
+// Text renders the report for a page; long names may exceed its width. Several graphs that need more rows than the page has are folded.
 func (r Overview) Text(p text.Page) string {
 	sections := []string{r.graphsText(p, r.Graphs)}
 	if !r.nothing {
@@ -37,7 +37,7 @@ func (r Overview) Text(p text.Page) string {
 	return whole
 }
 
-// Drawings renders the trees alone.
+// Drawings renders only the trees.
 func (r Overview) Drawings(p text.Page) string { return joined(r.drawings(p)) }
 
 func (r Overview) drawings(p text.Page) []string {
@@ -48,7 +48,7 @@ func (r Overview) drawings(p text.Page) []string {
 	return sections
 }
 
-// joined puts an empty line between sections.
+// joined joins sections with empty lines.
 func joined(sections []string) string {
 	var b strings.Builder
 	for _, s := range sections {
@@ -63,7 +63,7 @@ func joined(sections []string) string {
 	return b.String()
 }
 
-// NameOf is what a graph is called: with its namespace when graphs are in more than one.
+// NameOf returns the name of a graph, with its namespace if the graphs are in several.
 func (r *Overview) NameOf(namespace, name string) string {
 	if slices.ContainsFunc(r.Graphs, func(g Deployment) bool { return g.Namespace != r.Graphs[0].Namespace }) {
 		return namespace + "/" + name
@@ -101,7 +101,7 @@ func (r Overview) graphsText(p text.Page, graphs []Deployment) string {
 	return p.Table(rows)
 }
 
-// treeText is the drawing with columns to its right.
+// treeText renders a tree with the columns to its right.
 func (r Overview) treeText(p text.Page, t Tree, s shape) string {
 	d := drawing{shape: s, prefix: func(Pod) string { return "" }}
 	if len(r.Graphs) > 1 {
@@ -145,7 +145,7 @@ func levelsLine(t Tree) string {
 	return fmt.Sprintf("%s %s: %s\n", cmp.Or(t.TopologyKind, grovev1alpha1.KindClusterTopology), t.Topology, strings.Join(t.Levels, " > "))
 }
 
-// maxWaiting bounds how many texts about waiting pods one graph gets.
+// maxWaiting bounds the texts about waiting pods of one graph.
 const maxWaiting = 8
 
 func (r Overview) waitingText(p text.Page) string {

@@ -16,10 +16,10 @@ import (
 
 // Transfer describes how the bound prefill and decode replicas of a graph share domains, by its kvTransferPolicy.
 type Transfer struct {
-	// Level of whose domains the roles share the same ones. Required: by the policy only a replica of each role opens a domain.
+	// Level at which the roles share domains. Required: by the policy, only a pair of both roles may use a new domain.
 	Level    string `json:"level"`
 	Required bool   `json:"required,omitempty"`
-	// Prefill and Decode are bound replicas; Paired are those of them with the other role in their domain.
+	// Prefill and Decode count bound replicas; Paired counts those with the other role in their domain.
 	Prefill       int `json:"prefill"`
 	PrefillPaired int `json:"prefillPaired"`
 	Decode        int `json:"decode"`
@@ -30,14 +30,14 @@ type Transfer struct {
 	text string
 }
 
-// TransferIn counts the replicas of the two roles in one domain; its path is empty for replicas that no domain of the level holds.
+// TransferIn counts the replicas of the two roles in one domain; its path is empty for replicas outside all domains of the level.
 type TransferIn struct {
 	Domain  string `json:"domain"`
 	Prefill int    `json:"prefill"`
 	Decode  int    `json:"decode"`
 }
 
-// transfer of a graph; nil where no policy places it.
+// transfer returns the Transfer of a graph; nil without a policy that places it.
 func (s *Scene) transfer(g *graphPods) *Transfer {
 	labels := map[string]map[string]string{}
 	for _, node := range s.Nodes {
@@ -61,7 +61,7 @@ func (s *Scene) transfer(g *graphPods) *Transfer {
 	return out
 }
 
-// maxTransferDomains is how many domains of one graph the text lists.
+// maxTransferDomains bounds the domains of one graph in the text.
 const maxTransferDomains = 16
 
 // transferText lists the domains of the graphs whose roles share domains.

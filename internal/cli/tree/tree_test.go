@@ -74,6 +74,12 @@ func TestText(t *testing.T) {
 			setCondition(dgd, nvidiav1beta1.ConditionPlaced, false, "OutsideReplicaDomain",
 				"by the labels of their nodes, VllmWorker-1 has 1 of 4 pods outside rack zone-b/r1, in zone-b/r9; running pods stay")
 		},
+		"moving": func(w *world) { // its rack has a host that is drained
+			dgd := w.addGraph(packed, chatRunning)
+			w.node("b-1-3").Spec.Unschedulable = true
+			setCondition(dgd, nvidiav1beta1.ConditionMoved, false, "Moving",
+				"moving VllmWorker-1: its successor VllmWorker-2 waits for a place (node b-1-3 is drained)")
+		},
 		"level-removed": func(w *world) {
 			dgd := w.addGraph(packed, chatRunning)
 			setCondition(dgd, nvidiav1beta1.ConditionTopologyLevelsAvailable, false, "TopologyLevelsUnavailable",

@@ -13,24 +13,24 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// States of nodes, in addition to those that [topology.Exclusion] puts into words.
+// States of nodes, in addition to the texts of [topology.Exclusion].
 const (
-	// StateNotReady is that of topology.KindNotReady.
+	// StateNotReady is the text of topology.KindNotReady.
 	StateNotReady = string(topology.KindNotReady)
-	// StateGone: a pod is bound to a node that does not exist any more.
+	// StateGone: a pod is bound to a node that no longer exists.
 	StateGone = "gone"
-	// stateUnknown: no one reports which domain a node is in.
+	// stateUnknown: the domain of the node is unknown.
 	stateUnknown = "unknown"
 )
 
-// tree draws one view with the pods of the graphs that are shown by it.
+// tree makes the tree of one view, with the pods of the graphs that it shows.
 func (s *Scene) tree(v view, graphs []*graphPods, count counter, whole bool) Tree {
 	p := treeBuilder{counter: count, domains: map[string]*Domain{}, pods: map[string][]Pod{}}
 	if whole {
 		p.foreign = s.foreign(v, graphs, count)
 	}
 	p.levels, p.node = v.above()
-	onlyFromPods := map[string]map[string]string{} // nodes known from pods only, with the labels of the domain that a pod was pinned to
+	onlyFromPods := map[string]map[string]string{} // nodes known only from pods, with the labels to which a pod was pinned
 	for _, g := range graphs {
 		if !g.in.equal(v) {
 			continue
@@ -66,18 +66,18 @@ func (s *Scene) tree(v view, graphs []*graphPods, count counter, whole bool) Tre
 	return tree
 }
 
-// treeBuilder puts nodes into a tree that grows with them.
+// treeBuilder adds nodes to a growing tree.
 type treeBuilder struct {
 	counter
 	levels  topology.Levels
 	node    string
 	domains map[string]*Domain
 	pods    map[string][]Pod
-	// foreign pods by node; nil unless the tree is a whole one.
+	// foreign pods by node; nil except for Whole.
 	foreign map[string][]Pod
 }
 
-// foreign are the pods on nodes that are of no graph shown in this view, by node, as far as they are of another graph or use the resource.
+// foreign returns the pods, by node, that belong to no graph in this view, if they belong to another graph or use the resource.
 func (s *Scene) foreign(v view, graphs []*graphPods, count counter) map[string][]Pod {
 	out, members := map[string][]Pod{}, map[*corev1.Pod]bool{}
 	for _, g := range graphs {
@@ -103,7 +103,8 @@ func (s *Scene) foreign(v view, graphs []*graphPods, count counter) map[string][
 	return out
 }
 
-// addNode puts a node below its domain, or below the nameless one of the first level whose label it lacks; nameless is the state of that.
+// addNode adds a node to its domain, or to a domain without a name at the first level whose label it lacks; nameless is
+// the state of that domain.
 func (p *treeBuilder) addNode(name string, labels map[string]string, state, nameless string) {
 	path := p.levels.PathOf(labels)
 	if len(path) < len(p.levels) {
@@ -134,7 +135,7 @@ func (p *treeBuilder) addNode(name string, labels map[string]string, state, name
 	d.Children = append(d.Children, leaf)
 }
 
-// sum adds up what is below and sorts it, nodes without a label last.
+// sum adds up the amounts below and sorts the children, nodes without a label last.
 func (d *Domain) sum() {
 	for _, child := range d.Children {
 		child.sum()

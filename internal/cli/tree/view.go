@@ -14,19 +14,19 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// nodeLevel is what nodes are called where no level of the topology is the hostname.
+// nodeLevel is the level name of nodes if no level of the topology is the hostname.
 const nodeLevel = "node"
 
-// view is one hierarchy to show graphs in.
+// view is a hierarchy in which graphs are shown.
 type view struct {
 	name   string
 	levels topology.Levels
-	// selector of the nodes that belong to it.
+	// selector of its nodes.
 	selector map[string]string
 }
 
-// viewOf chooses the hierarchy of a graph: the one asked for, the one it was placed by, the one it names, and for a graph
-// without a constraint the default topology or the only one.
+// viewOf returns the hierarchy of a graph: the requested one, the one by which it was placed, the one that it names, or, for a graph
+// without a constraint, the default topology or the only one.
 func (s *Scene) viewOf(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) view {
 	if s.Topology != nil {
 		return current(s.Topology)
@@ -49,7 +49,7 @@ func (s *Scene) viewOf(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trell
 	return s.fallback()
 }
 
-// fallback is the hierarchy of whatever names none.
+// fallback returns the hierarchy for graphs that name none.
 func (s *Scene) fallback() view {
 	switch t := s.DefaultTopology(); {
 	case t != nil:
@@ -60,7 +60,7 @@ func (s *Scene) fallback() view {
 	return view{}
 }
 
-// further adds the hierarchies of the cluster that no graph is shown by; without any, one that has no levels.
+// further adds the hierarchies of the cluster without a graph or, if there are none, one without levels.
 func (s *Scene) further(views []view) []view {
 	for _, t := range s.Topologies {
 		if v := current(t); !slices.ContainsFunc(views, v.equal) {
@@ -83,7 +83,7 @@ func current(t *grovev1alpha1.ClusterTopology) view {
 
 func (v view) equal(o view) bool { return v.name == o.name && slices.Equal(v.levels, o.levels) }
 
-// above returns the levels above single nodes, and what the nodes are called.
+// above returns the levels above single nodes, and the level name of the nodes.
 func (v view) above() (levels topology.Levels, node string) {
 	last := len(v.levels) - 1
 	if last >= 0 && v.levels[last].Key == corev1.LabelHostname {
@@ -92,7 +92,7 @@ func (v view) above() (levels topology.Levels, node string) {
 	return v.levels, nodeLevel
 }
 
-// names of all levels, nodes included.
+// names returns the names of all levels, including that of nodes.
 func (v view) names() []string {
 	levels, node := v.above()
 	return append(domains(levels), node)

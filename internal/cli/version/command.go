@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// defaultNamespace of the manifests, where a user without rights in the whole cluster may be allowed to look.
+	// defaultNamespace is the namespace in the manifests, in which a user without cluster-wide rights may be able to read.
 	defaultNamespace = "trellis-system"
-	// patience with a cluster that does not answer, unless --request-timeout says otherwise.
+	// patience bounds the wait for the cluster, unless --request-timeout is set.
 	patience = 5 * time.Second
 )
 
@@ -53,7 +53,7 @@ func (o *options) run(ctx context.Context) error {
 	}
 	report := Versions{Client: version.Get()}
 	if !o.clientOnly {
-		_ = o.During("asking the cluster for the operator", func() error { // it fails into the report
+		_ = o.During("asking the cluster for the operator", func() error { // the report contains the failure
 			report.Operators, report.Problem = o.ask(ctx)
 			return nil
 		})
@@ -61,7 +61,7 @@ func (o *options) run(ctx context.Context) error {
 	return o.Show(report)
 }
 
-// ask looks the operator up in the cluster and explains why there is none to show.
+// ask finds the operator in the cluster, or returns why there is none to show.
 func (o *options) ask(ctx context.Context) (found []Operator, problem string) {
 	if timeout := o.Config.Timeout; timeout == nil || *timeout == "0" {
 		var stop context.CancelFunc

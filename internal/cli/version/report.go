@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version reports the build of the plugin and that of the operator in the cluster.
+// Package version is kubectl trellis version: it reports the build of the plugin and that of the operator in the cluster.
 //
 //	Client:   v0.1.0 (commit 4450ab3f330f, go1.26.8, linux/amd64)
 //	Operator: v0.1.0 (image ghcr.io/trellis-k8s/trellis-manager:v0.1.0, namespace trellis-system)
@@ -18,15 +18,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/version"
 )
 
-// container of the manager in its pod.
+// container is the manager's container in its pod.
 const container = "manager"
 
-// Versions is what the command prints.
+// Versions is the report, and its JSON form.
 type Versions struct {
 	Client version.Info `json:"client"`
-	// Operators of the cluster: one, unless something is wrong. Null when the cluster was not asked.
+	// Operators of the cluster, normally one. Null if the cluster was not asked.
 	Operators []Operator `json:"operators"`
-	// Problem explains why Operators is empty.
+	// Problem says why Operators is empty.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -35,11 +35,11 @@ type Operator struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Image     string `json:"image"`
-	// Version is the image's tag; empty when the image is named by its digest alone.
+	// Version is the image's tag; empty if the image has only a digest.
 	Version string `json:"version,omitempty"`
 }
 
-// operators reads what Deployments of the manager say about their images.
+// operators reads the images from the Deployments of the manager.
 func operators(deployments []appsv1.Deployment) []Operator {
 	out := []Operator{}
 	for _, d := range deployments {
@@ -52,14 +52,14 @@ func operators(deployments []appsv1.Deployment) []Operator {
 	return out
 }
 
-// tag of an image, without its digest. A colon before the last slash belongs to a registry's port.
+// tag returns the tag of an image, without its digest. A colon before the last slash belongs to the port of the registry.
 func tag(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
 	return tag
 }
 
-// Refs are the Deployments of the operator.
+// Refs returns the Deployments of the operator.
 func (r Versions) Refs() []cli.Ref {
 	refs := make([]cli.Ref, 0, len(r.Operators))
 	for _, o := range r.Operators {
@@ -68,7 +68,7 @@ func (r Versions) Refs() []cli.Ref {
 	return refs
 }
 
-// Text is the report for people; an error is broken between words.
+// Text renders the report for people; an error is wrapped between words.
 func (r Versions) Text(p text.Page) string {
 	var b strings.Builder
 	b.WriteString(p.Wrap(fmt.Sprintf("Client:   %s", r.Client), "  ") + "\n")

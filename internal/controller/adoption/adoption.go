@@ -3,10 +3,10 @@
 
 // Package adoption gives objects without an owner to the object that would recreate them.
 //
-// An owner that is deleted with --cascade=orphan leaves what it owned. What is created under its name later wants the same objects, whose
-// names are taken. As the controllers of Kubernetes do, ours adopt them: objects that carry their labels and names, have no other
-// controller and are not being deleted. The owner is read from the API server first, not from the cache: one that is being deleted would
-// adopt what the garbage collector has just orphaned.
+// Deleting an owner with --cascade=orphan leaves its objects. A later owner with the same name needs objects with the same names. Like the
+// controllers of Kubernetes, ours adopt such objects: those with their labels and names that have no other controller and are not being
+// deleted. The owner is first read from the API server, not from the cache, because an owner that is being deleted would adopt the objects
+// that the garbage collector has just orphaned.
 package adoption
 
 import (
@@ -30,15 +30,15 @@ func Orphaned(object metav1.Object) bool {
 
 // Conflict is the error for an object that an owner needs and another controller owns. The object is neither changed nor deleted.
 type Conflict struct {
-	// Object is its kind and name.
+	// Object is the kind and name of the object.
 	Object string
-	// Owner is the kind and the name of its controller; empty for an object without one that may not be adopted.
+	// Owner is the kind and name of the object's controller; empty for an object without one that may not be adopted.
 	Owner string
-	// Needs is the owner that needs it.
+	// Needs is the owner that needs the object.
 	Needs string
 }
 
-// ConflictOver returns the conflict about an object. The kind is given because a typed object may have none.
+// ConflictOver returns the conflict about an object. The kind is an argument because a typed object may have none.
 func ConflictOver(kind string, object metav1.Object, needs string) *Conflict {
 	c := &Conflict{Object: kind + " " + object.GetName(), Needs: needs}
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
@@ -58,22 +58,22 @@ func (c *Conflict) Error() string {
 
 // Adopter makes one owner the controller of objects.
 type Adopter struct {
-	// Client writes. Live reads past the cache.
+	// Client writes; Live reads past the cache.
 	Client client.Client
 	Live   client.Reader
-	// Owner as the cache shows it, of this kind.
+	// Owner is the owner as read from the cache, Kind its kind.
 	Owner client.Object
 	Kind  schema.GroupVersionKind
 }
 
-// Current asks the API server whether the owner still exists under its UID and is not being deleted. Nothing may be adopted for it
-// otherwise.
+// Current reports whether, according to the API server, the owner still exists under its UID and is not being deleted. Otherwise nothing
+// may be adopted for it.
 func (a Adopter) Current(ctx context.Context) (bool, error) {
 	return leftovers.Current(ctx, a.Live, a.Owner)
 }
 
-// Adopt makes the owner the controller of an object as it was read. One that has changed since, or is gone, is left as it is: the event of
-// the change brings the next reconcile. The caller has asked Current.
+// Adopt makes the owner the controller of an object, provided the object has not changed since it was read: otherwise the event of that
+// change triggers the next reconcile. The caller must check Current first.
 func (a Adopter) Adopt(ctx context.Context, object client.Object) error {
 	adopted := object.DeepCopyObject().(client.Object)
 	adopted.SetOwnerReferences(append(adopted.GetOwnerReferences(), *metav1.NewControllerRef(a.Owner, a.Kind)))
@@ -85,7 +85,7 @@ func (a Adopter) Adopt(ctx context.Context, object client.Object) error {
 	return nil
 }
 
-// kindOf is the kind of an object that may have been read without one.
+// kindOf returns the kind of an object that may have been read without one.
 func kindOf(object client.Object) string {
 	if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {
 		return kind

@@ -1,8 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package blocked decides when a controller retries what it could not do: when the cause of the refusal may be gone, and at the
-// latest after MaxRetry.
+// Package blocked decides when a controller retries a refused operation: when the cause may be gone, and at the latest after MaxRetry.
 package blocked
 
 import (
@@ -25,18 +24,18 @@ const (
 	unwatched = 30 * time.Second
 )
 
-// Retries are the times after which a controller tries again without an event. Zero values are the defaults; tests set others.
+// Retries are the times after which a controller tries again without an event. Zero values mean the defaults; tests set others.
 type Retries struct {
-	// First retry of what failed. Each further one comes after twice the time of the one before, up to MaxRetry.
+	// First is the time until the first retry after a failure. The time doubles with each further retry, up to MaxRetry.
 	First time.Duration
-	// Unwatched is when objects are read again that are not watched.
+	// Unwatched is the interval at which objects are read again that are not watched.
 	Unwatched time.Duration
 }
 
-// AfterUnwatched is when objects that are not watched are read again.
+// AfterUnwatched returns the interval at which objects are read again that are not watched.
 func (r Retries) AfterUnwatched() time.Duration { return cmp.Or(r.Unwatched, unwatched) }
 
-// Options are those of a controller that reconciles this many objects at a time.
+// Options returns the options of a controller that reconciles this many objects in parallel.
 func Options(workers int, retries Retries) controller.Options {
 	first := cmp.Or(retries.First, minRetry)
 	return controller.Options{
@@ -45,7 +44,8 @@ func Options(workers int, retries Retries) controller.Options {
 	}
 }
 
-// QuotaEased lets through events of ResourceQuotas after which more may be created than before. The API server goes by their status.
+// QuotaEased passes events of ResourceQuotas after which more may be created than before, according to their status, as the API server
+// judges.
 func QuotaEased() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
@@ -59,7 +59,7 @@ func QuotaEased() predicate.Predicate {
 	}
 }
 
-// eased: a limit is higher or gone, or less of one is used.
+// eased reports whether a limit was raised or removed, or less of one is used.
 func eased(before, now *corev1.ResourceQuotaStatus) bool {
 	for name, hard := range before.Hard {
 		limit, limited := now.Hard[name]
@@ -71,8 +71,8 @@ func eased(before, now *corev1.ResourceQuotaStatus) bool {
 	return false
 }
 
-// NotOurs lets through the deletion of objects that no controller owns: their names are free for those that wait for them. The deletion of
-// others reaches their owner.
+// NotOurs passes the deletion of objects that no controller owns, because objects that wait for their names can then be created. The
+// deletion of owned objects triggers a reconcile of their owner.
 func NotOurs(owned func(client.Object) bool) predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },

@@ -23,10 +23,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// maxAsked bounds the description of the requested capacity, in bytes.
+// maxAsked limits the description of the requested capacity, in bytes.
 const maxAsked = 256
 
-// create makes what is missing. What the API server refuses is reported on the deployment.
+// create creates the missing objects of capacity requests. It reports a refusal of the API server on the deployment.
 func (r *Reconciler) create(ctx context.Context, steps capacity.Steps, all deployments) error {
 	var failures []error
 	for i := range steps.Create {
@@ -61,7 +61,7 @@ func (r *Reconciler) ask(ctx context.Context, ask *capacity.Ask) error {
 	return nil
 }
 
-// request makes the PodTemplates before what names them.
+// request creates the PodTemplates before the ProvisioningRequest that names them.
 func (r *Reconciler) request(ctx context.Context, ask *capacity.Ask, exclude [][]string) error {
 	request, templates := ask.Request(exclude)
 	for _, template := range templates {
@@ -76,7 +76,7 @@ func (r *Reconciler) request(ctx context.Context, ask *capacity.Ask, exclude [][
 	return r.make(ctx, object)
 }
 
-// make creates an object. Its name has a hash of all that it is made for: one that exists is the same.
+// make creates an object. The name has a hash of the object's content, so an existing object is the same.
 func (r *Reconciler) make(ctx context.Context, o client.Object) error {
 	err := r.Client.Create(ctx, o, client.FieldOwner(render.FieldOwner))
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -85,7 +85,7 @@ func (r *Reconciler) make(ctx context.Context, o client.Object) error {
 	return nil
 }
 
-// excluded are, by set, the hosts that have room for a pod of the gang now. The gang waits although they do, so they do not help it.
+// excluded returns, by set, the hosts that have room for a pod of the gang now. The gang waits in spite of them, so they do not help it.
 func (r *Reconciler) excluded(g *capacity.Gang) [][]string {
 	var out [][]string
 	for i := range g.Sets {
@@ -96,7 +96,7 @@ func (r *Reconciler) excluded(g *capacity.Gang) [][]string {
 	return out
 }
 
-// remove deletes what is not asked for any more.
+// remove deletes the objects of capacity requests that have ended.
 func (r *Reconciler) remove(ctx context.Context, steps capacity.Steps) error {
 	var failures []error
 	for _, one := range steps.DeletePlaceholders {
@@ -117,8 +117,8 @@ func (r *Reconciler) deletePlaceholder(ctx context.Context, name string, uid typ
 	return nil
 }
 
-// Clear deletes the placeholders of a deployment, and those on hosts, before a gang of the deployment is released. Where that fails the
-// kube-scheduler preempts them.
+// Clear deletes the placeholders of a deployment, and those on the given hosts, before a gang of the deployment is released. If it fails,
+// the kube-scheduler preempts them.
 func (r *Reconciler) Clear(ctx context.Context, graph types.UID, hosts []string) {
 	pods, err := r.placeholderPods(ctx)
 	for i := range pods {
@@ -132,7 +132,7 @@ func (r *Reconciler) Clear(ctx context.Context, graph types.UID, hosts []string)
 	}
 }
 
-// report tells deployments what is new of their gangs.
+// report emits events about changes of the gangs, and passes the requested capacity to the scheduling results.
 func (r *Reconciler) report(steps capacity.Steps, all deployments) {
 	told := map[gangKey]string{}
 	for _, note := range steps.Refused {

@@ -21,10 +21,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 )
 
-// Name of Cluster Autoscaler's API among the providers. No deployment names it as its provider.
+// Name is the name of Cluster Autoscaler's API among the providers. Deployments do not select it as their provider.
 const Name = "ProvisioningRequest"
 
-// Reasons why ProvisioningRequests cannot be made.
+// Reasons why ProvisioningRequests cannot be used.
 const (
 	reasonNotServed   = "ProvisioningRequestNotServed"
 	reasonNotReadable = "ProvisioningRequestNotReadable"
@@ -33,7 +33,7 @@ const (
 // requests are the ProvisioningRequests of deployments.
 var requests = addon.Kind{GroupVersionKind: capacity.RequestKind, Resource: "provisioningrequests", UIDLabel: capacity.LabelGraphUID}
 
-// Autoscaler reports whether the cluster serves ProvisioningRequests, and watches those of deployments.
+// Autoscaler is the provider that reports whether the cluster serves ProvisioningRequests, and watches those of deployments.
 func Autoscaler(cluster addon.Cluster) provider.Provider {
 	return addon.Addon{
 		Cluster: cluster, Kind: requests, Called: Name, Places: "a ProvisioningRequest adds nodes and places no pods",
@@ -49,8 +49,8 @@ func Autoscaler(cluster addon.Cluster) provider.Provider {
 	}
 }
 
-// observeRequests reads those that exist. While that is not possible the gangs that are asked for by them are barred, with the reason; for
-// the moment after the start they are left out.
+// observeRequests reads the existing ProvisioningRequests. If they cannot be read, their gangs get the reason in Bars; until the cache is
+// ready after a start, the gangs are omitted.
 func (r *Reconciler) observeRequests(ctx context.Context, o *capacity.Observation) error {
 	if !slices.Contains(r.Options.Kinds, capacity.KindProvisioningRequest) {
 		return nil
@@ -85,7 +85,7 @@ func (r *Reconciler) observeRequests(ctx context.Context, o *capacity.Observatio
 	return nil
 }
 
-// deleteRequest deletes the PodTemplates first: while the request is there, the next look finds what is left of it.
+// deleteRequest deletes the PodTemplates first, because while the ProvisioningRequest exists, a later reconcile can find them.
 func (r *Reconciler) deleteRequest(ctx context.Context, one capacity.Request) error {
 	for _, name := range one.Templates {
 		template := &corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: name}}

@@ -1,11 +1,11 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package capacity asks autoscalers for nodes when gangs wait for capacity: it makes and deletes placeholders and ProvisioningRequests
-// (package internal/capacity decides which).
+// Package capacity requests nodes from autoscalers when gangs wait for capacity: it creates and deletes placeholders and
+// ProvisioningRequests (package internal/capacity decides which).
 //
-// It runs only where --capacity-requests names a kind, and needs its rights (config/capacity) only there. One reconcile looks at
-// everything, since the bound is one for the whole cluster.
+// It runs only if --capacity-requests names a kind, and needs its permissions (config/capacity) only then. One reconcile covers all
+// deployments, because the limit applies to the whole cluster.
 package capacity
 
 import (
@@ -38,20 +38,20 @@ import (
 
 // Reasons of events on deployments.
 const (
-	// EventRequested means that an autoscaler is asked for nodes for a gang.
+	// EventRequested means that nodes for a gang are requested from an autoscaler.
 	EventRequested = "CapacityRequested"
-	// EventNotRequested means that a gang waits for capacity that is not asked for, and why.
+	// EventNotRequested means that a gang waits for capacity that is not requested, and says why.
 	EventNotRequested = "CapacityNotRequested"
-	// EventGivenUp means that what was asked for a gang is deleted without the gang being placed. It is asked for again after a pause.
+	// EventGivenUp means that a capacity request is deleted although its gang was not placed. It is repeated after a pause.
 	EventGivenUp = "CapacityRequestEnded"
-	// EventRefused means that the API server refuses what is to be asked with. The operator tries again.
+	// EventRefused means that the API server refuses an object of a capacity request. The operator tries again.
 	EventRefused = "CapacityRequestRefused"
 )
 
-// lookEvery is how often everything is looked at, at most.
+// lookEvery is the minimum interval between reconciles.
 const lookEvery = time.Second
 
-// Hosts knows which hosts have room for a pod: the scheduler loop.
+// Hosts returns the hosts that have room for a pod. The scheduler loop implements it.
 type Hosts interface {
 	HostsFor(shape *topology.Shape, most int) []string
 }
@@ -59,20 +59,20 @@ type Hosts interface {
 // Results are the scheduling results.
 type Results interface {
 	Get(name types.NamespacedName, uid types.UID) (gang.Result, bool)
-	// Ask takes over which capacity is asked for, by graph in words.
+	// Ask records the requested capacity of each graph, as text.
 	Ask(asked map[types.NamespacedName]string)
 }
 
-// Options are what an admin allows.
+// Options are the settings of the administrator.
 type Options struct {
-	// Kinds that are asked with; none: the controller does not run.
+	// Kinds are the allowed kinds of capacity requests; without any, the controller does not run.
 	Kinds []string
 	// Preset is the kind of deployments without the annotation.
 	Preset string
 	capacity.Limits
-	// NewNodeLabels are the labels of which the autoscaler knows the values that new nodes can have.
+	// NewNodeLabels are the labels whose values the autoscaler knows for new nodes.
 	NewNodeLabels []string
-	// Image is what placeholders run.
+	// Image is the image of placeholders.
 	Image string
 }
 
@@ -83,16 +83,16 @@ type Reconciler struct {
 	Hosts     Hosts
 	Results   Results
 	Providers addon.Registry
-	// Promises are Workloads of Kueue that wait for their place: their pods are asked for as they will be admitted; nil for none.
+	// Promises are Kueue Workloads that wait for their place: capacity for their pods is requested as they will be admitted; nil for none.
 	Promises *quota.Promises
 	Recorder events.EventRecorder
-	// Namespace is the operator's own, where placeholders are.
+	// Namespace is the operator's own, where placeholders are created.
 	Namespace string
 	Options   Options
 	Clock     clock.Clock
 
 	planner capacity.Planner
-	// last is when everything was looked at, and told what was last said of gangs that are not asked for.
+	// last is the time of the last evaluation; told has the last reported reasons of gangs for which no capacity is requested.
 	last time.Time
 	told map[gangKey]string
 }
@@ -102,7 +102,7 @@ type gangKey struct {
 	name  string
 }
 
-// SetupWithManager registers the controller. changed is told when scheduling results have changed.
+// SetupWithManager registers the controller. changed has an event when scheduling results have changed.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, providers *provider.Registry, changed <-chan event.GenericEvent,
 	retries blocked.Retries) error {
 	r.Providers, r.planner.Limits = providers, r.Options.Limits
@@ -118,7 +118,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, providers *provider.Regi
 		Complete(r)
 }
 
-// Reconcile compares what is asked for with what waits.
+// Reconcile compares the capacity requests with the waiting gangs.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	now := r.Clock.Now()
 	if wait := r.last.Add(lookEvery).Sub(now); wait > 0 && wait <= lookEvery {
@@ -126,7 +126,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	}
 	next, err := r.look(ctx, now)
 	if err != nil {
-		r.last = time.Time{} // the next try is due when the queue says
+		r.last = time.Time{} // the queue's backoff decides when to try again
 		return ctrl.Result{}, err
 	}
 	r.last = now
@@ -136,7 +136,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: max(next.Sub(now), lookEvery)}, nil
 }
 
-// look observes, decides, reports and writes. It returns when to look again without an event; the zero time: not before one.
+// look observes, decides, reports and writes. It returns when to evaluate again without an event; zero if only an event requires it.
 func (r *Reconciler) look(ctx context.Context, now time.Time) (next time.Time, err error) {
 	o, deployments, err := r.observe(ctx)
 	if err != nil {

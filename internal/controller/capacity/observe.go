@@ -20,10 +20,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// deployments by UID.
+// deployments are deployments by UID.
 type deployments map[types.UID]*nvidiav1beta1.DynamoGraphDeployment
 
-// observe reads what waits and what is asked for.
+// observe reads the waiting gangs and the existing capacity requests.
 func (r *Reconciler) observe(ctx context.Context) (o capacity.Observation, all deployments, err error) {
 	list := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -49,8 +49,8 @@ func (r *Reconciler) observe(ctx context.Context) (o capacity.Observation, all d
 	return o, all, r.observeRequests(ctx, &o)
 }
 
-// gangs of a deployment that wait for capacity. known is false while the deployment is not planned: since the operator started, or
-// with all that has quota and waits for its place.
+// gangs returns the gangs of a deployment that wait for capacity. known is false while the deployment is not planned since the operator
+// started, or not with all pods that have quota and wait for their place.
 func (r *Reconciler) gangs(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, kind string,
 ) (gangs []capacity.Gang, known bool, err error) {
@@ -85,7 +85,7 @@ func (r *Reconciler) gangs(
 	return gangs, known, nil
 }
 
-// bars explains why nothing is asked for in this way, alongside what the gang itself has against it.
+// bars returns the reason why no capacity is requested: the gang's own reason, or that the operator does not allow the kind.
 func (r *Reconciler) bars(gang, kind string) string {
 	if gang == "" && slices.Contains(capacity.Kinds, kind) && !slices.Contains(r.Options.Kinds, kind) {
 		return fmt.Sprintf("the operator does not request capacity with %s (--capacity-requests)", kind)
@@ -93,7 +93,7 @@ func (r *Reconciler) bars(gang, kind string) string {
 	return gang
 }
 
-// placeholders that exist.
+// placeholders returns the existing placeholders.
 func (r *Reconciler) placeholders(ctx context.Context) ([]capacity.Placeholder, error) {
 	pods, err := r.placeholderPods(ctx)
 	if err != nil {

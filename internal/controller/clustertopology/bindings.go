@@ -14,11 +14,11 @@ import (
 
 // Bindings are the ClusterTopologyBindings of a cluster that Trellis did not write.
 type Bindings interface {
-	// Binding returns that of a name as a ClusterTopology, nil without one. why is why it cannot be read as one.
+	// Binding returns the Binding of a name as a ClusterTopology, nil without one. why is the reason why it cannot be read as one.
 	Binding(name string) (as *grovev1alpha1.ClusterTopology, why string)
 }
 
-// readable is what events about a Binding that cannot be read as a ClusterTopology begin with.
+// readable is the condition type in events about a Binding that cannot be read as a ClusterTopology.
 const readable = "Readable"
 
 func (r *Reconciler) bindingOf(name string) (as *grovev1alpha1.ClusterTopology, why string) {
@@ -28,8 +28,8 @@ func (r *Reconciler) bindingOf(name string) (as *grovev1alpha1.ClusterTopology, 
 	return r.Bindings.Binding(name)
 }
 
-// reportBinding records an event on a Binding for each condition that turned False. Its status is Grove's, so what was reported is
-// remembered here, and reported once more after a start of the operator.
+// reportBinding records an event on a Binding for each condition that turned False. Grove owns the Binding's status, so the reported
+// conditions are kept in memory, and reported again after the operator restarts.
 func (r *Reconciler) reportBinding(binding *grovev1alpha1.ClusterTopology, status grovev1alpha1.ClusterTopologyStatus) {
 	binding.Status = r.reported[binding.Name]
 	r.announce(binding, status)
@@ -39,7 +39,7 @@ func (r *Reconciler) reportBinding(binding *grovev1alpha1.ClusterTopology, statu
 	r.reported[binding.Name] = status
 }
 
-// reportUnread is about a name without a topology: its Binding is gone, or cannot be read as one.
+// reportUnread handles a name without a topology: its Binding is gone, or cannot be read as one.
 func (r *Reconciler) reportUnread(name string) {
 	binding, why := r.bindingOf(name)
 	if binding == nil || why == "" {
@@ -54,7 +54,8 @@ func (r *Reconciler) reportUnread(name string) {
 	r.reportBinding(binding, status)
 }
 
-// compareBinding compares a ClusterTopology with the Binding of its name, and reports it on both. The ClusterTopology counts.
+// compareBinding compares a ClusterTopology with the Binding of the same name, and reports differences on both. The ClusterTopology is
+// used.
 func (r *Reconciler) compareBinding(ct *grovev1alpha1.ClusterTopology, status *grovev1alpha1.ClusterTopologyStatus) {
 	binding, why := r.bindingOf(ct.Name)
 	if binding == nil || why != "" {

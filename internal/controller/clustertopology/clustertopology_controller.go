@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clustertopology reports how the cluster's nodes match each ClusterTopology, and who uses it.
+// Package clustertopology reports how the cluster's nodes match each ClusterTopology, and which deployments use it.
 package clustertopology
 
 import (
@@ -41,23 +41,23 @@ import (
 type Reconciler struct {
 	Client   client.Client
 	Recorder events.EventRecorder
-	// Providers say which of Topologies can be kept.
+	// Providers reports which providers of Topologies are ready.
 	Providers *provider.Registry
-	// Topologies are those of providers that have a topology object of their own.
+	// Topologies are the providers that have their own topology objects.
 	Topologies []ProviderTopology
-	// Bindings are the ClusterTopologyBindings that Trellis did not write; nil: none are read.
+	// Bindings are the ClusterTopologyBindings that Trellis did not write; nil: Bindings are not read.
 	Bindings Bindings
 
 	scans scans
-	// reported is what the last events about Bindings said, by name. It belongs to the one worker of the controller.
+	// reported has the conditions of the last events about Bindings, by name. Only the controller's single worker accesses it.
 	reported map[string]grovev1alpha1.ClusterTopologyStatus
-	// written is when each status was last written: how many deployments use a topology changes with each new one.
+	// written is when each status was last written, because each new deployment changes the number of deployments that use a topology.
 	written pace.Writes
 }
 
 // +kubebuilder:rbac:groups=grove.io,resources=clustertopologies/status,verbs=patch
 
-// SetupWithManager registers the controller. Of a node only its labels matter here.
+// SetupWithManager registers the controller. Of a node, only its labels are relevant here.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	relabelled := predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool { return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) },
@@ -65,7 +65,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	profileChanged := predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() },
 	}
-	// A default that is added or removed affects the others.
+	// Adding or removing a default affects the other defaults.
 	isDefault := func(o client.Object) bool { return o.GetAnnotations()[constraint.AnnotationDefault] == "true" }
 	defaultChanged := predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return isDefault(e.Object) },
@@ -117,7 +117,7 @@ func profileOf(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: profile}}}
 }
 
-// Reconcile scans the nodes and writes the status if it changed. About a Binding, whose status is Grove's, it records events instead.
+// Reconcile scans the nodes and writes the status if it changed. For a Binding, whose status Grove owns, it records events instead.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	ct := &grovev1alpha1.ClusterTopology{}
 	if err := r.Client.Get(ctx, req.NamespacedName, ct); err != nil {
@@ -140,7 +140,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: again}, errors.Join(failure, err)
 }
 
-// observe returns the status of a topology. failure is what keeps the topology objects of providers from being in step.
+// observe returns the status of a topology. failure is the reason why providers' topology objects could not be updated.
 func (r *Reconciler) observe(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (
 	status grovev1alpha1.ClusterTopologyStatus, failure, err error) {
 	scan, err := r.scans.of(ctx, ct, r.Client)
@@ -162,7 +162,7 @@ func (r *Reconciler) observe(ctx context.Context, ct *grovev1alpha1.ClusterTopol
 	return status, failure, nil
 }
 
-// report writes the status when it changed; of a change that can wait it returns for how long, see [pace].
+// report writes the status if it changed. If the change can wait, it returns for how long; see [pace].
 func (r *Reconciler) report(ctx context.Context, ct *grovev1alpha1.ClusterTopology, status grovev1alpha1.ClusterTopologyStatus) (
 	again time.Duration, err error) {
 	name := client.ObjectKeyFromObject(ct)
@@ -184,7 +184,7 @@ func (r *Reconciler) report(ctx context.Context, ct *grovev1alpha1.ClusterTopolo
 	return 0, nil
 }
 
-// announce warns of each condition that turned False. That no one uses a topology is no warning.
+// announce records a warning for each condition that turned False, except for InUse.
 func (r *Reconciler) announce(ct *grovev1alpha1.ClusterTopology, status grovev1alpha1.ClusterTopologyStatus) {
 	for _, c := range status.Conditions {
 		before := meta.FindStatusCondition(ct.Status.Conditions, c.Type)

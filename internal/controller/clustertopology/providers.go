@@ -22,23 +22,22 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// ProviderTopology is a provider with a topology object of its own.
+// ProviderTopology is a provider with its own topology object.
 type ProviderTopology struct {
 	Provider string
 	// For are other providers whose scheduler reads the object.
 	For []string
-	// Keep brings the provider's object in step and describes what cannot be, or "".
+	// Keep updates the provider's object and returns a description of remaining differences, or "".
 	Keep func(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error)
 }
 
-// providersChanged has all topologies looked at when a provider comes or goes, or when one of its topology objects, which are of no
-// namespace, changed.
+// providersChanged triggers a reconcile of all topologies when a provider's state or one of its cluster-scoped topology objects changes.
 func (r *Reconciler) providersChanged() <-chan event.GenericEvent {
 	changed := make(chan event.GenericEvent, 64)
 	notify := func() {
 		select {
 		case changed <- event.GenericEvent{Object: &grovev1alpha1.ClusterTopology{}}:
-		default: // all are to be looked at anyway
+		default: // an event for all topologies is already pending
 		}
 	}
 	r.Providers.OnState(func(string) { notify() })
@@ -58,14 +57,14 @@ func profileOfGroup(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: t.Profile}}}
 }
 
-// kept is what came of the topology objects of providers in use.
+// kept is the state of the topology objects of the providers in use.
 type kept struct {
-	// providers in use that are ready, by name.
+	// providers are the ready providers in use, by name; differs describes the differences of their objects.
 	providers []string
 	differs   []string
 }
 
-// keepTopologies writes topology objects only for providers that deployments with this topology use: the others may not even know it.
+// keepTopologies writes topology objects only for providers that deployments with this topology use; others may not know the topology.
 func (r *Reconciler) keepTopologies(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (kept, error) {
 	groups := &trellisv1alpha1.ScalingGroupList{}
 	if err := r.Client.List(ctx, groups, client.UnsafeDisableDeepCopy); err != nil {

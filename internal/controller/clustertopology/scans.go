@@ -19,12 +19,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// scans caches the last scan of the nodes for each topology: every deployment that comes or goes has the status of its topology written,
-// and the nodes are many. A scan lasts until a node comes, goes or is relabelled, or the topology's spec changes.
+// scans caches the last scan of the nodes for each topology, because every new or deleted deployment triggers a status update of its
+// topology, and there are many nodes. A scan is valid until a node is added, deleted or relabelled, or the topology's spec changes.
 type scans struct {
-	// nodes counts the events of nodes that matter; the watch counts while others reconcile.
+	// nodes counts relevant node events; the watch increments it during reconciles.
 	nodes atomic.Uint64
-	// known belongs to the one worker of the controller.
+	// known has the last scan by topology UID. Only the controller's single worker accesses it.
 	known map[types.UID]scanned
 }
 
@@ -34,27 +34,27 @@ type scanned struct {
 	spec  grovev1alpha1.ClusterTopologySpec
 }
 
-// scan is what the nodes say of a topology.
+// scan is the result of comparing the nodes with a topology.
 type scan struct {
 	topology.Scan
-	// omitted are levels that the nodes' labels have and the topology lacks, so that one path means several places.
+	// omitted are levels in the nodes' labels that the topology lacks, so that one path covers several places.
 	omitted []hierarchy.Omitted
 	// reversed are levels in the wrong order.
 	reversed []hierarchy.Reversed
 }
 
-// of scans the nodes for a topology, unless the last scan still holds. A node event counted during a scan makes that scan stale.
+// of scans the nodes for a topology, unless the last scan is still valid. A node event during a scan makes that scan stale.
 func (s *scans) of(ctx context.Context, ct *grovev1alpha1.ClusterTopology, reader client.Reader) (scan, error) {
 	now := scanned{nodes: s.nodes.Load(), spec: *ct.Spec.DeepCopy()}
 	if last, known := s.known[ct.UID]; known && last.nodes == now.nodes && equality.Semantic.DeepEqual(last.spec, now.spec) {
 		return last.scan, nil
 	}
 	nodes := &corev1.NodeList{}
-	if err := reader.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil { // they are only looked at
+	if err := reader.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil { // the nodes are not changed
 		return scan{}, fmt.Errorf("listing nodes: %w", err)
 	}
 	now.scan = scanNodes(ct, nodes.Items)
-	for uid, old := range s.known { // of topologies that are gone, or that come again
+	for uid, old := range s.known { // scans of topologies that are gone, or that will be scanned again
 		if old.nodes != now.nodes {
 			delete(s.known, uid)
 		}

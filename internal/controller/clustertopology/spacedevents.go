@@ -17,9 +17,9 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// spaced queues the topologies that objects concern: at once, and for all events within [pace.Interval] after that once more at its end.
-// Each look goes through all deployments that use a topology; without it a thousand that come at once would be gone through a thousand
-// times.
+// spaced queues the topologies that an object concerns: immediately, and for all further events within [pace.Interval] once more at its
+// end. Each reconcile goes through all deployments that use a topology, so a thousand simultaneous deployments would otherwise cause a
+// thousand such passes.
 func spaced(concerns handler.MapFunc) handler.EventHandler {
 	last := &pace.Writes{}
 	add := func(to queue, requests ...reconcile.Request) {
@@ -28,7 +28,7 @@ func spaced(concerns handler.MapFunc) handler.EventHandler {
 			if left == 0 {
 				last.Wrote(request.NamespacedName)
 			}
-			last.Settled(request.NamespacedName) // each topology waits on its own, however many there are
+			last.Settled(request.NamespacedName) // each topology waits independently of the others
 			to.AddAfter(request, left)
 		}
 	}

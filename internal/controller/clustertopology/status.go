@@ -52,7 +52,8 @@ func statusOf(ct *grovev1alpha1.ClusterTopology, s scan, users []nvidiav1beta1.D
 	return status
 }
 
-// isDefault says, on every topology that is annotated as the default, whether it counts (docs/placement.md#where-a-constraint-comes-from).
+// isDefault returns a condition for each topology that is annotated as default: whether it is used as one
+// (docs/placement.md#where-a-constraint-comes-from).
 func isDefault(ct *grovev1alpha1.ClusterTopology, defaults []*grovev1alpha1.ClusterTopology) *metav1.Condition {
 	if !slices.ContainsFunc(defaults, func(d *grovev1alpha1.ClusterTopology) bool { return d.Name == ct.Name }) {
 		return nil
@@ -113,8 +114,8 @@ func labelled(s topology.Scan) metav1.Condition {
 	return c
 }
 
-// consistent: each domain is one place, and each level is broader than the next. Levels in the wrong order are named alone, since nothing
-// else can be said of them; two nodes of one hostname before a level that is omitted.
+// consistent returns the condition that each domain is one place, and each level is broader than the next. It reports levels in the wrong
+// order alone, because they make the other checks meaningless, and duplicate hostnames before omitted levels.
 func consistent(s scan) metav1.Condition {
 	c := metav1.Condition{
 		Type: grovev1alpha1.ConditionHierarchyConsistent, Status: metav1.ConditionTrue, Reason: grovev1alpha1.ReasonHierarchyValid,
@@ -172,7 +173,7 @@ func inUse(users []nvidiav1beta1.DynamoGraphDeployment) metav1.Condition {
 	}
 }
 
-// some lists a few of total names.
+// some lists the first of total names.
 func some(names []string, total int) string {
 	return limit.Join(names, total, maxNames, ", ")
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
-// First is the Ordinal of the first replicas of a component, which begin together.
+// First is the Ordinal that stands for the first replicas of a component, which start together.
 const First = -1
 
-// Key names a gang of a namespace: one replica, the first replicas of a component, or a base gang.
+// Key identifies a gang in a namespace: one replica, the first replicas of a component, or a base gang.
 type Key struct {
-	// Graph is the deployment, GraphName its name.
+	// Graph is the UID of the deployment, GraphName its name.
 	Graph     types.UID
 	GraphName string
 	// Group is the scaling group; "" for the base gang of the graph.
@@ -30,7 +30,7 @@ type Key struct {
 	Ordinal int32
 }
 
-// owner is a holder of the turn: a scaling group, for its own gangs, or the base gang of a graph.
+// owner can hold the turn: a scaling group, for its own gangs, or the base gang of a graph.
 type owner struct {
 	graph types.UID
 	group string
@@ -38,29 +38,29 @@ type owner struct {
 
 func (k Key) owner() owner { return owner{k.Graph, k.Group} }
 
-// Want is the part of an incomplete gang in one scaling group.
+// Want is one scaling group's part of an incomplete gang.
 type Want struct {
 	Key
-	// Name in messages.
+	// Name of the gang in messages.
 	Name string
-	// Missing pods.
+	// Missing are the pods that are still to be created.
 	Missing []Pods
-	// Exists: pods of it exist, all of them unreleased.
+	// Exists: pods of the gang exist, all of them unreleased.
 	Exists bool
 	// Ready: the missing pods can be created now.
 	Ready bool
-	// Succeeds: it is the successor of replicas that served.
+	// Succeeds: the gang is the successor of replicas that served.
 	Succeeds bool
-	// Others: another controller creates its pods. A quota may count them before they are seen.
+	// Others: another controller creates the pods. A quota may count them before they are visible.
 	Others bool
 }
 
-// Part is the wants of one scaling group.
+// Part has the wants of one scaling group.
 type Part struct {
 	Group    types.NamespacedName
 	Created  time.Time
 	Priority int32
-	// Members are the scaling groups of a base gang that Wants has a part of.
+	// Members are the scaling groups of a base gang of which Wants has a part.
 	Members []string
 	// Resting: the group pauses after a refused create.
 	Resting bool
@@ -72,14 +72,14 @@ type Lack struct {
 	Quota                  string
 	Resource               corev1.ResourceName
 	Requested, Used, Limit string
-	// Before are the names of up to maxBefore earlier gangs that lack the same resource, and More counts the others.
+	// Before are the names of up to maxBefore earlier gangs that lack the same resource; More counts the others.
 	Before []string
 	More   int
 }
 
 const maxBefore = 3
 
-// Error returns the message of the API server for an exceeded quota, and the gangs that wait before this one.
+// Error returns the API server's message about an exceeded quota, and the gangs that wait before this one.
 func (l *Lack) Error() string {
 	text := fmt.Sprintf("exceeded quota: %s, requested: %s=%s, used: %s=%s, limited: %s=%s", l.Quota, l.Resource, l.Requested, l.Resource,
 		l.Used, l.Resource, l.Limit)
@@ -96,13 +96,13 @@ func (l *Lack) Error() string {
 
 // Decision is the next step of a gang.
 type Decision struct {
-	// Create its missing pods.
+	// Create the missing pods.
 	Create bool
-	// GiveBack its pods: it is incomplete and does not have the turn.
+	// GiveBack the pods: delete them, because the gang is incomplete and does not have the turn.
 	GiveBack bool
-	// Lack is the quota that it waits for; nil for none.
+	// Lack is the quota that the gang waits for; nil for none.
 	Lack *Lack
-	// Overdue: it was not completed during its turn.
+	// Overdue: the gang was not completed during its turn.
 	Overdue bool
 }
 
@@ -110,16 +110,16 @@ type Decision struct {
 type line struct {
 	gangs  []*gang
 	quotas []corev1.ResourceQuota
-	// holder has the turn; the zero value for none.
+	// holder has the turn; zero if no one has it.
 	holder owner
 }
 
-// gang is a Want with the parts of all scaling groups.
+// gang is a Want that combines the parts of all scaling groups.
 type gang struct {
 	Want
 	created  time.Time
 	priority int32
-	// resting: a group of it pauses. known: all its groups have stated their part. overdue: it was not completed during its turn.
+	// resting: one of its groups pauses. known: all its groups have stated their part. overdue: the gang was not completed during its turn.
 	resting, known, overdue bool
 	// missing counts the missing pods.
 	missing int64
@@ -135,7 +135,7 @@ func (l *line) evaluate() (map[Key]Decision, owner) {
 		d := Decision{}
 		lack, never := left.lack(g)
 		if g.Others && g.Exists && g.owner() == l.holder {
-			lack = nil // if it does lack quota, its turn ends
+			lack = nil // if the gang does lack quota, its turn ends
 		}
 		d.Lack = lack
 		switch {
@@ -168,11 +168,11 @@ func (l *line) compare(a, b *gang) int {
 	)
 }
 
-// balance is the remaining quota, after the gangs so far.
+// balance is the remaining quota after the gangs evaluated so far.
 type balance struct {
 	quotas []corev1.ResourceQuota
 	left   []corev1.ResourceList
-	// waiting are the gangs that lack a resource of a quota.
+	// waiting are the names of gangs that lack a resource, by quota and resource.
 	waiting map[string][]string
 }
 
@@ -190,7 +190,7 @@ func newBalance(quotas []corev1.ResourceQuota) *balance {
 	return b
 }
 
-// lack returns the first quota that is too small for a gang; nil for none. never: the limit itself is smaller than the gang.
+// lack returns the first quota that is too small for a gang; nil for none. never: even the limit is smaller than the gang.
 func (b *balance) lack(g *gang) (lack *Lack, never bool) {
 	for i := range b.quotas {
 		quota := &b.quotas[i]
@@ -229,7 +229,7 @@ func (b *balance) take(g *gang) {
 	}
 }
 
-// decided returns the decisions about the gangs of a group, and the resulting work of the group.
+// decided returns the decisions about the gangs of a group, and the work that they cause for the group.
 func (p *part) decided(decisions map[Key]Decision) (own map[Key]Decision, todo told) {
 	own = map[Key]Decision{}
 	for i := range p.Wants {

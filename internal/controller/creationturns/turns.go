@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// within is the maximum time between two created pods of the gang with the turn.
+	// within is the maximum time between two created pods of the gang that has the turn.
 	within = 30 * time.Second
-	// afterRefusal is the time for which gangs of a namespace take turns after a refused create.
+	// afterRefusal is how long the gangs of a namespace take turns after a refused create.
 	afterRefusal = 5 * time.Minute
-	// stale is the lifetime of a part. Waiting groups state theirs twice a minute.
+	// stale is the lifetime of a part. Waiting groups state their parts twice a minute.
 	stale = 2 * time.Minute
 )
 
 // Turns stores the wants of scaling groups and the holder of the turn, by namespace. The zero value is ready to use.
 type Turns struct {
-	// Tell has a group reconciled; nil for never.
+	// Tell triggers a reconcile of a group; nil for never.
 	Tell func(group types.NamespacedName)
 	// Now replaces the clock, for tests.
 	Now func() time.Time
@@ -33,30 +33,31 @@ type Turns struct {
 	spaces map[string]*space
 }
 
-// space is one namespace.
+// space is the state of one namespace.
 type space struct {
 	parts map[string]*part
-	// holder has the turn, since the time at which missing pods of it were missing.
+	// holder has the turn; zero if no one has it. since is the start of the turn or of its last progress; missing counts the holder's missing
+	// pods.
 	holder  owner
 	since   time.Time
 	missing int64
 	// refused is the time of the last refused create.
 	refused time.Time
-	// told are the decisions known to the groups.
+	// told is the work that each group knows of.
 	told map[string]told
 }
 
 type part struct {
 	Part
 	at time.Time
-	// overdue are the owners of gangs that were not completed during their turn, until the group pauses.
+	// overdue are the owners of gangs that were not completed during their turn; reset when the group pauses.
 	overdue map[owner]bool
 }
 
 // told is the work of a group.
 type told struct{ create, giveBack, overdue bool }
 
-// Sync states the wants of a group, and returns the decisions about them. quotas are the quotas of the namespace that count pods.
+// Sync records the wants of a group, and returns the decisions about them. quotas are the quotas of the namespace that count pods.
 func (t *Turns) Sync(stated Part, quotas []corev1.ResourceQuota) map[Key]Decision {
 	t.mu.Lock()
 	s, now, name := t.space(stated.Group.Namespace), t.now(), stated.Group.Name
@@ -79,7 +80,7 @@ func (t *Turns) Sync(stated Part, quotas []corev1.ResourceQuota) map[Key]Decisio
 	return decisions
 }
 
-// succeed keeps the mark of successors until they are complete: no pod of their predecessor is left to show it.
+// succeed keeps the mark of successors until they are complete, because the pods of their predecessors no longer exist.
 func (p *part) succeed(before *part) {
 	for i := range p.Wants {
 		want := &p.Wants[i]
@@ -87,7 +88,7 @@ func (p *part) succeed(before *part) {
 	}
 }
 
-// Created records the created gangs of a group, and a refused create. It tells other groups of their new work.
+// Created records the created gangs of a group, and a refused create. It notifies other groups that have new work.
 func (t *Turns) Created(group types.NamespacedName, created map[Key]bool, refused bool, quotas []corev1.ResourceQuota) {
 	t.mu.Lock()
 	s := t.space(group.Namespace)
@@ -115,7 +116,7 @@ func (t *Turns) Refused(namespace string) bool {
 	return s != nil && !s.refused.IsZero() && t.now().Sub(s.refused) < afterRefusal
 }
 
-// Eased returns the groups with work after a quota allows more. Without quotas that count pods, it returns all waiting groups.
+// Eased returns the groups that have work after a quota allows more. Without quotas that count pods, it returns all waiting groups.
 func (t *Turns) Eased(namespace string, quotas []corev1.ResourceQuota) []types.NamespacedName {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -136,7 +137,7 @@ func (t *Turns) Eased(namespace string, quotas []corev1.ResourceQuota) []types.N
 	return out
 }
 
-// Forget a group.
+// Forget drops the state of a group.
 func (t *Turns) Forget(group types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,7 +177,7 @@ func (t *Turns) tell(namespace string, groups []string) {
 	}
 }
 
-// look decides about all gangs. The turn is given to the group that asks; others whose turn it is are told to ask.
+// look decides about all gangs. Only the asking group can get the turn; other groups that could have it are notified to ask.
 func (s *space) look(asks string, quotas []corev1.ResourceQuota, now time.Time) (own map[Key]Decision, tell []string) {
 	s.endTurn(now)
 	gangs := s.gangs(now)
@@ -203,7 +204,7 @@ func (s *space) look(asks string, quotas []corev1.ResourceQuota, now time.Time) 
 	return own, tell
 }
 
-// endTurn ends the turn of the holder when its gangs are complete, or its time is over.
+// endTurn ends the turn of the holder when its gangs are complete, or it exceeded the time limit.
 func (s *space) endTurn(now time.Time) {
 	if s.holder == (owner{}) {
 		return
@@ -224,7 +225,7 @@ func (s *space) endTurn(now time.Time) {
 	s.holder = owner{}
 }
 
-// has reports whether a group has pods of the gangs of an owner.
+// has reports whether a group has a part of the gangs of an owner.
 func (s *space) has(group string, of owner) bool {
 	one := s.parts[group]
 	return one != nil && slices.ContainsFunc(one.Wants, func(w Want) bool { return w.owner() == of })
@@ -239,7 +240,7 @@ func missingOf(gangs []*gang, of owner) (n int64) {
 	return n
 }
 
-// gangs are those that are not complete.
+// gangs returns the incomplete gangs.
 func (s *space) gangs(now time.Time) []*gang {
 	byKey, members := map[Key]*gang{}, map[Key]map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(s.parts)) {
@@ -273,7 +274,7 @@ func (s *space) gangs(now time.Time) []*gang {
 	return out
 }
 
-// add adds the part of one group.
+// add adds one group's part of the gang.
 func (g *gang) add(one *part, want *Want) {
 	g.Missing = append(g.Missing, want.Missing...)
 	for i := range want.Missing {

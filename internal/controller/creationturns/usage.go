@@ -12,13 +12,13 @@ import (
 	podresource "k8s.io/component-helpers/resource"
 )
 
-// Charge is what a pod uses of ResourceQuotas, and what decides which of them count it.
+// Charge is how much a pod uses of ResourceQuotas, and the properties by which quotas select the pod.
 type Charge struct {
 	usage corev1.ResourceList
 	// class is the PriorityClass. terminating: the pod has a deadline.
 	class       string
 	terminating bool
-	// bestEffort: it has neither requests nor limits of cpu and memory.
+	// bestEffort: the pod has neither requests nor limits of cpu and memory.
 	bestEffort bool
 }
 
@@ -50,7 +50,7 @@ func isNative(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage
 }
 
-// Counts reports whether a quota for a resource is used up by pods.
+// Counts reports whether pods use up a quota for this resource.
 func Counts(name corev1.ResourceName) bool {
 	switch {
 	case name == corev1.ResourcePods, name == "count/pods", isNative(name):
@@ -62,7 +62,7 @@ func Counts(name corev1.ResourceName) bool {
 		strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// CountsPods reports whether a quota counts pods, or what pods request.
+// CountsPods reports whether a quota limits pods or resources that pods request.
 func CountsPods(quota *corev1.ResourceQuota) bool {
 	for name := range quota.Spec.Hard {
 		if Counts(name) {
@@ -96,7 +96,7 @@ func (c *Charge) matches(one corev1.ScopedResourceSelectorRequirement) bool {
 	case corev1.ResourceQuotaScopePriorityClass:
 		return hasClass(c.class, one)
 	}
-	return false // a scope that is not known: the API server decides
+	return false // an unknown scope: the API server decides
 }
 
 func hasClass(class string, one corev1.ScopedResourceSelectorRequirement) bool {
@@ -111,13 +111,13 @@ func hasClass(class string, one corev1.ScopedResourceSelectorRequirement) bool {
 	return class != ""
 }
 
-// Pods are pods of one charge.
+// Pods is a number of pods with the same charge.
 type Pods struct {
 	Charge
 	Count int64
 }
 
-// need is what pods use of a quota, by the resources that it bounds.
+// need returns how much pods use of a quota, by the resources that it limits.
 func need(pods []Pods, quota *corev1.ResourceQuota) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for i := range pods {

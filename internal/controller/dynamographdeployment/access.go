@@ -19,27 +19,27 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// access is which of the graph's accounts and roles exist and were made by another client. No such Role is bound, and no such account is
-// given a Role: otherwise a user who may create objects in a namespace would have the operator grant rights.
+// access holds the origins of the graph's ServiceAccounts and Roles that Trellis has not created. The operator binds no foreign Role and
+// binds no Role to a foreign ServiceAccount: otherwise a user who may create objects in a namespace could make the operator grant rights.
 type access struct {
 	accounts, roles map[string]origin
-	// missing reports which accounts get no rights, one sentence each, where no one else has bound a Role to them.
+	// missing lists the ServiceAccounts without rights, one sentence each, unless another client has bound a Role to them.
 	missing []string
 }
 
-// origin of an account or a Role. The zero value is Trellis.
+// origin of a ServiceAccount or a Role. The zero value is Trellis.
 type origin int
 
 const (
 	somebodyElse origin = iota + 1
-	// unknown: it could not be made or brought up to date. A binding that is there stays as it is, and none is made.
+	// unknown: it could not be created or updated. An existing binding of it stays as it is, and none is created.
 	unknown
 )
 
 func newAccess() access { return access{accounts: map[string]origin{}, roles: map[string]origin{}} }
 
-// lookForAccess reads the graph's accounts and roles. The cache holds those that Trellis made; others are seen past it only. Of the
-// graph's own ones that the cache lacks, applyExtras finds out when it creates them.
+// lookForAccess reads the graph's ServiceAccounts and Roles. The cache holds those that Trellis has created; shared ones of other clients
+// are read from the API server. applyExtras detects other clients' objects with the graph's own names when it creates them.
 func (r *Reconciler) lookForAccess(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted *render.Graph) (access, error) {
 	a := newAccess()
 	own := func(o client.Object) bool {
@@ -66,7 +66,7 @@ func (r *Reconciler) lookForAccess(ctx context.Context, dgd *nvidiav1beta1.Dynam
 	return a, r.addMissing(ctx, &a, wanted)
 }
 
-// origins is the map for objects of this kind, nil when there is none.
+// origins returns the map for objects of this kind; nil for other kinds.
 func (a *access) origins(object client.Object) map[string]origin {
 	switch object.(type) {
 	case *corev1.ServiceAccount:
@@ -81,7 +81,7 @@ func (a *access) set(object client.Object, from origin) {
 	a.origins(object)[object.GetName()] = from
 }
 
-// isForeign reports whether an object of this kind and name exists and is not ours; live: also one that the cache lacks.
+// isForeign reports whether an object of this kind and name exists that Trellis did not create. live: also if the cache lacks it.
 func (r *Reconciler) isForeign(ctx context.Context, wanted client.Object, ours func(client.Object) bool, live bool) (bool, error) {
 	existing, key := blank(wanted), client.ObjectKeyFromObject(wanted)
 	err := r.Client.Get(ctx, key, existing)
@@ -97,8 +97,8 @@ func (r *Reconciler) isForeign(ctx context.Context, wanted client.Object, ours f
 	return !ours(existing), nil
 }
 
-// addMissing reports which bindings of shared accounts are not made, unless another client made one. An account or Role of the graph that
-// another client made is reported in Ready.
+// addMissing adds the shared ServiceAccounts without a binding, unless another client has bound them. The condition Ready reports
+// ServiceAccounts and Roles of the graph itself that another client has created.
 func (r *Reconciler) addMissing(ctx context.Context, a *access, wanted *render.Graph) error {
 	for _, object := range wanted.Shared() {
 		binding, ok := object.(*rbacv1.RoleBinding)
@@ -124,7 +124,7 @@ func (r *Reconciler) addMissing(ctx context.Context, a *access, wanted *render.G
 	return nil
 }
 
-// note what applying an account or a Role came to.
+// note records the origin of a ServiceAccount or a Role, from the result of applying it.
 func (a *access) note(object client.Object, err error) {
 	switch {
 	case err == nil || a.origins(object) == nil:
@@ -135,14 +135,14 @@ func (a *access) note(object client.Object, err error) {
 	}
 }
 
-// isUncertain reports whether the object is a binding, and that it is not known who made its Role or one of its accounts.
+// isUncertain reports whether the object is a binding with a Role or a ServiceAccount of unknown origin.
 func (a *access) isUncertain(object client.Object) bool {
 	binding, ok := object.(*rbacv1.RoleBinding)
 	return ok && (a.roles[binding.RoleRef.Name] == unknown ||
 		slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return a.accounts[s.Name] == unknown }))
 }
 
-// bindable is the binding without accounts that are not ours; nil when none is left, or its Role is not ours.
+// bindable returns the binding without foreign ServiceAccounts; nil when none is left, or the Role is foreign.
 func (a *access) bindable(binding *rbacv1.RoleBinding) *rbacv1.RoleBinding {
 	if a.roles[binding.RoleRef.Name] == somebodyElse {
 		return nil
@@ -155,10 +155,10 @@ func (a *access) bindable(binding *rbacv1.RoleBinding) *rbacv1.RoleBinding {
 	return out
 }
 
-// any reports whether something is not ours. No event comes when it goes.
+// any reports whether any object is foreign or of unknown origin. Its deletion triggers no event.
 func (a *access) any() bool { return len(a.accounts)+len(a.roles) > 0 }
 
-// unshare deletes a binding of ours that nothing may be bound by any more.
+// unshare deletes a binding of Trellis that is not bindable any more.
 func (r *Reconciler) unshare(ctx context.Context, binding *rbacv1.RoleBinding) error {
 	existing := &rbacv1.RoleBinding{}
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(binding), existing); err != nil || !isOurs(existing) {

@@ -27,7 +27,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/strip"
 )
 
-// apply brings every child to what is wanted. Children that are right already are not written.
+// apply creates the wanted children, and updates those that differ.
 func (r *Reconciler) apply(ctx context.Context, o observed, wanted *render.Graph) error {
 	failures := []error{r.applyExtras(ctx, o, wanted)} // first: a pod cannot be created before its account
 	for _, sg := range wanted.ScalingGroups() {
@@ -52,21 +52,20 @@ func (r *Reconciler) apply(ctx context.Context, o observed, wanted *render.Graph
 	return errors.Join(failures...)
 }
 
-// groupFailure is what keeps a scaling group from being created or applied.
+// groupFailure is an error that keeps a scaling group from being created or applied.
 type groupFailure struct{ error }
 
 // Unwrap returns the cause.
 func (g *groupFailure) Unwrap() error { return g.error }
 
-// notOurs is the error for an object of another owner that has the name of a child.
+// notOurs is the error for an object of another owner with the name of a child.
 type notOurs struct{ error }
 
 // Unwrap returns the cause.
 func (n *notOurs) Unwrap() error { return n.error }
 
-// applyChild creates child when it is absent, and applies it when it differs, also in which labels and annotations are wanted. An orphan
-// of its name becomes the child. It never takes over an object of another owner: a create fails where there is one that the cache does not
-// show.
+// applyChild creates a missing child, and applies a child that differs, also in its wanted labels and annotations. It adopts an orphan
+// with the child's name. It never takes over an object of another owner: if the cache does not show that object, the create fails.
 func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child, existing client.Object,
 	same func() bool) error {
 	child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(dgd,
@@ -94,7 +93,7 @@ func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 	}
 	child.SetUID(existing.GetUID())
 	if err := r.change(ctx, child); err != nil {
-		if orphaned && apierrors.IsInvalid(err) { // what is immutable differs
+		if orphaned && apierrors.IsInvalid(err) { // an immutable field differs
 			return orphanOf(child, err.Error())
 		}
 		return fmt.Errorf("applying %s %s: %w", kind, child.GetName(), err)
@@ -102,12 +101,12 @@ func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 	return nil
 }
 
-// findOrCreate reads the object of a child's name into existing. Where there is none, it creates the child.
+// findOrCreate reads the object with the child's name into existing, or creates the child.
 func (r *Reconciler) findOrCreate(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child,
 	existing client.Object) (created bool, err error) {
 	key, kind := client.ObjectKeyFromObject(child), child.GetObjectKind().GroupVersionKind().Kind
 	err = r.reader(existing).Get(ctx, key, existing)
-	if err == nil && strip.LeftOut(existing) { // the cache holds a part of it
+	if err == nil && strip.LeftOut(existing) { // the cache holds only a part of it
 		err = r.Live.Get(ctx, key, existing)
 	}
 	switch {
@@ -126,7 +125,7 @@ func (r *Reconciler) findOrCreate(ctx context.Context, dgd *nvidiav1beta1.Dynamo
 	if refused == nil {
 		return true, nil
 	}
-	// A full quota or a policy refuses before the API server reports that the name is taken, so a refused create looks for an object with it.
+	// A full quota or a policy refuses a create before the API server reports a taken name, so a refused create reads the object.
 	if r.Live.Get(ctx, key, existing) != nil {
 		return false, fmt.Errorf("creating %s %s: %w", kind, key.Name, refused)
 	}
@@ -134,7 +133,7 @@ func (r *Reconciler) findOrCreate(ctx context.Context, dgd *nvidiav1beta1.Dynamo
 	return false, nil
 }
 
-// create a child. The API server does less for it than for a server-side apply, before which the object would have to be looked for, too.
+// create creates a child. It is cheaper for the API server than a server-side apply, which would also need a read of the object before.
 func (r *Reconciler) create(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child client.Object) error {
 	err := r.Client.Create(ctx, child.DeepCopyObject().(client.Object), client.FieldOwner(render.FieldOwner))
 	if err == nil {
@@ -143,7 +142,7 @@ func (r *Reconciler) create(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphD
 	return err
 }
 
-// change a child of ours by server-side apply: fields that others have added stay, and fields that are wanted no longer go.
+// change updates a child by server-side apply: it keeps fields of other writers, and removes fields that are no longer wanted.
 func (r *Reconciler) change(ctx context.Context, child client.Object) error {
 	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return r.ownAsApplied(ctx, child) }); err != nil {
 		return err
@@ -157,8 +156,7 @@ func (r *Reconciler) change(ctx context.Context, child client.Object) error {
 		client.FieldOwner(render.FieldOwner), client.ForceOwnership)
 }
 
-// ownAsApplied makes what the operator owns by the create of an object owned by server-side apply, which takes back what it owns that way
-// alone.
+// ownAsApplied turns the fields that the operator owns by a create into fields owned by server-side apply, which removes only the latter.
 func (r *Reconciler) ownAsApplied(ctx context.Context, child client.Object) error {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(child.GetObjectKind().GroupVersionKind())
@@ -166,7 +164,7 @@ func (r *Reconciler) ownAsApplied(ctx context.Context, child client.Object) erro
 		return err
 	}
 	if object.GetUID() != child.GetUID() || child.GetResourceVersion() != "" && child.GetResourceVersion() != object.GetResourceVersion() {
-		return nil // another object now, or an orphan that was changed: the apply is refused
+		return nil // it is another object now, or a changed orphan: the apply is refused
 	}
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(object, sets.New(render.FieldOwner), render.FieldOwner)
 	if err != nil || patch == nil {
@@ -179,7 +177,7 @@ func (r *Reconciler) ownAsApplied(ctx context.Context, child client.Object) erro
 	return err
 }
 
-// reader is the cache, but for kinds that a cluster may not have: those are read past it.
+// reader returns the cache, or the API server for kinds that a cluster may not serve.
 func (r *Reconciler) reader(object client.Object) client.Reader {
 	if _, foreign := object.(*unstructured.Unstructured); foreign {
 		return r.Live

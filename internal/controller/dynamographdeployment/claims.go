@@ -18,8 +18,8 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=create;list;watch
 
-// createClaims makes the volume claims that a deployment asks for, once. What is in a volume is the user's, so one that is there is never
-// changed, and one that the user made is used.
+// createClaims creates the volume claims that a deployment requests, once. Volumes hold the user's data, so it never changes an existing
+// claim, and uses a claim of the user.
 func (r *Reconciler) createClaims(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment,
 	claims []*corev1.PersistentVolumeClaim) []error {
 	var failures []error
@@ -42,7 +42,7 @@ func (r *Reconciler) createClaims(ctx context.Context, dgd *nvidiav1beta1.Dynamo
 	return failures
 }
 
-// claim reads the metadata of a volume claim, nil when there is none.
+// claim reads the metadata of a volume claim; nil if it does not exist.
 func (r *Reconciler) claim(ctx context.Context, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
 	existing := claimMetadata()
 	err := r.Client.Get(ctx, key, existing)
@@ -55,7 +55,7 @@ func (r *Reconciler) claim(ctx context.Context, key client.ObjectKey) (*metav1.P
 	return existing, nil
 }
 
-// claimMetadata is all that is read, and cached, of volume claims.
+// claimMetadata is the type in which volume claims are read and cached: metadata only.
 func claimMetadata() *metav1.PartialObjectMetadata {
 	out := &metav1.PartialObjectMetadata{}
 	out.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))

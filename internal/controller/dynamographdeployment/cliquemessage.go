@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/nvlink"
 )
 
-// aboutCliques says, of the NVLink domains that pods share by the claims of a ComputeDomain, which pods are in which clique.
+// aboutCliques says which pods are in which clique of the NVLink domains that they share by claims of a ComputeDomain.
 func aboutCliques(o observed) (text string) {
 	n := 0
 	for _, claimed := range o.result.Cliques {
@@ -26,5 +26,5 @@ func aboutCliques(o observed) (text string) {
 	return text
 }
 
-// maxDomains is how many NVLink domains a message describes.
+// maxDomains bounds the number of NVLink domains in a message.
 const maxDomains = 8

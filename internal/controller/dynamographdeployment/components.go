@@ -18,18 +18,19 @@ import (
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
-// component is one component as it is, alongside what it should be.
+// component is the state of a component and its wanted state.
 type component struct {
 	name string
-	// group is nil while there is none.
+	// group is nil until it is created.
 	group *trellisv1alpha1.ScalingGroup
-	// desired replicas of revision, made for restart; these two are not known, and not compared, when the deployment cannot be resolved.
+	// desired is the wanted number of replicas, revision their wanted revision, and restart the restart for which they are made. When the
+	// deployment cannot be resolved, revision and restart are nil and are not compared.
 	desired  int32
 	revision *string
 	restart  *trellisv1alpha1.Restart
 }
 
-// lookAt puts every component of the deployment alongside its scaling group, in name order. wanted may be nil.
+// lookAt pairs every component of the deployment with its scaling group, sorted by name. wanted may be nil.
 func lookAt(o observed, wanted *render.Graph) []component {
 	out := make([]component, 0, len(o.dgd.Spec.Components))
 	for _, name := range sortedNames(o) {
@@ -46,17 +47,18 @@ func lookAt(o observed, wanted *render.Graph) []component {
 	return out
 }
 
-// behind reports whether the group does not count yet what the deployment asks for: its spec has not arrived there, or was not looked at.
+// behind reports whether the group's counts are not for the current deployment yet: its spec is
+// older, or its controller has not observed it.
 func behind(s component) bool {
 	return s.group == nil || s.group.Status.ObservedGeneration != s.group.Generation || s.group.Spec.Replicas != s.desired || s.otherRevision()
 }
 
-// otherRevision: the group does not have the requested revision or restart yet.
+// otherRevision reports whether the group does not have the wanted revision or restart yet.
 func (s component) otherRevision() bool {
 	return s.revision != nil && (s.group.Spec.Revision != *s.revision || !equality.Semantic.DeepEqual(s.group.Spec.Restart, s.restart))
 }
 
-// refused is why the API server refuses pods of the group, or "".
+// refused says why the API server refuses pods of the group; "" if it does not.
 func (s component) refused() string {
 	if c := meta.FindStatusCondition(s.group.Status.Conditions, trellisv1alpha1.ConditionPodsInSync); c != nil && c.Status == "False" {
 		return c.Message
@@ -64,10 +66,10 @@ func (s component) refused() string {
 	return ""
 }
 
-// maxUnhealthy bounds what is said of the failing pods of one component, in bytes.
+// maxUnhealthy bounds the text about the failing pods of one component, in bytes.
 const maxUnhealthy = 300
 
-// unhealthy reports which replicas of the group fail, or which of its pods do not start, or "".
+// unhealthy says which replicas of the group fail, or which of its pods do not start; "" for none.
 func (s component) unhealthy() string {
 	if c := meta.FindStatusCondition(s.group.Status.Conditions, trellisv1alpha1.ConditionPodsHealthy); c != nil && c.Status == "False" {
 		return limit.Text(c.Message, maxUnhealthy)
@@ -75,14 +77,13 @@ func (s component) unhealthy() string {
 	return ""
 }
 
-// rolling: replicas of an older revision are still there, or their successors do not serve yet.
+// rolling reports whether replicas of an older revision still exist, or their successors do not serve yet.
 func (s component) rolling() bool {
 	return meta.IsStatusConditionFalse(s.group.Status.Conditions, trellisv1alpha1.ConditionRolledOut) ||
 		s.group.Status.UpdatedReplicas < s.group.Status.ReadyReplicas
 }
 
-// notReady describes what keeps the component from serving as wanted, or "". All its replicas must be there, current and ready, and no
-// others.
+// notReady says why the component is not ready, or "": it needs all its replicas, of the wanted revision and ready, and no others.
 func (s component) notReady() string {
 	if s.group == nil {
 		return fmt.Sprintf("scalinggroup for component %s: not created yet", s.name)
@@ -109,7 +110,7 @@ func (s component) notReady() string {
 	return fmt.Sprintf("scalinggroup/%s: %s", s.group.Name, what)
 }
 
-// change describes what the group has not counted yet.
+// change describes a change of the group that its counts do not cover yet.
 func (s component) change() string {
 	switch spec, status := s.group.Spec, s.group.Status; {
 	case s.otherRevision():
@@ -132,7 +133,7 @@ func summaryOf(components []component) string {
 	return fmt.Sprintf("%d/%d", ready, len(components))
 }
 
-// componentStatuses counts the replicas of all components. cut has, by component, how many places are listed of how many that should be.
+// componentStatuses counts the replicas of all components. cut says, for each component whose places do not all fit, how many are listed.
 func componentStatuses(o observed, components []component) (out map[string]nvidiav1beta1.ComponentStatus, cut []string) {
 	out = map[string]nvidiav1beta1.ComponentStatus{}
 	places, replacing := placesOf(components), workersChange(components)
@@ -143,7 +144,7 @@ func componentStatuses(o observed, components []component) (out map[string]nvidi
 		before := o.dgd.Status.Components[s.name]
 		status, p := s.status(before), places[s.name]
 		if replacing && before.RuntimeNamespace != "" {
-			// until all workers are of the new generation: the planner asks for their metrics there
+			// stays until all workers are of the new generation, because the planner reads their metrics by it
 			status.RuntimeNamespace = before.RuntimeNamespace
 		}
 		for _, one := range p.listed {
@@ -160,8 +161,8 @@ func componentStatuses(o observed, components []component) (out map[string]nvidi
 	return out, cut
 }
 
-// status counts the replicas. What the group counted as updated is not of today's revision while that has not arrived there; programs
-// that compare desired, updated and available must not take it for the end of a rollout.
+// status counts the replicas. Until the group has the wanted revision, its updated replicas are of a former one and are not counted:
+// clients that compare desired, updated and available must not take them for a completed rollout.
 func (s component) status(before nvidiav1beta1.ComponentStatus) nvidiav1beta1.ComponentStatus {
 	sg := s.group
 	out := nvidiav1beta1.ComponentStatus{

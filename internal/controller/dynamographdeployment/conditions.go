@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// condition is a condition to be set. Ready is never Unknown (programs read it), and nor are the others: False describes what is missing.
+// condition is a condition to set. Conditions are never Unknown: programs read Ready, and False says what is missing.
 type condition struct {
 	kind, reason, message string
 	is                    bool
@@ -48,7 +48,7 @@ func set(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, c *condi
 	})
 }
 
-// conditionOrder is the order in which docs/conditions.md says to read them: what others depend on first, the summary last.
+// conditionOrder is the order of conditions in docs/conditions.md: prerequisites of others first, the summary last.
 var conditionOrder = []string{
 	nvidiav1beta1.ConditionValid,
 	nvidiav1beta1.ConditionMemoryReadable,
@@ -67,16 +67,15 @@ var conditionOrder = []string{
 	nvidiav1beta1.ConditionReady,
 }
 
-// sortConditions sorts conditions, so that they do not stand in the order in which they happened to come up. Those of other programs stay
-// in front, as they are.
+// sortConditions sorts the conditions by conditionOrder. Conditions of other programs come first, in their former order.
 func sortConditions(conditions []metav1.Condition) {
 	slices.SortStableFunc(conditions, func(a, b metav1.Condition) int {
 		return slices.Index(conditionOrder, a.Type) - slices.Index(conditionOrder, b.Type)
 	})
 }
 
-// topologyCondition compares every level the deployment uses with the ClusterTopology as it is now. Under a provider that makes the pods
-// itself the levels have to be there for it too. The condition is absent without a constraint.
+// topologyCondition reports whether the current ClusterTopology has every level that the deployment uses. Under a provider that makes the
+// pods itself, the provider has to find the levels as well. The condition is absent without a constraint.
 func topologyCondition(o observed) *condition {
 	const kind = nvidiav1beta1.ConditionTopologyLevelsAvailable
 	if !o.constrained() {
@@ -100,8 +99,8 @@ func topologyCondition(o observed) *condition {
 	}
 }
 
-// levelsOfWorkload reports that the provider that makes the pods finds levels missing. While it cannot be read, the condition is nil, which
-// leaves the former condition as it is.
+// levelsOfWorkload reports levels that a provider which makes the pods itself does not find. While its objects cannot be read, it returns
+// nil, which keeps the former condition.
 func levelsOfWorkload(o observed) (c *condition, lacking bool) {
 	const kind = nvidiav1beta1.ConditionTopologyLevelsAvailable
 	switch w := o.workload; {
@@ -116,7 +115,7 @@ func levelsOfWorkload(o observed) (c *condition, lacking bool) {
 	}
 }
 
-// driftCondition says that annotations were changed which do not count any more; nil when there is nothing to say.
+// driftCondition reports changed annotations that have no effect because the constraint is frozen; nil for none.
 func driftCondition(o observed) *condition {
 	drift := constraint.Drift(o.dgd, o.stated, o.frozen())
 	if len(drift) == 0 {
@@ -128,7 +127,7 @@ func driftCondition(o observed) *condition {
 		strings.Join(drift, ", ")))
 }
 
-// lostLevels are the domains in use, as frozen, that the ClusterTopology does not offer any more, in name order.
+// lostLevels lists the levels of frozen constraints that the ClusterTopology no longer has, sorted by name.
 func lostLevels(o observed) []string {
 	var lost []string
 	for _, sg := range o.groups {
@@ -143,7 +142,7 @@ func lostLevels(o observed) []string {
 			}
 		}
 	}
-	if len(o.groups) == 0 { // nothing is frozen yet: what the object asks for counts
+	if len(o.groups) == 0 { // nothing is frozen yet: the deployment's own fields count
 		for _, domain := range validation.DomainsInUse(o.dgd) {
 			if !slices.ContainsFunc(o.profile.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Domain == domain }) {
 				lost = append(lost, domain)
@@ -154,7 +153,7 @@ func lostLevels(o observed) []string {
 	return slices.Compact(lost)
 }
 
-// otherKeys names the keys of lost levels that have another one now; "" for none.
+// otherKeys says which lost levels now have another key; "" for none.
 func otherKeys(o observed, lost []string) string {
 	keys := map[string]string{}
 	for _, sg := range o.groups {
@@ -171,15 +170,15 @@ func otherKeys(o observed, lost []string) string {
 	return out.String()
 }
 
-// placedCondition reports whether every replica is placed, and if not, why. While the scheduler has not looked at the graph since the
-// operator started, the condition stays as it is.
+// placedCondition reports whether every replica is placed, and otherwise why not. After a start of the operator the former condition
+// stays until the scheduler has evaluated the graph.
 func placedCondition(o observed, p *problem, failure error) *condition {
 	const kind = nvidiav1beta1.ConditionPlaced
 	switch {
 	case p != nil && len(o.groups) == 0:
 		return no(kind, p.reason, p.message)
 	case o.workload != nil && o.workload.Blind && o.provider.state.Ready && meta.FindStatusCondition(o.dgd.Status.Conditions, kind) != nil:
-		return nil // for a moment, as when the operator has just started
+		return nil // temporary, for example when the operator has just started
 	case o.workload != nil:
 		return &condition{kind: kind, is: o.workload.Placed, reason: o.workload.Reason, message: o.workload.Message}
 	case !o.judged:
@@ -188,7 +187,7 @@ func placedCondition(o observed, p *problem, failure error) *condition {
 	return schedulingCondition(o, failure)
 }
 
-// schedulingCondition is Placed by the scheduling result.
+// schedulingCondition is the condition Placed from the scheduling result.
 func schedulingCondition(o observed, failure error) *condition {
 	const kind = nvidiav1beta1.ConditionPlaced
 	switch {
@@ -219,7 +218,7 @@ func schedulingCondition(o observed, failure error) *condition {
 		o.result.Wanted, withoutPartner(o))))
 }
 
-// withoutPartner names what a required kvTransferPolicy has without a partner: replicas that were lost or scaled in leave others alone.
+// withoutPartner names the replicas without the partner that kvTransferPolicy requires: a scale-in or a loss leaves such replicas behind.
 func withoutPartner(o observed) string {
 	t := o.result.Transfer
 	if t == nil || !t.Required || t.AloneText() == "" {
@@ -228,8 +227,7 @@ func withoutPartner(o observed) string {
 	return "; " + t.AloneText() + ", which kvTransferPolicy requires"
 }
 
-// creatingGroups is what there is to say of a graph whose scaling groups are not all there. failure may be what keeps them from being
-// created.
+// creatingGroups is the condition Placed while scaling groups are missing. failure may say why they cannot be created.
 func creatingGroups(failure error) *condition {
 	const kind = nvidiav1beta1.ConditionPlaced
 	groups := allAs[*groupFailure](failure)
@@ -246,7 +244,7 @@ func creatingGroups(failure error) *condition {
 	return no(kind, gang.CodeCreating, "the scaling groups are created when those of an earlier deployment of this name are gone")
 }
 
-// withRefusals are the waiting replicas, and of those whose pods cannot be created, why.
+// withRefusals returns the waiting replicas, with the reason for those whose pods the API server refuses.
 func withRefusals(o observed) []gang.Waiting {
 	out := slices.Clone(o.result.Waiting)
 	for i := range out {

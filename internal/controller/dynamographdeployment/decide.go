@@ -20,13 +20,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// problem is why nothing is applied for a deployment until someone acts.
+// problem is the reason why nothing is applied for a deployment until somebody acts.
 type problem struct {
 	reason, message string
 }
 
-// decide resolves the deployment, or describes what is wrong with it. The guard in front is the webhook's own validation, for objects that
-// came in while no webhook was there. What is frozen in existing scaling groups wins over the object and over today's ClusterTopology.
+// decide resolves the deployment, or says why it cannot. It first repeats the webhook's validation, for objects that were created while
+// no webhook was available. Constraints frozen in scaling groups override the deployment and today's ClusterTopology.
 func decide(o observed, platform render.Platform) (*render.Graph, *problem) {
 	written := validation.FromHub(o.dgd)
 	if errs := guard(o, written); len(errs) > 0 {
@@ -52,7 +52,7 @@ func decide(o observed, platform render.Platform) (*render.Graph, *problem) {
 	return wanted, nil
 }
 
-// frozen are the constraints that the scaling groups hold, or get now.
+// frozen returns the constraints of the scaling groups, by component, after a refresh the new ones.
 func (o observed) frozen() map[string]*trellisv1alpha1.ResolvedTopology {
 	if o.refreshed != nil {
 		return o.refreshed
@@ -60,7 +60,7 @@ func (o observed) frozen() map[string]*trellisv1alpha1.ResolvedTopology {
 	return constraintsIn(o.groups)
 }
 
-// constrained reports whether the deployment has a constraint of its own: as frozen, or before that as stated.
+// constrained reports whether the deployment has a constraint of its own: the frozen one or, without groups, the stated one.
 func (o observed) constrained() bool {
 	for _, sg := range o.groups {
 		if t := sg.Spec.Topology; t != nil && !t.Automatic {
@@ -70,7 +70,7 @@ func (o observed) constrained() bool {
 	return len(o.groups) == 0 && o.stated.Any()
 }
 
-// profileName is the name of the ClusterTopology that the deployment is packed by, as frozen or before that as stated; "" for none.
+// profileName returns the name of the deployment's ClusterTopology, frozen or, without groups, stated; "" for none.
 func (o observed) profileName() string {
 	for _, component := range slices.Sorted(maps.Keys(o.groups)) {
 		if t := o.groups[component].Spec.Topology; t != nil {
@@ -88,8 +88,8 @@ func notFound(profile string) string {
 		"created", profile)
 }
 
-// guard checks an object against the topology only before it was first turned into scaling groups, as admission does on create only. From
-// then on its annotations about topology do not count either.
+// guard validates a deployment. Once it has scaling groups, guard neither checks it against the topology, as admission does on create
+// only, nor reads its topology annotations.
 func guard(o observed, written validation.Written) field.ErrorList {
 	if len(o.groups) > 0 {
 		written.DynamoGraphDeployment = constraint.WithoutAnnotations(o.dgd)
@@ -101,7 +101,7 @@ func guard(o observed, written validation.Written) field.ErrorList {
 	return errs
 }
 
-// versionOf is v1beta1, unless the deployment holds what only v1alpha1 can say: then it was written in that.
+// versionOf returns v1alpha1 if the deployment has fields that only v1alpha1 can express, and so was written in it; otherwise v1beta1.
 func versionOf(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	if dgd.Annotations[nvidiav1alpha1.AnnotationSpecMemory] != "" {
 		return nvidiav1alpha1.GroupVersion.Version

@@ -17,13 +17,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// EventDefaultTopologyUndecided says that several default topologies suit a component alike, so that it follows none.
+// EventDefaultTopologyUndecided says that several default topologies fit a component equally well, so it follows none.
 const EventDefaultTopologyUndecided = "DefaultTopologyUndecided"
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 
-// observeDefaults reads the default topologies for a deployment without a constraint of which not all groups are made, and where several
-// count the nodes that tell them apart.
+// observeDefaults reads the default topologies for a deployment without a constraint whose groups are not all created. If there are
+// several defaults, it also reads the nodes, which decide between them.
 func (r *Reconciler) observeDefaults(ctx context.Context, o *observed) error {
 	if len(o.groups) >= len(o.dgd.Spec.Components) || o.stated.Any() || !o.stated.Multinode {
 		return nil
@@ -46,7 +46,7 @@ func (r *Reconciler) observeDefaults(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// reportUndecided tells of a new deployment which of its components follow no default topology.
+// reportUndecided sends an event for each component of a new deployment that follows no default topology.
 func (r *Reconciler) reportUndecided(o observed, wanted *render.Graph) {
 	for _, u := range wanted.Undecided {
 		r.Recorder.Eventf(o.dgd, nil, corev1.EventTypeNormal, EventDefaultTopologyUndecided, "Place", "%s", limit.Text(fmt.Sprintf(

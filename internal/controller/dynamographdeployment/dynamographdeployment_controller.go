@@ -1,11 +1,11 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dynamographdeployment turns DynamoGraphDeployments into scaling groups and Services and reports what became of them.
+// Package dynamographdeployment turns DynamoGraphDeployments into scaling groups and Services, and reports their state.
 //
-// It is the only writer of a deployment's status: the scaling groups' counts reach it through the cache, the scheduler's results in
-// memory. An object that would have been refused at admission (it came while no webhook was there) is reported and otherwise left as
-// it is: what runs continues running.
+// It is the only writer of a deployment's status: the counts of the scaling groups come from the cache, the scheduler's results from
+// memory. A deployment that admission would have refused, created while no webhook was available, is reported and otherwise left
+// unchanged: its running pods continue.
 package dynamographdeployment
 
 import (
@@ -37,48 +37,49 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// IndexByProfile finds deployments by the ClusterTopology they name.
+// IndexByProfile indexes deployments by the ClusterTopology they name.
 const IndexByProfile = "trellis.profile"
 
-// workers is how many deployments are reconciled at once. The first reconcile of one makes all its children, one request after the other,
-// and waits for the answers most of the time; with few workers the statuses of deployments whose pods have become Ready wait behind those
-// of new ones.
+// workers is the number of deployments that are reconciled at once. The first reconcile of a deployment creates its
+// children one by one and mostly waits for the API server; with few workers, the statuses of deployments whose pods become
+// Ready would wait behind new deployments.
 const workers = 32
 
 // Reconciler reconciles DynamoGraphDeployments.
 type Reconciler struct {
-	// Client reads from the cache and writes. What the cache does not show yet is created, applied or deleted once more: a create of what
-	// exists is refused, and deletes name the UID.
+	// Client reads from the cache and writes. An object that the cache does not show yet is created, applied or deleted again: the API
+	// server refuses to create it twice, and deletes name the UID.
 	Client client.Client
-	// Deployments reads deployments from the cache and writes their status. Its reads show its writes: a status that the cache does not show
-	// yet would be announced twice.
+	// Deployments reads deployments from the cache and writes their status. Its reads show its own writes: otherwise a status that the
+	// cache does not show yet would be announced twice.
 	Deployments client.Client
-	// Live reads from the API server: what it cannot show, and what turns out to exist when it is created.
+	// Live reads from the API server: objects that the cache cannot show, and those that a create finds to exist.
 	Live     client.Reader
 	Recorder events.EventRecorder
-	// Results of the scheduler; Changed delivers an event when one has changed.
+	// Results of the scheduler; Changed delivers an event for each change of a result.
 	Results *scheduler.Results
 	Changed <-chan event.GenericEvent
-	// MayRefresh asks the scheduler whether the groups of a deployment may get other levels, because nothing of it is placed; nil for a
+	// MayRefresh asks the scheduler whether the groups of a deployment may get new levels, because none of its pods is placed; a nil
 	// constraint ends a refresh. See [scheduler.Scheduler.MayRefresh].
 	MayRefresh func(context.Context, *nvidiav1beta1.DynamoGraphDeployment, *trellisv1alpha1.ResolvedTopology) bool
-	// Providers by name, and Provider, the one for deployments that name none.
+	// Providers by name, and the Provider of deployments that name none.
 	Providers *provider.Registry
 	Provider  string
 	// MaxPods bounds the pods of one graph; 0: any number.
 	MaxPods int64
-	// Platform is where pods reach what all graphs share.
+	// Platform holds the addresses of the services that all graphs share.
 	Platform render.Platform
-	// Retries after failures, and of reading accounts and Roles of others and resource claims, which are not watched.
+	// Retries of failed reconciles, and of reads of objects that are not watched: resource claims, and
+	// other clients' ServiceAccounts and Roles.
 	Retries blocked.Retries
-	// ChecksDenied is why AdmissionChecks of Kueue cannot be decided; nil where nothing decides them.
+	// ChecksDenied says why Kueue's AdmissionChecks cannot be decided; nil if the operator decides none.
 	ChecksDenied *quota.Denied
 
 	written  pace.Writes
 	uncached uncached
-	// sshKeys are the UIDs of the deployments, by name, whose namespace has been given a key pair.
+	// sshKeys maps the names of deployments whose namespace has the key pair to their UIDs.
 	sshKeys sync.Map
-	// joins are the locks of shared objects, by a hash of kind, namespace and name.
+	// joins holds the locks of shared objects, by a hash of kind, namespace and name.
 	joins [256]sync.Mutex
 }
 
@@ -126,7 +127,7 @@ func (r *Reconciler) usersOf(ctx context.Context, profile client.Object) []recon
 	return r.deploymentsBy(ctx, IndexByProfile, profile.GetName())
 }
 
-// concernedBy are the deployments that a change of a provider concerns.
+// concernedBy returns the deployments to reconcile after a change of a provider's object.
 func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
 	if name, one := provider.GraphOf(change); one {
 		return []reconcile.Request{{NamespacedName: name}}
@@ -134,7 +135,7 @@ func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []re
 	return r.deployments(ctx)
 }
 
-// Reconcile observes, decides, applies the children, and reports.
+// Reconcile observes a deployment, decides, applies the children, and reports.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	if err := r.Deployments.Get(ctx, req.NamespacedName, dgd); err != nil {
@@ -144,7 +145,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if dgd.DeletionTimestamp != nil {
-		return ctrl.Result{}, nil // ownership deletes everything
+		return ctrl.Result{}, nil // the garbage collector deletes its children
 	}
 	orphans, err := r.separateFormer(ctx, dgd)
 	if err != nil {
@@ -182,7 +183,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: again}, errors.Join(failure, noted)
 }
 
-// separateFormer deletes what an earlier deployment of the name owned, and returns what of it has no owner.
+// separateFormer deletes the children of an earlier deployment of the same name, and returns those without an owner.
 func (r *Reconciler) separateFormer(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (orphans []client.Object, err error) {
 	labelled, err := r.allLabelled(ctx, dgd)
 	if err != nil {
@@ -194,10 +195,9 @@ func (r *Reconciler) separateFormer(ctx context.Context, dgd *nvidiav1beta1.Dyna
 	return r.orphansAmong(labelled, dgd)
 }
 
-// applyAndNote applies the children, and stores which generations of workers there were and are. noted is what keeps that from being
-// stored.
+// applyAndNote applies the children, and stores the running and the wanted generation of workers. noted is the error of that storing.
 func (r *Reconciler) applyAndNote(ctx context.Context, o observed, wanted *render.Graph) (failure, noted error) {
-	noted = r.keepHistory(ctx, o, wanted) // before the groups change: afterwards it is not known what ran
+	noted = r.keepHistory(ctx, o, wanted) // before the groups change: afterwards the running generation is unknown
 	if failure = r.apply(ctx, o, wanted); failure != nil {
 		return failure, noted
 	}
@@ -206,10 +206,10 @@ func (r *Reconciler) applyAndNote(ctx context.Context, o observed, wanted *rende
 	return nil, errors.Join(noted, r.noteGeneration(ctx, o, wanted))
 }
 
-// againAfter is when the deployment is reconciled again without an event; 0 for never.
+// againAfter returns when to reconcile the deployment again without an event; 0 for never.
 func (r *Reconciler) againAfter(o observed, statusDue time.Duration, failure error) time.Duration {
 	switch {
-	case statusDue > 0: // long before the others
+	case statusDue > 0: // always sooner than the others
 		return statusDue
 	case waitsForLeftovers(failure):
 		return leftoversAgain

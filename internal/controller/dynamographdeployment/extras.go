@@ -22,8 +22,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// The objects that a graph has alongside its groups, pods and Services. What is granted to pods is held by the operator too, since an API
-// server lets no one grant more than they have.
+// The objects of a graph other than its groups, pods and Services. The operator holds every right that it grants to pods, since the API
+// server lets nobody grant rights that they lack.
 //
 // +kubebuilder:rbac:groups="",resources=serviceaccounts;configmaps,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=create;delete;get;list;patch;watch
@@ -38,17 +38,17 @@ import (
 // +kubebuilder:rbac:groups=resource.nvidia.com,resources=computedomains,verbs=create;get;patch
 // +kubebuilder:rbac:groups=inference.networking.x-k8s.io,resources=inferencemodelrewrites;inferenceobjectives;inferencepools,verbs=get;list;watch
 
-// ownedKinds are the kinds of the objects that may come and go with the spec.
+// ownedKinds are the kinds of objects that changes of the spec create and delete.
 func ownedKinds() []client.ObjectList {
 	return []client.ObjectList{
 		&corev1.ServiceAccountList{}, &corev1.ConfigMapList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &networkingv1.IngressList{},
 	}
 }
 
-// applyExtras brings the objects other than groups and Services to what is wanted, and removes those that are wanted no longer.
+// applyExtras applies the objects other than groups and Services, and deletes those that are no longer wanted.
 func (r *Reconciler) applyExtras(ctx context.Context, o observed, wanted *render.Graph) error {
 	var failures []error
-	for _, object := range wanted.Shared() { // first: bindings of the deployment's own name accounts that are shared
+	for _, object := range wanted.Shared() { // first: bindings of the deployment's own refer to shared accounts
 		if binding, ok := object.(*rbacv1.RoleBinding); ok && o.prerequisites.access.bindable(binding) == nil {
 			failures = append(failures, r.unshare(ctx, binding))
 			continue
@@ -58,16 +58,16 @@ func (r *Reconciler) applyExtras(ctx context.Context, o observed, wanted *render
 		}
 		err := r.applyShared(ctx, o.dgd, object)
 		o.prerequisites.access.note(object, err)
-		if !errors.As(err, new(*notOurs)) { // another owner's is used as it is
+		if !errors.As(err, new(*notOurs)) { // an object of another owner is used as it is
 			failures = append(failures, err)
 		}
 	}
-	waits := false // one object needs the one before it, as a binding its role: behind a leftover nothing can be made yet
+	waits := false // objects depend on earlier ones, as a binding on its role, so a leftover blocks those after it
 	keep := map[reflect.Type]map[string]bool{}
 	for _, object := range wanted.Owned() {
 		if binding, ok := object.(*rbacv1.RoleBinding); ok {
 			if binding = o.prerequisites.access.bindable(binding); binding == nil {
-				continue // one that is there goes below
+				continue // prune deletes an existing one
 			}
 			object = binding
 		}
@@ -95,7 +95,7 @@ func (r *Reconciler) applyExtras(ctx context.Context, o observed, wanted *render
 	return errors.Join(failures...)
 }
 
-// blank is an empty object of the same kind.
+// blank returns an empty object of the same kind.
 func blank(object client.Object) client.Object {
 	if u, ok := object.(*unstructured.Unstructured); ok {
 		out := &unstructured.Unstructured{}
@@ -105,7 +105,7 @@ func blank(object client.Object) client.Object {
 	return reflect.New(reflect.TypeOf(object).Elem()).Interface().(client.Object)
 }
 
-// sameContent reports whether an object is as wanted, but for its metadata.
+// sameContent reports whether an object equals the wanted one except for its metadata.
 func sameContent(wanted, existing client.Object) bool {
 	switch wanted := wanted.(type) {
 	case *corev1.ServiceAccount:
@@ -130,7 +130,7 @@ func sameContent(wanted, existing client.Object) bool {
 	return false
 }
 
-// within reports whether everything in part is in whole too; whole may have more, such as defaults.
+// within reports whether whole contains everything in part; whole may contain more, such as defaults.
 func within(part, whole any) bool {
 	switch part := part.(type) {
 	case map[string]any:
@@ -156,7 +156,7 @@ func within(part, whole any) bool {
 	return equality.Semantic.DeepEqual(part, whole)
 }
 
-// prune deletes the deployment's own objects of a kind that are wanted no longer.
+// prune deletes the deployment's own objects of a kind that are no longer wanted.
 func (r *Reconciler) prune(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, list client.ObjectList,
 	keep map[reflect.Type]map[string]bool) error {
 	items, err := r.labelled(ctx, dgd, list)
@@ -169,7 +169,7 @@ func (r *Reconciler) prune(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 			object.GetDeletionTimestamp() != nil || keep[reflect.TypeOf(object).Elem()][object.GetName()] {
 			continue
 		}
-		uid, version := object.GetUID(), object.GetResourceVersion() // it may have another controller by now
+		uid, version := object.GetUID(), object.GetResourceVersion() // another controller may own it by now
 		err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("deleting %T %s: %w", object, object.GetName(), err)

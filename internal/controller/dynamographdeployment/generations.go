@@ -21,9 +21,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// stepWorkers decides how far each worker component may go while a generation of workers replaces another one, and has all components stay
-// as they are while the update is paused. It goes by what the groups have counted of their current specs. Until all of them have, the last
-// step stays, and where the revision or the number of replicas changes, nothing is replaced.
+// stepWorkers sets how many replicas of each worker component may be replaced while one generation of workers replaces another, and
+// pauses all components while the update is paused. It needs the counts of all groups for their current specs. Until it has them, the
+// former step stays, or, if the revision or the number of replicas changes, nothing is replaced.
 func stepWorkers(o observed, wanted *render.Graph) {
 	control, _ := rollout.ControlOf(o.dgd)
 	workers := wanted.InStep()
@@ -32,7 +32,7 @@ func stepWorkers(o observed, wanted *render.Graph) {
 		return
 	}
 	if control.Partition != nil {
-		workers = wanted.InGeneration() // also a single one
+		workers = wanted.InGeneration() // a single worker as well
 	}
 	if !slices.ContainsFunc(workers, func(s *render.Component) bool { return replacing(o.groups[s.Name], s) }) {
 		return
@@ -59,7 +59,7 @@ func stepWorkers(o observed, wanted *render.Graph) {
 	}
 }
 
-// upTo limits steps to a partition. When it is reached, the update pauses.
+// upTo limits steps to a partition. Once the partition is reached, the update pauses.
 func upTo(steps []rollout.Step, components []rollout.Component, partition intstr.IntOrString) []rollout.Step {
 	steps, reached := rollout.UpTo(steps, components, partition)
 	if !reached {
@@ -74,7 +74,7 @@ func upTo(steps []rollout.Step, components []rollout.Component, partition intstr
 	return out
 }
 
-// pause has no component replace any replica.
+// pause stops the replacement of replicas in all components.
 func pause(o observed, wanted *render.Graph, workers []*render.Component) {
 	shared := componentsOf(o, wanted, workers)
 	for i := range wanted.Components {
@@ -93,7 +93,8 @@ func pause(o observed, wanted *render.Graph, workers []*render.Component) {
 	}
 }
 
-// abortsInVain: the generation that the deployment asks for is aborted, and no other one is stored.
+// abortsInVain reports whether the user has aborted the wanted generation, but no other generation is stored to which
+// the workers could roll back.
 func abortsInVain(o observed, wanted *render.Graph) bool {
 	control, _ := rollout.ControlOf(o.dgd)
 	return specs.Named(wanted.Provider).Planned && control.Aborted != "" && control.Aborted == wanted.Generation && !wanted.RolledBack
@@ -110,8 +111,8 @@ func stepOf(step rollout.Step) *trellisv1alpha1.RolloutStep {
 	return out
 }
 
-// replacing reports whether a group is to get another revision, has not rolled it out, or returns to the one that it last rolled out and
-// still has replicas of another generation.
+// replacing reports whether a group gets another revision, has not completed its rollout, or returns to the revision that it last rolled
+// out and still has replicas of another generation.
 func replacing(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
 	switch {
 	case sg == nil:
@@ -124,31 +125,32 @@ func replacing(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
 	return hasOthers(sg)
 }
 
-// stillPaused: the group's update is paused, and it has replicas that are to be replaced, although its revision is again the one that it
-// last rolled out. Replicas of workers alone have a generation, see [hasOthers].
+// stillPaused reports whether the group's update is paused and replicas remain to be replaced, although its revision is again the one
+// that it last rolled out. Only workers have generations, see [hasOthers], so this counts outdated replicas.
 func stillPaused(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg != nil && sg.Spec.Step != nil && sg.Spec.Step.Paused && sg.Status.OutdatedReplicas > 0
 }
 
-// hasOthers: the group has replicas of another generation.
+// hasOthers reports whether the group has replicas of another generation.
 func hasOthers(sg *trellisv1alpha1.ScalingGroup) bool {
 	return slices.ContainsFunc(sg.Status.Generations, func(g trellisv1alpha1.GenerationCount) bool {
 		return g.Name != render.GenerationOf(sg)
 	})
 }
 
-// counted: the group has the wanted revision, and has counted its replicas since it was last written, those that serve by generation.
+// counted reports whether the group has the wanted revision and its status counts the replicas for its
+// current spec, available ones by generation.
 func counted(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
 	return sg.Spec.Revision == s.Revision && sg.Status.ObservedGeneration == sg.Generation &&
 		(render.GenerationOf(sg) == "" || len(sg.Status.Generations) > 0 || sg.Status.AvailableReplicas == sg.Status.UpdatedAvailableReplicas)
 }
 
-// stepped: the group has a step of the wanted revision and number of replicas.
+// stepped reports whether the group has a step for the wanted revision and number of replicas.
 func stepped(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
 	return sg.Spec.Revision == s.Revision && sg.Spec.Replicas == s.Replicas && sg.Spec.Step != nil
 }
 
-// repairing is the last step of a group, in which it may make what the old generation has come to lack.
+// repairing returns the last step of a group, in which it may also replace lost replicas of the old generation.
 func repairing(sg *trellisv1alpha1.ScalingGroup, s *render.Component, c rollout.Component) *trellisv1alpha1.RolloutStep {
 	step := sg.Spec.Step.DeepCopy()
 	if counted(sg, s) {
@@ -157,9 +159,9 @@ func repairing(sg *trellisv1alpha1.ScalingGroup, s *render.Component, c rollout.
 	return step
 }
 
-// held is the step of a component while not all groups have counted. A group that has not counted since it was written may make as many
-// replicas as before, so that its step changes with its counts only; without a step of the revision, all its replicas are taken for old
-// ones.
+// held returns the step of a component while not all groups have counted. A group that has not counted since the last
+// write keeps its limit of created replicas, so that its step changes only with its counts; without a step for the
+// revision, all its replicas count as old.
 func held(sg *trellisv1alpha1.ScalingGroup, s *render.Component, c rollout.Component) rollout.Step {
 	switch {
 	case sg == nil || counted(sg, s):
@@ -180,7 +182,7 @@ func all(o observed, workers []*render.Component, is func(*trellisv1alpha1.Scali
 	})
 }
 
-// workersChange reports whether a generation of workers is being replaced, or about to be.
+// workersChange reports whether a generation of workers is being replaced, or is about to be.
 func workersChange(components []component) bool {
 	return slices.ContainsFunc(components, func(s component) bool {
 		if s.group == nil || render.GenerationOf(s.group) == "" {
@@ -191,7 +193,7 @@ func workersChange(components []component) bool {
 	})
 }
 
-// componentsOf are the workers as the rollout sees them.
+// componentsOf returns the workers as input of package rollout.
 func componentsOf(o observed, wanted *render.Graph, workers []*render.Component) []rollout.Component {
 	replicas := make([]int, 0, len(workers))
 	for _, s := range workers {
@@ -212,7 +214,7 @@ func componentsOf(o observed, wanted *render.Graph, workers []*render.Component)
 	return out
 }
 
-// countsOf is a component as it has counted its replicas, with bounds of its own.
+// countsOf returns a component with its counts of replicas and its own bounds.
 func countsOf(o observed, s *render.Component) rollout.Component {
 	replicas := int(s.Replicas)
 	c := rollout.Component{Replicas: replicas, Bounds: rollout.BoundsOf(&s.Rollout, replicas).Within(replicas), Recreate: s.Rollout.Recreate}
@@ -224,7 +226,8 @@ func countsOf(o observed, s *render.Component) rollout.Component {
 	return c
 }
 
-// earlierOf counts the available replicas of a group by generation. The one that was rolled out last comes first: it has served before.
+// earlierOf counts the available replicas of a group by generation. The generation that was rolled
+// out last comes first: it has served before.
 func earlierOf(o observed, sg *trellisv1alpha1.ScalingGroup) []rollout.Earlier {
 	var out []rollout.Earlier
 	for _, g := range sg.Status.Generations {
@@ -235,8 +238,8 @@ func earlierOf(o observed, sg *trellisv1alpha1.ScalingGroup) []rollout.Earlier {
 	return out
 }
 
-// servingGeneration is the generation of workers that is rolled out and serves. It is known unless another one replaces it, or none
-// serves; it is "" where the workers have no generations.
+// servingGeneration returns the generation of workers that is rolled out and serves; "" for workers without generations. known is false
+// while another generation replaces it, or no worker serves.
 func servingGeneration(o observed, wanted *render.Graph) (generation string, known bool) {
 	serves := false
 	for i := range wanted.Components {
@@ -253,8 +256,8 @@ func servingGeneration(o observed, wanted *render.Graph) (generation string, kno
 	return generation, serves
 }
 
-// noteGeneration writes the generation that serves into the deployment's annotation, where Dynamo's planner reads it, and removes the
-// annotation where the workers that serve have none.
+// noteGeneration writes the serving generation into the deployment's annotation, which Dynamo's planner reads, or removes the annotation
+// if the serving workers have no generation.
 func (r *Reconciler) noteGeneration(ctx context.Context, o observed, wanted *render.Graph) error {
 	generation, known := servingGeneration(o, wanted)
 	if noted, ok := o.dgd.Annotations[render.AnnotationWorkerHash]; !known || noted == generation && (ok == (generation != "")) {
@@ -271,7 +274,7 @@ func (r *Reconciler) noteGeneration(ctx context.Context, o observed, wanted *ren
 		return fmt.Errorf("writing the patch of the generation: %w", err)
 	}
 	err = r.Client.Patch(ctx, o.dgd.DeepCopy(), client.RawPatch(types.MergePatchType, raw), client.FieldOwner(render.FieldOwner))
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // another deployment of its name, or none
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // another deployment has its name now, or none
 		return nil
 	}
 	if err != nil {

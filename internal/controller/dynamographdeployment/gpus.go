@@ -24,13 +24,13 @@ import (
 // shapes are the GPUs of one replica of each component, by name. A component whose GPUs cannot be counted is absent.
 type shapes struct {
 	of map[string]gpus.Shape
-	// claims: some depend on resource claims, which are not watched.
+	// claims: the GPUs of a component depend on resource claims, which are not watched.
 	claims bool
 	// channels are the claim templates by which pods join a ComputeDomain.
 	channels map[string]bool
 }
 
-// countGPUs counts the GPUs of the wanted pods. A component is absent if a claim that it uses cannot be read.
+// countGPUs counts the GPUs of the wanted pods. A component with an unreadable claim is absent.
 func (r *Reconciler) countGPUs(ctx context.Context, wanted *render.Graph) shapes {
 	out := shapes{of: map[string]gpus.Shape{}, channels: map[string]bool{}}
 	for i := range wanted.Components {
@@ -55,7 +55,7 @@ func (r *Reconciler) countGPUs(ctx context.Context, wanted *render.Graph) shapes
 	return out
 }
 
-// readDevices reads the claims that pods name and their classes past the cache. Objects that do not exist are left out.
+// readDevices reads the resource claims of pods and their classes from the API server. It leaves out objects that do not exist.
 func (r *Reconciler) readDevices(ctx context.Context, namespace string, pods []gpus.Pods) (gpus.Devices, error) {
 	templates, claims := gpus.Named(pods)
 	if len(templates)+len(claims) == 0 {
@@ -106,7 +106,7 @@ func (r *Reconciler) readClasses(ctx context.Context, spec *resourcev1.ResourceC
 	return errors.Join(failures...)
 }
 
-// look reads an object past the cache. It returns false if the object does not exist or the cluster does not serve its kind.
+// look reads an object from the API server. It returns false if the object does not exist or the cluster does not serve its kind.
 func (r *Reconciler) look(ctx context.Context, key client.ObjectKey, into client.Object) (bool, error) {
 	err := r.Live.Get(ctx, key, into)
 	switch {

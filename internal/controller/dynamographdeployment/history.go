@@ -24,12 +24,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// historyLimit is how many generations of workers are stored for a deployment.
+// historyLimit is the number of generations of workers that are stored for a deployment.
 const historyLimit = 5
 
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=create;delete;list;patch;watch
 
-// historyOf are the stored generations of a deployment's workers, the newest first.
+// historyOf returns the stored generations of a deployment's workers, the newest first.
 func (r *Reconciler) historyOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) ([]*appsv1.ControllerRevision, error) {
 	list := &appsv1.ControllerRevisionList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace),
@@ -48,8 +48,9 @@ func (r *Reconciler) historyOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGra
 	return out, nil
 }
 
-// rollbackOf is where the workers return to while the generation that the deployment asks for is aborted: the one that was rolled out
-// last, or else the newest other one that was rolled out, or else the newest other one. It is nil when none is aborted.
+// rollbackOf returns the rollback of the workers while the generation that the deployment asks for is aborted; nil
+// while none is. They return to the generation that was rolled out last, or else to the newest other one that was ever
+// rolled out, or else to the newest other one.
 func rollbackOf(o observed) *render.Rollback {
 	control, _ := rollout.ControlOf(o.dgd)
 	if control.Aborted == "" || !specs.Named(o.provider.Name).Planned {
@@ -72,12 +73,12 @@ func rollbackOf(o observed) *render.Rollback {
 	return back
 }
 
-// hasServed: the generation was rolled out.
+// hasServed reports whether the generation was ever rolled out.
 func hasServed(revision *appsv1.ControllerRevision) bool {
 	return revision.Annotations[render.AnnotationRolledOut] == "true"
 }
 
-// inputOf is what the workers of a generation are made from, as it is noted; "" where it is not.
+// inputOf returns the recorded input of a generation's workers; "" if none is recorded.
 func inputOf(history []*appsv1.ControllerRevision, generation string) string {
 	for _, revision := range history {
 		if generationIn(revision) == generation {
@@ -87,7 +88,7 @@ func inputOf(history []*appsv1.ControllerRevision, generation string) string {
 	return ""
 }
 
-// rolledBackBefore: an abort was in force when the deployment was last looked at.
+// rolledBackBefore reports whether a rollback was in force at the last reconcile.
 func rolledBackBefore(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionRolledOut)
 	return c != nil && c.Reason == nvidiav1beta1.ReasonRolledBack
@@ -97,8 +98,8 @@ func generationIn(revision *appsv1.ControllerRevision) string {
 	return revision.Labels[render.LabelWorkerHash]
 }
 
-// keepHistory stores the generation that runs and the one that is wanted, which becomes the newest, and deletes the oldest ones. The first
-// generation is stored when it serves, or when there is another: until then nothing can return to it.
+// keepHistory stores the running generation and the wanted one, which becomes the newest, and deletes the oldest. The first generation is
+// stored once it serves, or once there is another one: before that no rollback can return to it.
 func (r *Reconciler) keepHistory(ctx context.Context, o observed, wanted *render.Graph) error {
 	if !specs.Named(o.provider.Name).Planned {
 		return nil
@@ -118,8 +119,8 @@ func (r *Reconciler) keepHistory(ctx context.Context, o observed, wanted *render
 	return errors.Join(failures...)
 }
 
-// history is what is stored of a deployment, the newest first. serving is the name of the generation that serves, or "", and needed are the
-// names of those that stay.
+// history is the stored generations of a deployment, the newest first. serving is the name of the serving generation, or "", and needed
+// holds the names of those to keep.
 type history struct {
 	*Reconciler
 	dgd     *nvidiav1beta1.DynamoGraphDeployment
@@ -129,7 +130,7 @@ type history struct {
 	needed  map[string]bool
 }
 
-// isFirst reports whether the deployment has had no generation but the one that it wants, which does not serve yet and is not stored.
+// isFirst reports whether the wanted generation is the deployment's first, does not serve yet and is not stored.
 func (h *history) isFirst(o observed) bool {
 	if control, _ := rollout.ControlOf(o.dgd); control.Aborted != "" || len(h.stored) > 0 || h.serving != "" {
 		return false
@@ -140,7 +141,7 @@ func (h *history) isFirst(o observed) bool {
 	})
 }
 
-// servingRevision is the name of the ControllerRevision of the generation that runs, is rolled out and serves; "" while there is none.
+// servingRevision returns the name of the ControllerRevision of the generation that is rolled out and serves; "" if there is none.
 func servingRevision(o observed, wanted *render.Graph) string {
 	running, one := render.GenerationIn(o.groups, wanted.Workers())
 	if _, serves := servingGeneration(o, wanted); !one || !serves {
@@ -156,7 +157,7 @@ func (h *history) next() int64 {
 	return h.stored[0].Revision + 1
 }
 
-// store a generation, and have it be the newest where that is wanted.
+// store stores a generation, as the newest if newest is set.
 func (h *history) store(ctx context.Context, generation *render.StoredGeneration, newest bool) error {
 	name := generation.RevisionName(h.dgd)
 	h.needed[name] = true
@@ -178,7 +179,7 @@ func (h *history) store(ctx context.Context, generation *render.StoredGeneration
 // create stores a generation as the newest.
 func (h *history) create(ctx context.Context, generation *render.StoredGeneration) error {
 	revision, err := generation.ControllerRevision(h.dgd, h.next())
-	if err != nil { // an update need not wait for that, and an abort reports that nothing is stored
+	if err != nil { // the update need not wait, and an abort reports that no generation is stored
 		log.FromContext(ctx).V(1).Info("a generation is not stored", "why", err.Error())
 		return nil
 	}
@@ -194,7 +195,7 @@ func (h *history) create(ctx context.Context, generation *render.StoredGeneratio
 	return storing(revision, h.Client.Create(ctx, revision, client.FieldOwner(render.FieldOwner)))
 }
 
-// storing wraps the error of a write, and drops errors of a cache that lags behind: the next reconcile fixes these.
+// storing wraps the error of a write. It drops errors of a stale cache: the next reconcile corrects these.
 func storing(revision *appsv1.ControllerRevision, err error) error {
 	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
@@ -207,17 +208,17 @@ func (h *history) isWanted(revision *appsv1.ControllerRevision) bool {
 	return h.wanted.Generation != "" && generationIn(revision) == h.wanted.Generation
 }
 
-// noteInput notes what the workers of the wanted generation are made from: another release may render other pods from it.
+// noteInput records the input of the wanted generation's workers, because another release may render other pods from it.
 func (h *history) noteInput(ctx context.Context) error {
 	return h.note(ctx, render.AnnotationWorkersInput, h.wanted.WorkersInput, h.isWanted)
 }
 
-// noteServing notes that the generation that runs is rolled out and serves: an abort prefers it to those that never did.
+// noteServing records that the running generation is rolled out and serves: an abort prefers generations that have served.
 func (h *history) noteServing(ctx context.Context) error {
 	return h.note(ctx, render.AnnotationRolledOut, "true", func(r *appsv1.ControllerRevision) bool { return r.Name == h.serving })
 }
 
-// note an annotation of one generation. One that the cache does not show yet gets it later.
+// note sets an annotation of one stored generation. A generation that the cache does not show yet gets it later.
 func (h *history) note(ctx context.Context, key, value string, of func(*appsv1.ControllerRevision) bool) error {
 	at := slices.IndexFunc(h.stored, of)
 	if at < 0 || h.stored[at].ResourceVersion == "" || h.stored[at].Annotations[key] == value {
@@ -233,20 +234,20 @@ func (h *history) note(ctx context.Context, key, value string, of func(*appsv1.C
 	return nil
 }
 
-// aborted reports whether a generation is not rolled out: what it was made from has to be known for as long.
+// aborted reports whether a generation is the aborted one, whose input has to stay known meanwhile.
 func (h *history) aborted(revision *appsv1.ControllerRevision) bool {
 	control, _ := rollout.ControlOf(h.dgd)
 	return control.Aborted != "" && generationIn(revision) == control.Aborted
 }
 
-// rolledOut reports whether a generation is the one that was rolled out last. Workers without generations note none.
+// rolledOut reports whether a generation is the one that was rolled out last. For workers without generations none is recorded.
 func (h *history) rolledOut(revision *appsv1.ControllerRevision) bool {
 	last := h.dgd.Annotations[render.AnnotationWorkerHash]
 	return last != "" && generationIn(revision) == last
 }
 
-// prune deletes the oldest generations, but for those that run, are wanted, are aborted or were rolled out last, and the one that was
-// rolled out before that.
+// prune deletes the oldest generations beyond the limit. It keeps those that run, are wanted, are aborted, were rolled
+// out last, or were rolled out before that.
 func (h *history) prune(ctx context.Context) error {
 	var failures []error
 	before := slices.IndexFunc(h.stored, func(revision *appsv1.ControllerRevision) bool {

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
 )
 
-// leftoversAgain is when leftovers are evaluated again of whose end no event comes: some kinds are not watched.
+// leftoversAgain is the delay before leftovers are evaluated again: some of their kinds are not watched.
 const leftoversAgain = 5 * time.Second
 
 // leftover is an object of an earlier deployment of the same name that is still being deleted.
@@ -33,7 +33,7 @@ func isLeftover(existing client.Object, dgd *nvidiav1beta1.DynamoGraphDeployment
 	return leftovers.Of(existing, "DynamoGraphDeployment", dgd.Name, dgd.UID)
 }
 
-// waitsForLeftovers reports whether leftovers are all that kept children from being applied.
+// waitsForLeftovers reports whether only leftovers keep children from being applied.
 func waitsForLeftovers(failure error) bool {
 	joined, ok := failure.(interface{ Unwrap() []error }) // the join of the errors of all children
 	if !ok {
@@ -42,7 +42,7 @@ func waitsForLeftovers(failure error) bool {
 	return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !waitsForLeftovers(err) })
 }
 
-// allLabelled lists the objects of every kind of child that have the deployment's label, of any owner.
+// allLabelled lists the objects of all kinds of children that have the deployment's label, of any owner.
 func (r *Reconciler) allLabelled(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) ([]client.Object, error) {
 	var out []client.Object
 	for _, list := range append(ownedKinds(), &trellisv1alpha1.ScalingGroupList{}, &corev1.ServiceList{}) {
@@ -57,15 +57,15 @@ func (r *Reconciler) allLabelled(ctx context.Context, dgd *nvidiav1beta1.DynamoG
 	return out, nil
 }
 
-// deleteLeftovers deletes what an earlier deployment of this name owned, whether or not this one has a child of that name. Volume claims
-// are left to the garbage collector: the operator has no right to delete data. Pods are their scaling group's matter, scaling adapters
-// their controller's.
+// deleteLeftovers deletes the children of an earlier deployment of this name, including those whose names no child of this deployment
+// has. The garbage collector deletes volume claims: the operator has no right to delete data. The controllers of scaling groups and of
+// scaling adapters delete pods and adapters.
 func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, labelled []client.Object) error {
 	found := slices.DeleteFunc(slices.Clone(labelled), func(object client.Object) bool { return !isLeftover(object, dgd) })
 	return leftovers.DeleteAll(ctx, r.Client, r.Live, dgd, found)
 }
 
-// removeLeftover deletes one that has the name of a child, which can be made when it is gone.
+// removeLeftover deletes a leftover with the name of a child, which can be created once the leftover is gone.
 func (r *Reconciler) removeLeftover(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, existing client.Object,
 	kind string) error {
 	if err := leftovers.DeleteAll(ctx, r.Client, r.Live, dgd, []client.Object{existing}); err != nil {

@@ -13,7 +13,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// movedCondition describes how far the moves of all components are; nil when no replica is to leave its nodes.
+// movedCondition reports the progress of the moves of all components; nil when no replica has to leave its nodes.
 func movedCondition(o observed) *condition {
 	reason := nvidiav1beta1.ReasonMoving
 	var parts []string

@@ -18,14 +18,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Why orphans are not adopted.
+// Reasons why orphans are not adopted.
 const (
 	whyNoChild  = "this deployment has no object of that name"
 	whyTopology = "its topology constraint differs, and that is immutable"
 	whyShape    = "it is multinode and the component is not, or vice versa, and that is immutable"
 )
 
-// whyNotAdopted is why a scaling group cannot become the wanted one, or "": what is immutable differs.
+// whyNotAdopted says why a scaling group cannot become the wanted one, because an immutable field differs; "" if it can.
 func whyNotAdopted(wanted, existing *trellisv1alpha1.ScalingGroup) string {
 	switch {
 	case existing.Spec.Graph != wanted.Spec.Graph, existing.Spec.Service != wanted.Spec.Service:
@@ -38,7 +38,7 @@ func whyNotAdopted(wanted, existing *trellisv1alpha1.ScalingGroup) string {
 	return ""
 }
 
-// adoptable are the orphans that become scaling groups of the deployment.
+// adoptable lists the orphans that can become scaling groups of the deployment.
 func adoptable(o observed, wanted *render.Graph) []*trellisv1alpha1.ScalingGroup {
 	var out []*trellisv1alpha1.ScalingGroup
 	for _, sg := range wanted.ScalingGroups() {
@@ -51,7 +51,7 @@ func adoptable(o observed, wanted *render.Graph) []*trellisv1alpha1.ScalingGroup
 	return out
 }
 
-// notAdopted are the orphans that stay what they are: those that have no counterpart among what is wanted, and those that failure is about.
+// notAdopted lists the orphans that are not adopted: those without a wanted child of their name, and those in failure.
 func notAdopted(orphans []client.Object, wanted *render.Graph, failure error) []*orphan {
 	names := map[string]bool{}
 	for _, sg := range wanted.ScalingGroups() {
@@ -81,7 +81,7 @@ func notAdopted(orphans []client.Object, wanted *render.Graph, failure error) []
 	return out
 }
 
-// allAs are the errors of one type in a tree of joined and wrapped ones.
+// allAs returns the errors of one type in a tree of joined and wrapped errors.
 func allAs[T error](err error) []T {
 	if found, ok := err.(T); ok { //nolint:errorlint // what wraps it is looked through below
 		return []T{found}
@@ -98,11 +98,11 @@ func allAs[T error](err error) []T {
 	return out
 }
 
-// moreOrphans ends a command that is not the last one.
+// moreOrphans ends a command that does not delete all orphans.
 const moreOrphans = "; %d more are named when these are gone"
 
-// orphansCondition lists the orphans that are not adopted, in one command that deletes them; nil when there are none. It names
-// only as many as fit into a condition.
+// orphansCondition lists the orphans that are not adopted, as one command that deletes them; nil for none.
+// It names as many as fit into a condition.
 func orphansCondition(o observed) *condition {
 	if len(o.notAdopted) == 0 {
 		return nil

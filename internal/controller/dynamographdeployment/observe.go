@@ -25,51 +25,52 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// observed is everything one reconcile decides from.
+// observed holds everything that a reconcile decides from.
 type observed struct {
 	dgd *nvidiav1beta1.DynamoGraphDeployment
-	// now is when it was observed.
+	// now is the time of the observation.
 	now time.Time
 	// stated is the constraint that the deployment states.
 	stated constraint.Statement
-	// profile is the ClusterTopology the deployment is packed by, nil when there is none.
+	// profile is the deployment's ClusterTopology; nil if it names or has none.
 	profile *grovev1alpha1.ClusterTopology
-	// refreshed are the constraints that the groups get, by component, with the levels of the profile as it is now; nil where they keep
-	// theirs.
+	// refreshed maps components to the constraints with the current levels of the profile that their groups
+	// get; nil if they keep their frozen ones.
 	refreshed map[string]*trellisv1alpha1.ResolvedTopology
-	// defaults are the default topologies, for a new deployment without a constraint, and nodes those of the cluster, where several count.
+	// defaults are the default topologies, for a new deployment without a constraint, and nodes the
+	// cluster's nodes, read if there are several.
 	defaults []*grovev1alpha1.ClusterTopology
 	nodes    []*corev1.Node
 	// groups are the deployment's own scaling groups, by component.
 	groups map[string]*trellisv1alpha1.ScalingGroup
-	// adapters are the scaling adapters of the deployment's name.
+	// adapters are the scaling adapters that refer to the deployment's name.
 	adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter
-	// settled is the deployment with the replicas it may be given now, and overLimit means that these are fewer than it asks for, since its
-	// pods would be too many, or "": see [settle].
+	// settled is the deployment with its allowed replicas. overLimit says that the pod limit allows fewer
+	// than it asks for, or is "": see [settle].
 	settled   *nvidiav1beta1.DynamoGraphDeployment
 	overLimit string
-	// result of the scheduler; judged is false while there is none since the operator started.
+	// result of the scheduler; judged is false until there is a result after the operator's start.
 	result gang.Result
 	judged bool
-	// provider of the deployment, and whether it works.
+	// provider of the deployment, and its state.
 	provider providerView
-	// workload is what has come of it under a provider that makes the pods itself; nil under others.
+	// workload is the provider's observation of the deployment's pods, if it makes the pods itself; nil otherwise.
 	workload *provider.Observation
-	// orphans are objects of earlier deployments of this name that have no owner; notAdopted is what stays of them, known once children are
-	// applied.
+	// orphans are objects of earlier deployments of this name without an owner; notAdopted are those that cannot be
+	// adopted, known once children are applied.
 	orphans    []client.Object
 	notAdopted []*orphan
-	// prerequisites are what the deployment needs and Trellis does not make; known once the deployment is resolved.
+	// prerequisites are the objects that the deployment needs but Trellis does not create; known once the deployment is resolved.
 	prerequisites prerequisites
-	// history are the stored generations of its workers, the newest first.
+	// history holds the stored generations of the workers, the newest first.
 	history []*appsv1.ControllerRevision
-	// quota is what Kueue has given the deployment; nil when it is in no queue.
+	// quota is the state of the deployment in Kueue; nil outside queues.
 	quota *quota.Report
 	// shapes are the GPUs of one replica of each component, known once the deployment is resolved.
 	shapes shapes
 }
 
-// observe reads what the deployment is decided by.
+// observe reads everything that the decision depends on.
 func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (observed, error) {
 	o := observed{dgd: dgd, now: time.Now()}
 	o.stated = constraint.StatementOf(dgd)
@@ -102,7 +103,7 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	return o, nil
 }
 
-// groupsOf are the deployment's own scaling groups, by component.
+// groupsOf returns the deployment's own scaling groups, by component.
 func (r *Reconciler) groupsOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (map[string]*trellisv1alpha1.ScalingGroup,
 	error) {
 	list, err := scheduler.GroupsOf(ctx, r.Client, dgd.Namespace, dgd.UID)
@@ -116,7 +117,7 @@ func (r *Reconciler) groupsOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGrap
 	return groups, nil
 }
 
-// topologyOf is the topology that the deployment is packed by; nil where there is none.
+// topologyOf reads the deployment's ClusterTopology; nil if it does not exist.
 func (r *Reconciler) topologyOf(ctx context.Context, o observed) (*grovev1alpha1.ClusterTopology, error) {
 	name := o.profileName()
 	if name == "" {

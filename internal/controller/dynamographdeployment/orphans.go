@@ -22,11 +22,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Orphans are the children of an earlier deployment of the same name that was deleted with --cascade=orphan. Those that have the name of a
-// child are adopted and applied. The others are left alone, and the condition OrphansAdopted has the command that deletes them. Volume
-// claims are not adopted: what is in them outlives the deployment then.
+// Orphans are the children of an earlier deployment of the same name that was deleted with --cascade=orphan. Orphans with the name of a
+// wanted child are adopted and applied. The others stay, and the condition OrphansAdopted has the command that deletes them. Volume
+// claims are not adopted, so that their data outlives the deployment.
 
-// isOrphan reports whether an object was made by Trellis for a deployment of this name, and has no controller.
+// isOrphan reports whether Trellis made an object for a deployment of this name, and the object has no controller.
 func isOrphan(object client.Object, dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	if !adoption.Orphaned(object) || object.GetLabels()[render.LabelGraph] != render.LabelValue(dgd.Name) {
 		return false
@@ -35,7 +35,7 @@ func isOrphan(object client.Object, dgd *nvidiav1beta1.DynamoGraphDeployment) bo
 	return group || isOurs(object) || object.GetAnnotations()[render.AnnotationApplied] != ""
 }
 
-// orphansAmong are the orphans among objects, with their kinds.
+// orphansAmong returns the orphans among objects, with their kinds.
 func (r *Reconciler) orphansAmong(objects []client.Object, dgd *nvidiav1beta1.DynamoGraphDeployment) ([]client.Object, error) {
 	var out []client.Object
 	for _, object := range objects {
@@ -56,8 +56,8 @@ func (r *Reconciler) adopter(dgd *nvidiav1beta1.DynamoGraphDeployment) adoption.
 	return adoption.Adopter{Client: r.Client, Live: r.Live, Owner: dgd, Kind: nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment")}
 }
 
-// adoptGroups adopts scaling groups as they are: from what they hold, such as revisions and the provider of running pods, it is decided
-// anew what is wanted. done: it was tried for some, and their events bring the next reconcile.
+// adoptGroups adopts scaling groups unchanged: the next reconcile decides the wanted state from their content, such as revisions and the
+// provider of running pods. done: adoption was tried, and its events trigger the next reconcile.
 func (r *Reconciler) adoptGroups(ctx context.Context, o observed, wanted *render.Graph) (done bool, err error) {
 	groups := adoptable(o, wanted)
 	if len(groups) == 0 {
@@ -67,7 +67,7 @@ func (r *Reconciler) adoptGroups(ctx context.Context, o observed, wanted *render
 	if current, err := adopter.Current(ctx); err != nil || !current {
 		return true, err
 	}
-	if err := r.adoptProviders(ctx, adopter, groups); err != nil { // before the groups: while these are orphans it is tried again
+	if err := r.adoptProviders(ctx, adopter, groups); err != nil { // before the groups: while these are orphans, it is retried
 		return true, err
 	}
 	failures := make([]error, 0, len(groups))
@@ -78,7 +78,7 @@ func (r *Reconciler) adoptGroups(ctx context.Context, o observed, wanted *render
 	return true, errors.Join(failures...)
 }
 
-// adoptProviders adopts what the providers of groups made for the graph.
+// adoptProviders adopts the objects that the providers of groups made for the graph.
 func (r *Reconciler) adoptProviders(ctx context.Context, adopter adoption.Adopter, groups []*trellisv1alpha1.ScalingGroup) error {
 	names := map[string]bool{}
 	for _, sg := range groups {
@@ -94,8 +94,8 @@ func (r *Reconciler) adoptProviders(ctx context.Context, adopter adoption.Adopte
 	return nil
 }
 
-// mayApplyOrphan reports whether an orphan that has the name of a child is to be applied as that child, which adopts it. A scaling group
-// is not: it is adopted before, or its event brings the next reconcile.
+// mayApplyOrphan reports whether to apply an orphan with the name of a child, which adopts it. It is false for scaling groups:
+// adoptGroups adopts those.
 func (r *Reconciler) mayApplyOrphan(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child, existing client.Object) (bool,
 	error) {
 	if wanted, ok := child.(*trellisv1alpha1.ScalingGroup); ok {
@@ -107,15 +107,15 @@ func (r *Reconciler) mayApplyOrphan(ctx context.Context, dgd *nvidiav1beta1.Dyna
 	if current, err := r.adopter(dgd).Current(ctx); err != nil || !current {
 		return false, err
 	}
-	// The apply names the resourceVersion that is read here, so that it is refused if another controller takes the object in the meantime.
+	// The apply names the resourceVersion read here, so it is refused if another controller takes over the object meanwhile.
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(existing), existing); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
 	return isOrphan(existing, dgd), nil
 }
 
-// deploymentsOfOrphan are the deployments that may adopt an object, or say that it is there. Most objects have an owner, which is told of
-// their events.
+// deploymentsOfOrphan returns the deployments that may adopt or report an object without a controller.
+// Events of other objects go to their owners.
 func (r *Reconciler) deploymentsOfOrphan(ctx context.Context, object client.Object) []reconcile.Request {
 	label := object.GetLabels()[render.LabelGraph]
 	if label == "" || metav1.GetControllerOfNoCopy(object) != nil {
@@ -135,7 +135,7 @@ func (r *Reconciler) deploymentsOfOrphan(ctx context.Context, object client.Obje
 	return out
 }
 
-// orphan is one that is not adopted, and why.
+// orphan is an orphan that is not adopted, and the reason.
 type orphan struct {
 	kind schema.GroupVersionKind
 	name string
@@ -152,7 +152,7 @@ func (o *orphan) Error() string {
 		o.kind.Kind, o.name, o.why, nvidiav1beta1.ConditionOrphansAdopted)
 }
 
-// resource is the object as kubectl takes it.
+// resource names the object in the syntax of kubectl.
 func (o *orphan) resource() string {
 	plural, _ := meta.UnsafeGuessKindToResource(o.kind)
 	return plural.GroupResource().String() + "/" + o.name

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// maxPlacements is how many replicas' places are listed per component.
+	// maxPlacements is the number of replicas per component whose places are listed.
 	maxPlacements = 64
-	// placementBytes is how much of the status the places of all components take at most. An API server stores objects of up to 1.5 MiB.
+	// placementBytes bounds the size of the places of all components in the status. The API server accepts objects of up to 1.5 MiB.
 	placementBytes = 256 << 10
 )
 
-// places are those that a component should list, and those that it has space for.
+// places are the places that a component should list, and those for which there is space.
 type places struct {
 	bound, listed []trellisv1alpha1.ReplicaPlacement
 }
@@ -47,7 +47,7 @@ func placesOf(components []component) map[string]places {
 	return out
 }
 
-// bound are the places to be listed: of the first replicas of which all pods are bound.
+// bound returns the places to list: those of the first maxPlacements replicas whose pods are all bound.
 func (s component) bound() []trellisv1alpha1.ReplicaPlacement {
 	var out []trellisv1alpha1.ReplicaPlacement
 	for _, p := range gang.Placements(&s.group.Status) {
@@ -58,7 +58,7 @@ func (s component) bound() []trellisv1alpha1.ReplicaPlacement {
 	return out
 }
 
-// placementsCondition reports which components list fewer places; nil when all list as many as they should.
+// placementsCondition names the components that cannot list all their places; nil for none.
 func placementsCondition(cut []string) *condition {
 	if len(cut) == 0 {
 		return nil

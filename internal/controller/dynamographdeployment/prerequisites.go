@@ -24,28 +24,28 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// IndexByClaim finds deployments by the volume claims that they list or their pods mount.
+// IndexByClaim indexes deployments by the volume claims that they list or their pods mount.
 const IndexByClaim = "trellis.claim"
 
-// prerequisites are what a deployment needs and Trellis does not make.
+// prerequisites are the objects and APIs that a deployment needs but Trellis does not create.
 type prerequisites struct {
-	// any says that there are some; otherwise there is nothing to report.
+	// any: the deployment has prerequisites, so the condition is reported.
 	any bool
-	// missing describes what is not there, one sentence each.
+	// missing lists the missing prerequisites, one sentence each.
 	missing []string
 	// noAPI are the kinds that the cluster does not serve.
 	noAPI map[string]bool
-	// access is which accounts and roles are not the graph's.
+	// access holds the ServiceAccounts and Roles that Trellis did not create.
 	access access
 }
 
-// lacks reports whether the cluster has no such kind, which is reported instead of tried.
+// lacks reports whether the cluster does not serve the object's kind. The kind is then reported instead of applied.
 func (o observed) lacks(object client.Object) bool {
 	return o.prerequisites.noAPI[object.GetObjectKind().GroupVersionKind().Kind]
 }
 
-// lookForPrerequisites looks for the claims that pods mount and for the third-party kinds of the graph's objects. Secrets and
-// ConfigMaps are not looked for, because the operator does not read those of others.
+// lookForPrerequisites checks that the claims that pods mount exist and that the third-party kinds of the graph's objects are served. It
+// does not check Secrets and ConfigMaps, because the operator does not read those of others.
 func (r *Reconciler) lookForPrerequisites(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment,
 	wanted *render.Graph) (prerequisites, error) {
 	p := prerequisites{noAPI: map[string]bool{}}
@@ -91,7 +91,7 @@ func (r *Reconciler) lookForPrerequisites(ctx context.Context, dgd *nvidiav1beta
 // few lists at most three names.
 func few(names []string) string { return limit.Join(names, len(names), 3, ", ") }
 
-// prerequisitesCondition is absent when a deployment presupposes nothing that is looked for.
+// prerequisitesCondition reports missing prerequisites; nil for a deployment without any.
 func prerequisitesCondition(o observed) *condition {
 	const kind = nvidiav1beta1.ConditionPrerequisitesMet
 	switch {
@@ -103,7 +103,7 @@ func prerequisitesCondition(o observed) *condition {
 	return nil
 }
 
-// whileMissing adds to a message about what is not ready what it may be waiting for.
+// whileMissing adds the missing prerequisites to a message about pods that are not ready, which may wait for them.
 func whileMissing(o observed, message string) string {
 	if len(o.prerequisites.missing) == 0 {
 		return message
@@ -111,10 +111,10 @@ func whileMissing(o observed, message string) string {
 	return message + ". Missing: " + strings.Join(o.prerequisites.missing, ". ")
 }
 
-// claimNames are the claims that a deployment lists, or that its components mount.
+// claimNames lists the claims in the deployment's pvcs, and those that its components mount.
 func claimNames(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	names := map[string]bool{}
-	if alpha, err := nvidiav1alpha1.AlphaOnlyOf(dgd); err == nil { // else it is refused
+	if alpha, err := nvidiav1alpha1.AlphaOnlyOf(dgd); err == nil { // otherwise admission refuses the deployment
 		for i := range alpha.PVCs {
 			names[ptr.Deref(alpha.PVCs[i].Name, "")] = true
 		}
@@ -137,17 +137,17 @@ func claimNames(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// usersOfClaim are the deployments that a volume claim matters to.
+// usersOfClaim returns the deployments that list or mount a volume claim.
 func (r *Reconciler) usersOfClaim(ctx context.Context, claim client.Object) []reconcile.Request {
 	return r.deploymentsBy(ctx, IndexByClaim, claim.GetName(), client.InNamespace(claim.GetNamespace()))
 }
 
-// usersOfPools are the deployments with an endpoint picker: they wait for the definition of InferencePools.
+// usersOfPools returns the deployments with an endpoint picker, which need the definition of InferencePools.
 func (r *Reconciler) usersOfPools(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.deploymentsBy(ctx, IndexByPicker, "true")
 }
 
-// IndexByPicker finds deployments with an endpoint picker.
+// IndexByPicker indexes deployments with an endpoint picker.
 const IndexByPicker = "trellis.picker"
 
 func hasPicker(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
@@ -176,7 +176,7 @@ func (r *Reconciler) deployments(ctx context.Context, options ...client.ListOpti
 	return out
 }
 
-// aboutPlaces adds to a message about places which NVLink cliques they are in, and what is not counted of them.
+// aboutPlaces adds to a message about places: the NVLink cliques, and resources that the scheduler did not count.
 func aboutPlaces(o observed, message string) string {
 	message += aboutCliques(o)
 	if components := slices.Sorted(maps.Keys(o.result.UncountedClaims)); len(components) > 0 {
@@ -198,5 +198,5 @@ func aboutPlaces(o observed, message string) string {
 	return message
 }
 
-// Bounds of what a message says of resources that are not counted.
+// Bounds of the text about uncounted resources in a message.
 const maxUncounted, maxResourceName = 2, 80

@@ -17,23 +17,22 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// formerProviderReady is the former name of the condition ProviderReady. Operators up to the one that renamed it have left it on
-// deployments.
+// formerProviderReady is the former name of the condition ProviderReady, which older operators have left on deployments.
 const formerProviderReady = "EngineReady"
 
-// providerView is the provider of a deployment as one reconcile sees it.
+// providerView is the provider of a deployment in one reconcile.
 type providerView struct {
 	render.ProviderChoice
-	// asked is the provider that would be chosen today; it differs where the deployment has pods made for another one.
+	// asked is the provider that would be chosen now; it differs while the deployment has pods of another provider.
 	asked render.ProviderChoice
 	state provider.State
-	// unsuited explains why the provider cannot hold this graph together.
+	// unsuited says why the provider cannot place this graph; "" if it can.
 	unsuited string
-	// workload makes the pods of multinode components, "": Trellis; askedWorkload is the one that would be chosen today.
+	// workload is the maker of the pods of multinode components, "" for Trellis; askedWorkload is the one that would be chosen now.
 	workload, askedWorkload string
 }
 
-// providerOf chooses the provider of a deployment, unless it has pods: those decide.
+// providerOf chooses the provider of a deployment. If the deployment has pods, it keeps their provider.
 func (r *Reconciler) providerOf(ctx context.Context, o observed) providerView {
 	v := providerView{asked: render.ChooseProvider(o.dgd, r.Provider)}
 	if o.stated.Multinode {
@@ -51,7 +50,7 @@ func (r *Reconciler) providerOf(ctx context.Context, o observed) providerView {
 	return v
 }
 
-// addWorkload adds what makes the pods of multinode components, where there are any: then that has to work here, too.
+// addWorkload adds the maker of the pods of multinode components, which has to work in this cluster as well.
 func (r *Reconciler) addWorkload(ctx context.Context, o observed, v *providerView) {
 	if !o.stated.Multinode {
 		return
@@ -68,11 +67,11 @@ func (r *Reconciler) addWorkload(ctx context.Context, o observed, v *providerVie
 	}
 	if maker := r.Providers.Maker(v.workload); maker != nil && v.unsuited == "" {
 		group := &trellisv1alpha1.ScalingGroup{Spec: trellisv1alpha1.ScalingGroupSpec{Provider: v.Name, Workload: v.workload}}
-		v.unsuited = maker.Unsuited([]*trellisv1alpha1.ScalingGroup{group}) // there may be none yet
+		v.unsuited = maker.Unsuited([]*trellisv1alpha1.ScalingGroup{group}) // the deployment may have no group yet
 	}
 }
 
-// frozenMultinode is a group of a multinode component that has pods or may be making some; nil when there is none.
+// frozenMultinode returns the group of a multinode component that has pods, or may be creating some; nil for none.
 func frozenMultinode(groups map[string]*trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ScalingGroup {
 	for _, sg := range groups {
 		if sg.Spec.Multinode && hasPods(sg) && !render.EditOf(sg).Any("workload") {
@@ -82,12 +81,12 @@ func frozenMultinode(groups map[string]*trellisv1alpha1.ScalingGroup) *trellisv1
 	return nil
 }
 
-// hasPods reports whether a group has pods, or may be making some.
+// hasPods reports whether a group has pods, or may be creating some.
 func hasPods(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Status.Replicas > 0 || sg.Status.ObservedGeneration != sg.Generation
 }
 
-// frozenProvider is what the groups carry, as long as one of them has pods or may be making some; "" when none has.
+// frozenProvider returns the provider of the groups while one of them has pods, or may be creating some; "" if none has.
 func frozenProvider(groups map[string]*trellisv1alpha1.ScalingGroup) string {
 	for _, sg := range groups {
 		if hasPods(sg) && !render.EditOf(sg).Any("engine") {
@@ -97,7 +96,7 @@ func frozenProvider(groups map[string]*trellisv1alpha1.ScalingGroup) string {
 	return ""
 }
 
-// providerCondition describes what gets the deployment's gangs onto nodes, why that, and whether it works here.
+// providerCondition names the provider of the deployment, the reason for its choice, and whether it works in this cluster.
 func providerCondition(o observed) *condition {
 	const kind = nvidiav1beta1.ConditionProviderReady
 	chosen := fmt.Sprintf("%s, chosen %s", o.provider.Name, o.provider.Why)
@@ -127,7 +126,7 @@ func providerCondition(o observed) *condition {
 	return yes(kind, nvidiav1beta1.ReasonProviderAvailable, chosen)
 }
 
-// applyWorkload has a provider that makes the pods itself do so.
+// applyWorkload applies the objects by which a provider makes the pods itself.
 func (r *Reconciler) applyWorkload(ctx context.Context, o observed, wanted *render.Graph) error {
 	workload := r.Providers.Workload(o.provider.Name)
 	if workload == nil || !o.provider.state.Ready || o.provider.unsuited != "" || o.dgd.Labels[render.LabelKueueQueue] != "" {
@@ -148,7 +147,7 @@ func (r *Reconciler) observeWorkload(ctx context.Context, o observed) (*provider
 	return &observation, nil
 }
 
-// inOrder are the deployment's scaling groups by component name.
+// inOrder returns the deployment's scaling groups, sorted by component name.
 func inOrder(o observed) []*trellisv1alpha1.ScalingGroup {
 	return slices.SortedFunc(maps.Values(o.groups), func(a, b *trellisv1alpha1.ScalingGroup) int {
 		return cmp.Compare(a.Spec.Service, b.Spec.Service)

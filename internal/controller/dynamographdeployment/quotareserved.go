@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// quotaOf is what Kueue has given a deployment in one of its queues; nil for one that is in none.
+// quotaOf returns the state of the deployment in Kueue; nil for a deployment outside queues.
 func (r *Reconciler) quotaOf(ctx context.Context, o observed) (*quota.Report, error) {
 	if !quotacontroller.Concerns(o.dgd) {
 		return nil, nil
@@ -37,7 +37,7 @@ func (r *Reconciler) quotaOf(ctx context.Context, o observed) (*quota.Report, er
 	return of.Report(), nil
 }
 
-// podsOf are the pods of a deployment's name, from the cache.
+// podsOf returns the pods with the deployment's label, from the cache.
 func (r *Reconciler) podsOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace),

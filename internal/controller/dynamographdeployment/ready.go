@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// readyCondition sums up what the components lack. Programs tell from the reason whether waiting helps: a shortage of capacity, pods that
-// do not start and an update in progress have reasons of their own, as long as there is only one of them.
+// readyCondition summarizes why components are not ready. The reason tells programs whether waiting helps: a shortage of capacity, pods
+// that do not start, and a running update have reasons of their own, if only one of these applies.
 func readyCondition(o observed, components []component, p *problem, failure error, placed *metav1.Condition) *condition {
 	const kind = nvidiav1beta1.ConditionReady
 	switch {
@@ -55,10 +55,10 @@ func readyCondition(o observed, components []component, p *problem, failure erro
 	}
 }
 
-// notReadyReason is why one component is not ready.
+// notReadyReason returns the reason why one component is not ready.
 func notReadyReason(o observed, s component, placed *metav1.Condition) string {
 	unplaced := slices.ContainsFunc(o.result.Waiting, func(w gang.Waiting) bool { return w.Component == s.name })
-	if !o.judged && s.group != nil { // what placed says is of before the operator started
+	if !o.judged && s.group != nil { // the condition Placed is from before the operator's start
 		unplaced = s.group.Status.ScheduledReplicas < s.desired
 	}
 	switch {
@@ -76,8 +76,8 @@ func notReadyReason(o observed, s component, placed *metav1.Condition) string {
 	return nvidiav1beta1.ReasonSomeResourcesNotReady
 }
 
-// waitsForObject describes what object the waiting replicas of a component wait for, such as a claim that does not exist: no capacity would
-// help; "" when some wait for something else.
+// waitsForObject names the missing object, such as a claim, for which all waiting replicas of a component wait; more capacity would not
+// help them. It is "" if any of them waits for something else.
 func waitsForObject(o observed, s component) (why string) {
 	for i := range o.result.Waiting {
 		if w := &o.result.Waiting[i]; w.Component == s.name {
@@ -89,13 +89,13 @@ func waitsForObject(o observed, s component) (why string) {
 	return why
 }
 
-// notReadyBefore reports whether Ready had that reason when the operator started.
+// notReadyBefore reports whether the last condition Ready has the reason SomeResourcesNotReady.
 func notReadyBefore(o observed) bool {
 	last := meta.FindStatusCondition(o.dgd.Status.Conditions, nvidiav1beta1.ConditionReady)
 	return last != nil && last.Reason == nvidiav1beta1.ReasonSomeResourcesNotReady
 }
 
-// noCapacity reports whether a reason of Placed is a shortage of capacity, today's or that of all nodes there are.
+// noCapacity reports whether a reason of Placed is a shortage of capacity, either of free capacity or of all nodes.
 func noCapacity(reason string) bool {
 	return reason == placement.CodeInsufficientCapacity || reason == placement.CodeNeverFits
 }

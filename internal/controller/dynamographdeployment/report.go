@@ -26,8 +26,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// report writes the status once, if it changed, and then the events that the change calls for. Progress that can wait is written after
-// again, in another reconcile.
+// report writes the status if it changed, and then sends the events for the change. It delays a change
+// that can wait: again is the time until then.
 func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta1.DynamoGraphDeploymentStatus) (again time.Duration,
 	err error) {
 	name := client.ObjectKeyFromObject(o.dgd)
@@ -59,8 +59,8 @@ func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta
 	return 0, nil
 }
 
-// beginning: the deployment has no status yet, and so far all goes as it should: it is neither Ready, nor does anything block it. In
-// a queue, Kueue may still have to answer, or to remove its gate.
+// beginning reports whether the deployment has no status yet and starts as expected: it is not Ready, and nothing blocks it. In a queue,
+// Kueue may still have to decide, or to remove its gate.
 func beginning(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus, of *quota.Report) bool {
 	asked, given := of != nil && of.Undecided, of != nil && of.Reserved
 	return len(before.Conditions) == 0 && before.State == "" && now.State == nvidiav1beta1.StatePending && now.Restart == nil &&
@@ -76,20 +76,20 @@ func beginning(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus, of *quota
 		})
 }
 
-// canWait: the change is of counts, messages, places and why it is not Ready yet. Clients wait for conditions and the state, and the next
-// reconciles go by how far a restart or an update has come.
+// canWait reports whether only counts, messages, places and the reason for not being Ready have changed. Clients wait for conditions and
+// the state, and the next reconciles read the progress of a restart or an update, so these are written at once.
 func canWait(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus) bool {
 	return before.ObservedGeneration == now.ObservedGeneration && before.State == now.State && before.Summary == now.Summary &&
 		before.Provider == now.Provider && !pace.Turned(before.Conditions, now.Conditions, nvidiav1beta1.ConditionReady) &&
 		equality.Semantic.DeepEqual(before.Restart, now.Restart) && equality.Semantic.DeepEqual(before.RollingUpdate, now.RollingUpdate)
 }
 
-// EventChangeNotRolledOut says that a change of a deployment came together with a change of the operator's version.
+// EventChangeNotRolledOut says that a deployment and the operator's version changed at the same time.
 const EventChangeNotRolledOut = "ChangeNotRolledOut"
 
-// reportAdopted sends a Warning when pods were adopted as they are although the deployment was changed while no operator ran: whether the
-// change was about the pods cannot be determined then, and an upgrade of the operator replaces no pod. It is sent once: with the groups'
-// input stored, the next change can be determined.
+// reportAdopted sends a Warning when running pods were adopted although the deployment was changed while no operator ran: an upgrade of
+// the operator replaces no pod, and whether the change concerned the pods is unknown. It is sent once: then the groups' input is stored,
+// and the next change can be compared with it.
 func (r *Reconciler) reportAdopted(o observed, wanted *render.Graph) {
 	if o.dgd.Status.ObservedGeneration == o.dgd.Generation {
 		return
@@ -108,11 +108,11 @@ func (r *Reconciler) reportAdopted(o observed, wanted *render.Graph) {
 	}
 }
 
-// EventSpecRestored is the reason of the event for a scaling group whose spec the operator applied again after an edit by another client.
+// EventSpecRestored says that the operator has applied the spec of a scaling group again after an edit by another client.
 const EventSpecRestored = "SpecRestored"
 
-// reportEdit sends a Warning when the spec of a group was applied again because another client had changed it. existing is the group before
-// that.
+// reportEdit sends a Warning when the spec of a group was applied again because another client had
+// changed it. existing is the edited group.
 func (r *Reconciler) reportEdit(o observed, existing *trellisv1alpha1.ScalingGroup) {
 	if edit := render.EditOf(existing); edit != nil {
 		r.Recorder.Eventf(o.dgd, nil, corev1.EventTypeWarning, EventSpecRestored, "Apply", "%s", limit.Text(fmt.Sprintf(
@@ -122,8 +122,8 @@ func (r *Reconciler) reportEdit(o observed, existing *trellisv1alpha1.ScalingGro
 	}
 }
 
-// changing reports whether something was asked for which is not done yet: the deployment was changed since the condition was written, or
-// one of its scaling groups since its controller looked at it.
+// changing reports whether a requested change is not complete: the deployment was changed since the condition was written, or a scaling
+// group since its controller last observed it.
 func changing(o observed, before *metav1.Condition) bool {
 	if before != nil && before.ObservedGeneration != o.dgd.Generation {
 		return true
@@ -136,9 +136,9 @@ func changing(o observed, before *metav1.Condition) bool {
 	return false
 }
 
-// eventFor: a Warning for each change to False and for each new reason while False, a Normal one for each change to True. That a new
-// deployment is not ready yet, or its pods are still being made, is no news, nor is that its provider works or its levels are there. That
-// it is not ready while what was asked for is being done, a scale-out or a rolling update, is expected.
+// eventFor returns a Warning for each change to False and each new reason while False, and a Normal event for each change to True. It
+// returns none for expected states: a new deployment that is not ready or whose pods are still being created, a provider that works and
+// levels that exist from the start, or a deployment that is not ready during a scale-out or an update.
 func eventFor(before *metav1.Condition, now metav1.Condition, changing bool) (kind, action string) {
 	if before != nil && before.Status == now.Status && before.Reason == now.Reason {
 		return "", ""
@@ -147,7 +147,7 @@ func eventFor(before *metav1.Condition, now metav1.Condition, changing bool) (ki
 	case nvidiav1beta1.ReasonRollingOut, nvidiav1beta1.ReasonRolloutPaused, nvidiav1beta1.ReasonRolledBack,
 		nvidiav1beta1.ReasonMoving, nvidiav1beta1.ReasonOwnershipConflictResolved:
 		return corev1.EventTypeNormal, "Report"
-	case nvidiav1beta1.ReasonOwnershipConflict: // the only condition that reports a problem while it is True
+	case nvidiav1beta1.ReasonOwnershipConflict: // the only condition for which True is a problem
 		return corev1.EventTypeWarning, "Report"
 	}
 	switch {
@@ -161,7 +161,8 @@ func eventFor(before *metav1.Condition, now metav1.Condition, changing bool) (ki
 	return corev1.EventTypeWarning, "Report"
 }
 
-// expected: a new deployment is not Ready yet or its pods are being created, or what it needs was there from the beginning.
+// expected reports whether the condition needs no event: a new deployment is not Ready or its pods are being created, or its
+// prerequisites exist from the start.
 func expected(before *metav1.Condition, now metav1.Condition) bool {
 	if now.Status == metav1.ConditionTrue {
 		return before == nil && (now.Type == nvidiav1beta1.ConditionProviderReady || now.Type == nvidiav1beta1.ConditionTopologyLevelsAvailable)

@@ -14,14 +14,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// restartsOf decides for which restart the replicas of each component are made. All that it goes by is in the scaling groups: which restart
-// each has the request for, and how far it is.
+// restartsOf decides for which restart the replicas of each component are made, from the scaling groups alone: each has the request that
+// it has received, and its progress.
 //
 //	Sequential   a component gets the request once those before it in the order serve again; within it the update's bounds hold
 //	Parallel     all stop; once nothing of before is left of the graph, all start, so that it may choose its domain again.
 //	             A provider that makes the pods itself stops nothing: all get the request at once, and it replaces the pods
 //
-// A restart stays in the groups after it is over, and after the request is withdrawn: taking it out would restart the pods again.
+// A restart stays in the groups after it is complete, and after the request is withdrawn: removing it would restart the pods again.
 func restartsOf(o observed) map[string]*trellisv1alpha1.Restart {
 	out := map[string]*trellisv1alpha1.Restart{}
 	for name, sg := range o.groups {
@@ -48,11 +48,11 @@ func restartsOf(o observed) map[string]*trellisv1alpha1.Restart {
 	return out
 }
 
-// maxRestartID is how much of a request's id a message has.
+// maxRestartID bounds the request's id in a message, in bytes.
 const maxRestartID = 63
 
-// defersRestart: the request has to wait, since an update is paused or limited to its partition. The replicas that a restart makes anew
-// would be of the new generation. A Parallel restart that has begun to stop components is finished: they would not start otherwise.
+// defersRestart reports whether the request has to wait because an update is paused or limited to its partition: a restart would create
+// replicas of the new generation. A Parallel restart that has stopped components is completed, because they would not start otherwise.
 func defersRestart(o observed, wanted *render.Graph) bool {
 	if wanted == nil || o.dgd.Spec.Restart == nil || restarted(o) || !holdsBack(o, wanted) {
 		return false
@@ -67,7 +67,7 @@ func defersRestart(o observed, wanted *render.Graph) bool {
 	return asks
 }
 
-// holdsBack: the user has an update replace no replica, or a part of them.
+// holdsBack reports whether the user has paused the update, or limited it to a part of the replicas.
 func holdsBack(o observed, wanted *render.Graph) bool {
 	control, _ := rollout.ControlOf(o.dgd)
 	inGeneration := wanted.InGeneration()
@@ -81,7 +81,7 @@ func holdsBack(o observed, wanted *render.Graph) bool {
 	return false
 }
 
-// deferRestart keeps a request from the components that do not have it, while it has to wait.
+// deferRestart withholds the request, while it has to wait, from the components that do not have it yet.
 func deferRestart(o observed, wanted *render.Graph) {
 	if !defersRestart(o, wanted) {
 		return
@@ -98,7 +98,7 @@ func deferRestart(o observed, wanted *render.Graph) {
 	}
 }
 
-// restarted reports whether the request is finished. A request from before the operator acted on requests is not carried out later.
+// restarted reports whether the restart is complete. A request from before the operator supported restarts is not carried out later.
 func restarted(o observed) bool {
 	s := o.dgd.Status.Restart
 	if s == nil {
@@ -109,7 +109,7 @@ func restarted(o observed) bool {
 	return s.ObservedID == o.dgd.Spec.Restart.ID && s.Phase == nvidiav1beta1.RestartCompleted
 }
 
-// restartNext sends the request to the first component without it, once those before it are done.
+// restartNext passes the request to the first component without it, once those before it are done.
 func restartNext(o observed, out map[string]*trellisv1alpha1.Restart) {
 	for _, name := range restartOrder(o) {
 		switch {
@@ -123,7 +123,7 @@ func restartNext(o observed, out map[string]*trellisv1alpha1.Restart) {
 	}
 }
 
-// restartAll stops every component without the request; those that have it start once all have stopped. Without stopping, all start.
+// restartAll stops every component without the request, and starts them once all have stopped. If stops is false, all start at once.
 func restartAll(o observed, out map[string]*trellisv1alpha1.Restart, stops bool) {
 	allDown := true
 	for name := range o.groups {
@@ -135,7 +135,7 @@ func restartAll(o observed, out map[string]*trellisv1alpha1.Restart, stops bool)
 	}
 }
 
-// restartOrder is the order asked for, else the alphabet.
+// restartOrder returns the requested order, or else the alphabetical order.
 func restartOrder(o observed) []string {
 	if s := o.dgd.Spec.Restart.Strategy; s != nil && len(s.Order) > 0 {
 		return s.Order
@@ -143,27 +143,27 @@ func restartOrder(o observed) []string {
 	return sortedNames(o)
 }
 
-// requested reports whether the service's ScalingGroup carries the request for this restart.
+// requested reports whether the component's ScalingGroup has the request for this restart.
 func requested(o observed, name string) bool {
 	sg := o.groups[name]
 	return sg != nil && sg.Spec.Restart != nil && sg.Spec.Restart.ID == o.dgd.Spec.Restart.ID
 }
 
-// down: nothing of before the restart is left in the group but what is terminating. Replicas that were made for the restart already do not
-// count: another leader may have let the group start, and one that saw that late stopped it again.
+// down reports whether the group has no replica from before the restart, other than terminating ones. Replicas made for the restart do
+// not count: another leader may have let the group start before a leader with an older view stopped it again.
 func down(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Status.ObservedGeneration == sg.Generation && sg.Status.OutdatedReplicas == 0
 }
 
-// back: the component was restarted and serves again.
+// back reports whether the component was restarted and serves again.
 func back(o observed, name string) bool {
 	sg := o.groups[name]
 	return requested(o, name) && !sg.Spec.Restart.Stop && sg.Status.ObservedGeneration == sg.Generation &&
 		meta.IsStatusConditionTrue(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
 }
 
-// restartStatus is how far the request is. One that is withdrawn before its end is superseded; one that comes with a new deployment is
-// done from the start.
+// restartStatus returns the progress of the restart. A request that is withdrawn before completion is superseded; the request of a new
+// deployment is completed from the start.
 func restartStatus(o observed) *nvidiav1beta1.RestartStatus {
 	ask, before := o.dgd.Spec.Restart, o.dgd.Status.Restart
 	if ask == nil {

@@ -22,18 +22,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// followRollout fills in what concerns updates and restarts.
+// followRollout sets the status of updates and restarts.
 func followRollout(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, wanted *render.Graph) {
 	status.Restart = restartStatus(o)
 	status.RollingUpdate = rollingUpdateOf(o, wanted, metav1.NewTime(o.now))
 	if wanted == nil && rolledBackBefore(o.dgd) {
-		return // what is wanted is not known
+		return // the wanted state is unknown
 	}
 	setOrRemove(status, o, nvidiav1beta1.ConditionRolledOut, rolloutCondition(o, wanted, o.now))
 }
 
-// rolloutCondition describes how far each component is whose replicas are being replaced, and what the user has the update do; nil when
-// none is replaced and no update was aborted.
+// rolloutCondition reports the progress of each component whose replicas are being replaced, and the user's control of the update; nil
+// when no replica is being replaced and no update was aborted.
 func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *condition {
 	rolling, parts := rollingParts(o)
 	reason, lead := controlledReason(o, wanted, len(parts) > 0, now)
@@ -51,8 +51,8 @@ func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *conditio
 	return no(nvidiav1beta1.ConditionRolledOut, cmp.Or(reason, rolling), strings.Join(append(leads, parts...), ". "))
 }
 
-// controlledReason is what the user, or a deadline of theirs, makes of the update: it was aborted, or is paused or overdue. rolling:
-// replicas are being replaced. Otherwise it is "".
+// controlledReason returns the reason if the user has aborted or paused the update, or its deadline has passed; "" otherwise. rolling:
+// replicas are being replaced.
 func controlledReason(o observed, wanted *render.Graph, rolling bool, now time.Time) (reason, lead string) {
 	control := controlOf(o)
 	switch {
@@ -79,7 +79,7 @@ func controlledReason(o observed, wanted *render.Graph, rolling bool, now time.T
 	return "", ""
 }
 
-// controlOf is the user's control of updates. A provider that creates the pods itself is not controlled.
+// controlOf returns the user's control of updates. It has no effect under a provider that makes the pods itself.
 func controlOf(o observed) rollout.Control {
 	if o.provider.Name != "" && !specs.Named(o.provider.Name).Planned {
 		return rollout.Control{}
@@ -88,7 +88,7 @@ func controlOf(o observed) rollout.Control {
 	return control
 }
 
-// rolledBack reports which generation was aborted, and what ends that.
+// rolledBack says which generation was aborted, and what ends the rollback.
 func rolledBack(wanted *render.Graph) string {
 	to := "none"
 	if stored, one := wanted.Stored(); one && stored.Generation != "" {
@@ -99,7 +99,7 @@ func rolledBack(wanted *render.Graph) string {
 		wanted.Generation, to, rollout.AnnotationAborted)
 }
 
-// pausedGroups: the groups that are updated replace nothing.
+// pausedGroups reports whether a group's update is paused.
 func pausedGroups(o observed) bool {
 	for _, sg := range o.groups {
 		if sg.Spec.Step != nil && sg.Spec.Step.Paused {
@@ -109,8 +109,8 @@ func pausedGroups(o observed) bool {
 	return false
 }
 
-// lastProgress is when the update that runs last came further, in any component, also in one that is done; false while none runs, or it is
-// paused.
+// lastProgress returns the time of the running update's last progress, in any component, including completed ones; running is false if no
+// update runs, or it is paused.
 func lastProgress(o observed) (last time.Time, running bool) {
 	for _, sg := range o.groups {
 		at := doneAt(sg)
@@ -126,7 +126,7 @@ func lastProgress(o observed) (last time.Time, running bool) {
 	return last, running
 }
 
-// doneAt is when the last update of a group ended; zero where there was none.
+// doneAt returns the time at which the last update of a group ended; zero if there was none.
 func doneAt(sg *trellisv1alpha1.ScalingGroup) time.Time {
 	c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
 	if c == nil || c.Status != metav1.ConditionTrue {
@@ -135,7 +135,7 @@ func doneAt(sg *trellisv1alpha1.ScalingGroup) time.Time {
 	return c.LastTransitionTime.Time
 }
 
-// progressDueIn is the time until the update that runs is overdue; 0 for never, or now.
+// progressDueIn returns the time until the running update's deadline; 0 if there is none or it has passed.
 func progressDueIn(o observed, now time.Time) time.Duration {
 	control, _ := rollout.ControlOf(o.dgd)
 	last, running := lastProgress(o)
@@ -145,7 +145,7 @@ func progressDueIn(o observed, now time.Time) time.Duration {
 	return max(0, last.Add(control.ProgressDeadline).Sub(now))
 }
 
-// sooner of two times from now on; 0 is never.
+// sooner returns the smaller of two delays; 0 is never.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -153,14 +153,14 @@ func sooner(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// overdue: the update has not come further for as long as the user allows.
+// overdue reports whether the update has made no progress for the user's progress deadline.
 func overdue(o observed, now time.Time) bool {
 	control, _ := rollout.ControlOf(o.dgd)
 	last, running := lastProgress(o)
 	return running && control.ProgressDeadline > 0 && !now.Before(last.Add(control.ProgressDeadline))
 }
 
-// rollingParts say how far each component is whose replicas are being replaced.
+// rollingParts describes the progress of each component whose replicas are being replaced.
 func rollingParts(o observed) (reason string, parts []string) {
 	reason = nvidiav1beta1.ReasonRollingOut
 	for _, name := range sortedNames(o) {
@@ -181,11 +181,11 @@ func rollingParts(o observed) (reason string, parts []string) {
 	return reason, parts
 }
 
-// maxBlocking is how many components a message names that others wait for.
+// maxBlocking bounds how many components a message names as blocking others.
 const maxBlocking = 3
 
-// waitsFor names the workers that a component waits for: of all others, those of which the least part serves the new generation. Where
-// only the component itself is behind, its next step is not decided yet.
+// waitsFor names the workers for which a component waits: those with the smallest part of their replicas in the new generation. If only
+// the component itself is behind, its next step is not decided yet.
 func waitsFor(o observed, name string) string {
 	var stepped []*trellisv1alpha1.ScalingGroup
 	for _, name := range sortedNames(o) {
@@ -209,14 +209,14 @@ func waitsFor(o observed, name string) string {
 	return rollout.WaitsForOthers + ": " + strings.Join(limit.First(names, maxBlocking, "components"), ", ")
 }
 
-// compareServed orders groups by the part of their replicas that serves the new generation.
+// compareServed compares groups by the part of their replicas that serve the new generation.
 func compareServed(a, b *trellisv1alpha1.ScalingGroup) int {
 	return cmp.Compare(
 		int64(a.Status.UpdatedAvailableReplicas)*int64(b.Spec.Replicas), int64(b.Status.UpdatedAvailableReplicas)*int64(a.Spec.Replicas))
 }
 
-// refusalOf finds what the scheduler said of a replica that an update waits for. A replica that it has not looked at yet has only just
-// been made. Replicas that are not packed are the kube-scheduler's, which has said no on their pods.
+// refusalOf returns why the scheduler does not place a replica for which an update waits. A replica that the scheduler has not evaluated
+// yet is new. The kube-scheduler places replicas that are not packed and reports refusals on their pods.
 func refusalOf(o observed, sg *trellisv1alpha1.ScalingGroup) (why string, refused bool) {
 	if !render.Gated(sg) {
 		return "", true
@@ -229,7 +229,7 @@ func refusalOf(o observed, sg *trellisv1alpha1.ScalingGroup) (why string, refuse
 	return "", false
 }
 
-// rollingUpdateOf follows the update of all components whose revision changed, from the first change to when the last of them serves its
+// rollingUpdateOf reports one update of all components whose revision changed, from the first change until the last of them serves its
 // new revision. A change meanwhile belongs to the same update.
 func rollingUpdateOf(o observed, wanted *render.Graph, now metav1.Time) *nvidiav1beta1.RollingUpdateStatus {
 	before := o.dgd.Status.RollingUpdate
@@ -252,9 +252,9 @@ func rollingUpdateOf(o observed, wanted *render.Graph, now metav1.Time) *nvidiav
 	return s
 }
 
-// rollingComponents are those that do not all run the revision wanted of them. While an update is running, they are also those that serve
-// fewer replicas than are wanted: a return to the revision that was rolled out last is complete when the replaced replicas serve again.
-// begun reports whether one of their groups has the revision.
+// rollingComponents returns the components that do not fully run their wanted revision. During an update it includes components that
+// serve fewer replicas than wanted: a rollback to the last revision is complete when the replaced replicas serve again. begun reports
+// whether one of their groups has the wanted revision.
 func rollingComponents(o observed, wanted *render.Graph, running bool) (rolling map[string]bool, begun bool) {
 	rolling = map[string]bool{}
 	revisions := map[string]string{}
@@ -277,7 +277,7 @@ func rollingComponents(o observed, wanted *render.Graph, running bool) (rolling 
 	return rolling, begun
 }
 
-// doneSince lists the components that have been rolled out since start.
+// doneSince lists the components whose rollout was completed after start.
 func doneSince(o observed, rolling map[string]bool, start *metav1.Time) []string {
 	var done []string
 	for _, name := range sortedNames(o) {

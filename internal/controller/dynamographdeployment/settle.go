@@ -19,8 +19,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// settle returns the deployment with its allowed replicas, and the message about its pod limit, or "". It counts the pods of the groups
-// before the limit reduces a group.
+// settle returns the deployment with its allowed replicas, and the message about its pod limit, or "". Before the limit reduces a group,
+// it counts the pods of the groups in the API server.
 func (r *Reconciler) settle(ctx context.Context, o observed) (settled *nvidiav1beta1.DynamoGraphDeployment, overLimit string, err error) {
 	settled, overLimit = settleBy(o, o.groups, r.MaxPods)
 	if overLimit == "" || !reduces(settled, o.groups) {
@@ -34,8 +34,8 @@ func (r *Reconciler) settle(ctx context.Context, o observed) (settled *nvidiav1b
 	return settled, overLimit, nil
 }
 
-// settleBy is [Reconciler.settle] by the counts of groups. A component whose adapter and deployment disagree keeps the replicas it has
-// until they agree; then all of them keep the limit on the pods of one graph.
+// settleBy is [Reconciler.settle] with the counts of groups. A component whose adapter and deployment disagree keeps its replicas until
+// they agree; then all components together keep the limit on the pods of a graph.
 func settleBy(
 	o observed, groups map[string]*trellisv1alpha1.ScalingGroup, maxPods int64,
 ) (settled *nvidiav1beta1.DynamoGraphDeployment, overLimit string) {
@@ -61,8 +61,8 @@ func reduces(settled *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*tr
 	return false
 }
 
-// counted returns copies of the groups, with at least the replicas of their pods in the API server as status.replicas. The status lags
-// behind the pods, for example after the end of the operator that created them.
+// counted returns copies of the groups whose status.replicas counts at least the replicas with pods in the API server. The status lags
+// behind the pods, for example when the operator that created them has stopped.
 func (r *Reconciler) counted(
 	ctx context.Context, groups map[string]*trellisv1alpha1.ScalingGroup,
 ) (map[string]*trellisv1alpha1.ScalingGroup, error) {

@@ -22,13 +22,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// errNotMade: what is shared exists, and another client made it.
+// errNotMade: the shared object exists, but Trellis did not make it.
 var errNotMade = &notOurs{errors.New("it was not made by Trellis")}
 
-// applyShared makes an object that several deployments of a namespace use. Each is one of its owners, none the controller, so the garbage
-// collector deletes it with the last of them. An object of that name that Trellis did not make serves as it is; notOurs reports it.
+// applyShared makes an object that several deployments of a namespace share. Each deployment is an owner, none the
+// controller, so the garbage collector deletes the object with the last of them. An object of that name that Trellis did not
+// make is used as it is; notOurs reports it.
 //
-// It is not applied server-side: owners are a list that each deployment only adds itself to, which takes the version it was read at.
+// It uses no server-side apply: each deployment only adds itself to the list of owners, which needs an optimistic lock.
 func (r *Reconciler) applyShared(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted client.Object) error {
 	kind := wanted.GetObjectKind().GroupVersionKind().Kind
 	existing := blank(wanted)
@@ -52,18 +53,18 @@ func (r *Reconciler) applyShared(ctx context.Context, dgd *nvidiav1beta1.DynamoG
 	return nil
 }
 
-// lockOf is the lock of a shared object: deployments join one after the other, since all that join at once but one would be refused. Few
-// objects have the same lock, so that they wait for each other; one lock for each name would stay for ever.
+// lockOf returns the lock of a shared object: deployments join it one by one, since of concurrent joins all but one would be refused. The
+// number of locks is fixed, because locks by name would never be freed; unrelated objects rarely share a lock.
 func (r *Reconciler) lockOf(object client.Object) *sync.Mutex {
 	hash := fnv.New32a()
 	_, _ = fmt.Fprintf(hash, "%T %s/%s", object, object.GetNamespace(), object.GetName())
 	return &r.joins[hash.Sum32()%uint32(len(r.joins))]
 }
 
-// isRace: another client was faster.
+// isRace reports whether another client has changed or created the object first.
 func isRace(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
-// joinShared creates the object or adds the deployment to its owners, seen past the cache.
+// joinShared creates the object or adds the deployment to its owners, which it reads from the API server.
 func (r *Reconciler) joinShared(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted client.Object) error {
 	existing := blank(wanted)
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(wanted), existing)
@@ -109,7 +110,7 @@ func isMember(object client.Object, dgd *nvidiav1beta1.DynamoGraphDeployment) bo
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == dgd.UID })
 }
 
-// renew brings what may differ between versions of the operator up to date.
+// renew updates the fields that may differ between versions of the operator.
 func renew(object, wanted client.Object) {
 	labels := object.GetLabels()
 	for key, value := range wanted.GetLabels() {

@@ -25,9 +25,8 @@ import (
 
 const sshKeyBits = 2048
 
-// createSSHKeys gives the namespace the key pair by which pods that start over ssh reach each other, unless it has one. The operator may
-// create Secrets and not read them, so it tries once for each deployment while it runs; the Secret belongs to no deployment, since those of
-// a namespace share it, and one that is there stays.
+// createSSHKeys creates the namespace's key pair for pods that start over ssh, unless it exists. The operator may create Secrets but not
+// read them, so it tries once for each deployment per run. The Secret has no owner, because the deployments of a namespace share it.
 func (r *Reconciler) createSSHKeys(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 	name := client.ObjectKeyFromObject(dgd)
 	if of, done := r.sshKeys.Load(name); done && of == dgd.UID {
@@ -43,7 +42,7 @@ func (r *Reconciler) createSSHKeys(ctx context.Context, dgd *nvidiav1beta1.Dynam
 		},
 		Data: map[string][]byte{framework.SSHPrivateKey: private, framework.SSHPublicKey: public},
 	}
-	// Waiting until the cache shows the Secret would take the right to list them.
+	// Waiting until the cache shows the Secret would need the right to list Secrets.
 	err = r.Client.Create(ctx, secret, client.FieldOwner(render.FieldOwner))
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating Secret %s: %w", secret.Name, err)

@@ -16,8 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// statusOf sums up what the deployment has come to. wanted is nil when there is a problem; failure is what kept its children from
-// being applied.
+// statusOf returns the status of the deployment. wanted is nil when there is a problem; failure is the error of applying its children.
 func statusOf(o observed, wanted *render.Graph, p *problem, failure error) nvidiav1beta1.DynamoGraphDeploymentStatus {
 	status := *o.dgd.Status.DeepCopy()
 	components := lookAt(o, wanted)
@@ -35,7 +34,7 @@ func statusOf(o observed, wanted *render.Graph, p *problem, failure error) nvidi
 	setOrRemove(&status, o, nvidiav1beta1.ConditionValid, validCondition(p))
 	setOrRemove(&status, o, nvidiav1beta1.ConditionMemoryReadable, memoryCondition(o))
 	setOrRemove(&status, o, nvidiav1beta1.ConditionWithinPodLimit, limitCondition(o))
-	if wanted != nil { // otherwise it is not known what there is to adopt
+	if wanted != nil { // otherwise the orphans to adopt are unknown
 		setOrRemove(&status, o, nvidiav1beta1.ConditionOrphansAdopted, orphansCondition(o))
 		set(&status, o, ownershipCondition(o, failure))
 	}
@@ -57,7 +56,7 @@ func statusOf(o observed, wanted *render.Graph, p *problem, failure error) nvidi
 	return status
 }
 
-// setOrRemove sets a condition that is present only while there is something to say.
+// setOrRemove sets a condition, or removes it if it is nil.
 func setOrRemove(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, kind string, c *condition) {
 	if c == nil {
 		meta.RemoveStatusCondition(&status.Conditions, kind)
@@ -98,8 +97,8 @@ func stateOf(ready *condition, p *problem, failure error) nvidiav1beta1.State {
 	return nvidiav1beta1.StatePending
 }
 
-// placementOf is the graph domain as its members show it, and the score. Before the scheduler has looked at the graph the reported score
-// stays.
+// placementOf returns the domain of the graph's placed replicas, and the placement score. Until the scheduler has
+// evaluated the graph, the former score stays.
 func placementOf(o observed) *nvidiav1beta1.PlacementStatus {
 	if o.profileName() == "" {
 		return nil
@@ -127,8 +126,8 @@ func placementOf(o observed) *nvidiav1beta1.PlacementStatus {
 	return &p
 }
 
-// setPaired sets the shares of prefill and decode replicas with a partner in their domain. As the score, they stay before the scheduler has
-// looked at the graph.
+// setPaired sets the shares of prefill and decode replicas with a partner in their domain. Like the score, they stay
+// until the scheduler has evaluated the graph.
 func setPaired(p *nvidiav1beta1.PlacementStatus, o observed) {
 	if before := o.dgd.Status.Placement; !o.judged && before != nil {
 		p.DecodePaired, p.PrefillPaired = before.DecodePaired, before.PrefillPaired
@@ -145,7 +144,7 @@ func setPaired(p *nvidiav1beta1.PlacementStatus, o observed) {
 	}
 }
 
-// placementState describes what the score is worth.
+// placementState returns how to read the score: complete, partial or unknown.
 func placementState(o observed, score *float64) string {
 	switch {
 	case o.judged && o.result.Placed < o.result.Wanted:
@@ -156,8 +155,8 @@ func placementState(o observed, score *float64) string {
 	return nvidiav1beta1.PlacementReported
 }
 
-// graphDomain is the domain of the graph's level that all bound replicas are in, by the labels that nodes have now; "" when they are in
-// several.
+// graphDomain returns the domain of the graph's level that contains all bound replicas, by the current
+// labels of nodes; "" if they are in several.
 func graphDomain(o observed) string {
 	found := ""
 	for _, name := range sortedNames(o) {

@@ -361,3 +361,39 @@ func TestPlacementDomain(t *testing.T) {
 		})
 	}
 }
+
+// TestTransferIsReported: the status has the shares of both roles with a partner, and under a required policy Placed names the replicas without
+// one. Until the scheduler has looked at the graph after a start, the shares stay.
+func TestTransferIsReported(t *testing.T) {
+	const alone = "all 2 packed replicas are placed in a; 1 decode replica in a/r2 has no prefill in its rack, which kvTransferPolicy requires"
+	for name, tc := range map[string]struct {
+		required, unjudged bool
+		decode, prefill    int32
+		placed             string
+	}{
+		"preferred":     {decode: 50, prefill: 100, placed: "all 2 packed replicas are placed in a"},
+		"required":      {required: true, decode: 50, prefill: 100, placed: alone},
+		"after a start": {required: true, unjudged: true, decode: 7, prefill: 8, placed: "former"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := fine()
+			o.judged = !tc.unjudged
+			o.dgd.Status.Placement = &nvidiav1beta1.PlacementStatus{DecodePaired: ptr.To[int32](7), PrefillPaired: ptr.To[int32](8)}
+			o.dgd.Status.Conditions = []metav1.Condition{{Type: nvidiav1beta1.ConditionPlaced, Status: metav1.ConditionTrue, Message: "former"}}
+			policy := o.groups["work"].Spec.Topology
+			policy.KVTransferDomain, policy.KVTransferRequired = "rack", tc.required
+			o.result.Transfer = gang.NewTransfer(policy, []gang.Transferring{
+				{Role: placement.Decode, Domain: []string{"a", "r1"}}, {Role: placement.Decode, Domain: []string{"a", "r2"}},
+				{Role: placement.Prefill, Domain: []string{"a", "r1"}},
+			})
+			got := statusOf(o, resolved, nil, nil)
+			if p := got.Placement; ptr.Deref(p.DecodePaired, -1) != tc.decode || ptr.Deref(p.PrefillPaired, -1) != tc.prefill {
+				t.Errorf("%d %% of decode and %d %% of prefill, want %d and %d", ptr.Deref(p.DecodePaired, -1), ptr.Deref(p.PrefillPaired, -1),
+					tc.decode, tc.prefill)
+			}
+			if placed := meta.FindStatusCondition(got.Conditions, nvidiav1beta1.ConditionPlaced); placed == nil || placed.Message != tc.placed {
+				t.Errorf("Placed is %+v, want %q", placed, tc.placed)
+			}
+		})
+	}
+}

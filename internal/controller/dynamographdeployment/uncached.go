@@ -12,10 +12,10 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// uncached remembers the children whose names are taken although the cache does not show them: those just created, and those of another
-// client, which it never shows. They are looked for past the cache before they are created: a create that is refused costs more than a
-// read, takes an address for a Service, and is charged to the namespace's ResourceQuota until that is next counted. Forgetting one costs
-// no more than that. The zero value is ready.
+// uncached holds the children whose names are taken although the cache does not show them: those just created, and those of other
+// clients, which the cache never shows. They are read from the API server before a create, because a refused create costs more than a
+// read: it takes an address for a Service, and is charged to the namespace's ResourceQuota until the next recount. Forgetting a child
+// only costs a refused create. The zero value is ready to use.
 type uncached struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]names
@@ -33,8 +33,7 @@ func nameOf(object client.Object) childName {
 	return childName{object.GetObjectKind().GroupVersionKind().Kind, object.GetName()}
 }
 
-// has reports whether the object's name was taken when it was to be created for the deployment, and that the cache has not shown the object
-// since.
+// has reports whether a create for the deployment found or made the object's name taken, and the cache has not shown the object since.
 func (u *uncached) has(dgd *nvidiav1beta1.DynamoGraphDeployment, object client.Object) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -42,7 +41,7 @@ func (u *uncached) has(dgd *nvidiav1beta1.DynamoGraphDeployment, object client.O
 	return known.owner == dgd.UID && known.children[nameOf(object)]
 }
 
-// add an object that was created for the deployment, or whose name turned out to be taken.
+// add adds an object that was created for the deployment, or whose name turned out to be taken.
 func (u *uncached) add(dgd *nvidiav1beta1.DynamoGraphDeployment, object client.Object) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -56,7 +55,7 @@ func (u *uncached) add(dgd *nvidiav1beta1.DynamoGraphDeployment, object client.O
 	u.of[key].children[nameOf(object)] = true
 }
 
-// remove an object that the cache shows.
+// remove removes an object that the cache shows.
 func (u *uncached) remove(dgd *nvidiav1beta1.DynamoGraphDeployment, object client.Object) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -67,7 +66,7 @@ func (u *uncached) remove(dgd *nvidiav1beta1.DynamoGraphDeployment, object clien
 	}
 }
 
-// forget a deployment that is gone.
+// forget removes a deleted deployment.
 func (u *uncached) forget(deployment types.NamespacedName) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -33,12 +33,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// PoolDefinition is the definition of a kind that a cluster may get after Trellis.
+// PoolDefinition is the definition of InferencePools, which a cluster may get after Trellis.
 const PoolDefinition = "inferencepools.inference.networking.k8s.io"
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=inferencepools.inference.networking.k8s.io,verbs=list;watch
 
-// watchExtras watches what deployments have alongside scaling groups, and what they need. Objects may have several deployments as owners.
+// watchExtras watches the objects of deployments other than scaling groups, and their prerequisites.
+// Objects may have several deployments as owners.
 func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
 	owners := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &nvidiav1beta1.DynamoGraphDeployment{})
 	for _, kind := range []client.Object{
@@ -60,8 +61,8 @@ func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
 	b.WatchesMetadata(DefinitionMetadata(), handler.EnqueueRequestsFromMapFunc(r.usersOfPools))
 }
 
-// changedForOwners leaves out updates of shared objects that only add owners. Each new deployment of a namespace makes one, which would
-// have all others evaluated again.
+// changedForOwners drops updates of shared objects that only add owners. Each new deployment of a namespace causes such an update, which
+// would reconcile all others.
 func changedForOwners() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		if metav1.GetControllerOf(e.ObjectNew) != nil {
@@ -82,8 +83,8 @@ func changedForOwners() predicate.Predicate {
 	}}
 }
 
-// topologyChanged ignores the status of a ClusterTopology, on which no deployment depends: how many use the topology changes with each
-// new deployment, which would have all others evaluated again.
+// topologyChanged drops updates of a ClusterTopology's status. It counts the deployments that use the topology, so each new deployment
+// would reconcile all others.
 func topologyChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
@@ -92,7 +93,7 @@ func topologyChanged() predicate.Predicate {
 	}}
 }
 
-// failedIn are the deployments of an object's namespace whose children could not all be applied.
+// failedIn returns the failed deployments of an object's namespace, whose children could not all be applied.
 func (r *Reconciler) failedIn(ctx context.Context, object client.Object) []reconcile.Request {
 	dgds := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := r.Client.List(ctx, dgds, client.InNamespace(object.GetNamespace())); err != nil {
@@ -108,8 +109,8 @@ func (r *Reconciler) failedIn(ctx context.Context, object client.Object) []recon
 	return out
 }
 
-// movedElsewhere lets through pods that a provider makes itself when they get a node or go, or their scheduler says something else of them:
-// where they are and why not is in the condition Placed. Pods of Trellis' own are their scaling group's matter.
+// movedElsewhere passes events of pods that a provider makes itself: the pod is bound or deleted, or its scheduler reports another
+// reason. The condition Placed contains the places and these reasons. The scalinggroup controller follows the pods of Trellis.
 func movedElsewhere() predicate.Funcs {
 	node := func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName }
 	return predicate.Funcs{
@@ -130,8 +131,8 @@ func theirs(pod client.Object) bool {
 		owner.Kind != "ScalingGroup")
 }
 
-// nodeRelabelled queues the deployments that have pods of a provider's own on a node whose labels show another domain now. The domains of
-// other pods are the scheduler's matter, which reports what it finds.
+// nodeRelabelled queues the deployments with pods of a provider on a node whose labels now show another domain. The
+// scheduler reports the domains of other pods.
 func (r *Reconciler) nodeRelabelled(
 	ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request],
 ) {
@@ -153,7 +154,7 @@ func (r *Reconciler) nodeRelabelled(
 	}
 }
 
-// whyUnbound is what a scheduler says of a pod that it cannot bind, or "".
+// whyUnbound returns why a scheduler cannot bind a pod; "" if it reports nothing.
 func whyUnbound(o client.Object) string {
 	for _, c := range o.(*corev1.Pod).Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -163,7 +164,7 @@ func whyUnbound(o client.Object) string {
 	return ""
 }
 
-// graphOfPod finds the deployment by a scaling group with the same label, which may hold a shortened name.
+// graphOfPod finds the deployment of a pod through a scaling group with the same label, because the label may hold a shortened name.
 func (r *Reconciler) graphOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
 	groups := &trellisv1alpha1.ScalingGroupList{}
 	if err := r.Client.List(ctx, groups, client.InNamespace(pod.GetNamespace()),
@@ -181,7 +182,7 @@ func (r *Reconciler) graphOfPod(ctx context.Context, pod client.Object) []reconc
 	return out
 }
 
-// DefinitionMetadata is all that is read, and cached, of definitions.
+// DefinitionMetadata is the type in which definitions are read and cached: metadata only.
 func DefinitionMetadata() *metav1.PartialObjectMetadata {
 	out := &metav1.PartialObjectMetadata{}
 	out.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))

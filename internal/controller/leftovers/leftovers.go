@@ -1,10 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leftovers deletes what an earlier object of the same name owned.
+// Package leftovers deletes objects of an earlier owner with the same name.
 //
-// An object that is deleted and created again has a new UID. What the first one owned keeps its names and its devices until the garbage
-// collector deletes it, which may take long, and after a gap in its watches may not happen. So a controller that finds such an object
+// An object that is deleted and created again has a new UID. The objects of the first one keep their names and devices until the garbage
+// collector deletes them, which may take long, or never happen after a gap in its watches. So a controller that finds such an object
 // deletes it itself.
 package leftovers
 
@@ -22,14 +22,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Of reports whether the controller of object is of this kind and this name, and has another UID.
+// Of reports whether the controller of object has this kind and name, and another UID.
 func Of(object metav1.Object, kind, name string, uid types.UID) bool {
 	owner := metav1.GetControllerOfNoCopy(object)
 	return owner != nil && owner.Kind == kind && owner.Name == name && owner.UID != uid
 }
 
-// Current asks the API server whether owner, as the cache shows it, is the one that exists now. An owner without UID stands for none. A
-// cache that lags behind would take the objects of a successor for those of an earlier one.
+// Current reports whether, according to the API server, owner is the object that exists now. An owner without UID means that no owner
+// exists. With a stale cache, the objects of a successor would be mistaken for those of an earlier owner.
 func Current(ctx context.Context, live client.Reader, owner client.Object) (bool, error) {
 	now := owner.DeepCopyObject().(client.Object)
 	err := live.Get(ctx, client.ObjectKeyFromObject(owner), now)
@@ -45,8 +45,8 @@ func Current(ctx context.Context, live client.Reader, owner client.Object) (bool
 // parallel is how many objects are deleted in parallel: a scaling group may have left thousands of pods.
 const parallel = 16
 
-// DeleteAll deletes objects of earlier owners of this name, once the API server has confirmed that owner is the current one. Those that
-// are being deleted, and those that have changed since they were read, are left as they are.
+// DeleteAll deletes objects of earlier owners with this name, once the API server has confirmed that owner is the current one. It skips
+// objects that are being deleted or have changed since they were read.
 func DeleteAll[T client.Object](ctx context.Context, c client.Client, live client.Reader, owner client.Object, objects []T) error {
 	objects = slices.DeleteFunc(slices.Clone(objects), func(object T) bool { return object.GetDeletionTimestamp() != nil })
 	if len(objects) == 0 {
@@ -61,8 +61,8 @@ func DeleteAll[T client.Object](ctx context.Context, c client.Client, live clien
 	return errors.Join(failures...)
 }
 
-// remove deletes an object as it was read: one that has changed since, for example because its owner was taken off, stays until the next
-// reconcile.
+// remove deletes an object, provided it has not changed since it was read: an object that, for example, has lost its owner reference stays
+// until the next reconcile.
 func remove(ctx context.Context, c client.Client, object client.Object) error {
 	log.FromContext(ctx).Info("deleting an object of an earlier owner of this name", "object", fmt.Sprintf("%T", object), "name",
 		object.GetName())

@@ -1,13 +1,13 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodelabels copies labels of nodes to the bound pods that ask for them by annotation: the workers of graphs with a transfer
-// policy for KV caches, whichever provider placed them. A file in the pod is made of the label, which the worker waits for at its start.
+// Package nodelabels copies labels of nodes to the bound pods that request them by annotation: the workers of graphs with a transfer policy
+// for KV caches, with any provider. The label becomes a file in the pod, for which the worker waits at its start.
 //
 //	pod annotation nvidia.com/topology-label-key: example.com/rack     label example.com/rack of its node
 //	pod annotation nvidia.com/topology-cluster-topology-name: gb200    a label nvidia.com/dynamo-topology.LEVEL for each level
 //
-// Labels that the pod has stay: the pins gave them. One that the node lacks is left out.
+// Existing labels of the pod stay, because they come from its pins. Labels that the node lacks are omitted.
 package nodelabels
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// workers is how many pods are labelled at a time.
+// workers is how many pods are labelled in parallel.
 const workers = 4
 
 // Reconciler labels pods.
@@ -46,7 +46,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// asks reports whether an object is a bound pod that asks for labels of its node.
+// asks reports whether an object is a bound pod that requests labels of its node.
 func asks(o client.Object) bool {
 	pod, ok := o.(*corev1.Pod)
 	return ok && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil &&
@@ -79,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("writing the labels of pod %s: %w", pod.Name, err)
 	}
 	err = r.Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch))
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // it is another pod by now, whose own event comes
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // another pod with this name, which has its own event
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{}, err

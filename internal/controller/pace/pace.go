@@ -1,21 +1,21 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pace spaces the status writes of an object. Of changes that follow each other quickly the first is written at once, and what
-// they came to [Interval] later; those between are never written:
+// Package pace spaces the status writes of an object. Of a burst of changes, the first is written immediately, and the result after
+// [Interval]; the states in between are never written:
 //
 //	0.0 s  1 of 8 replicas ready   written
 //	0.1 s  2 of 8 replicas ready   waits
 //	0.4 s  7 of 8 replicas ready   waits
 //	1.0 s  7 of 8 replicas ready   written
 //
-// What someone acts on, such as a condition that turns, is not to wait: that is for the controller to say, see [Turned].
+// Changes on which clients act, such as a condition that changes its status, must not wait: the controller decides that, see [Turned].
 //
-// The first status of an object that has none may wait as well, from when it was first evaluated, see [Writes.First]: of what an object
-// goes through until then only the end is written.
+// The first status of an object may wait too, counted from the first evaluation, see [Writes.First]: of the states until then only the last
+// is written.
 //
-// Where many objects have something to write that waits, each waits longer, so that they write [Rate] statuses a second together; none
-// waits longer than [Longest]. When many deployments start at once, their pods are created first, and their progress is written less often.
+// If many objects have a waiting change, each waits longer, so that together they write [Rate] statuses per second; none waits longer than
+// [Longest]. When many deployments start at once, creating their pods takes precedence over writing their progress.
 package pace
 
 import (
@@ -29,28 +29,27 @@ import (
 )
 
 const (
-	// Interval is the least time between two writes of one status of which the second could wait.
+	// Interval is the minimum time between two writes of one status if the second can wait.
 	Interval = time.Second
 	// Rate is how many changes that can wait are written per second, for all objects of one [Writes], unless one has waited for Longest.
 	Rate = 10
-	// Longest is what a change that can wait waits for at most, in multiples of its time while few wait.
+	// Longest is the maximum wait, as a multiple of the wait while few objects wait.
 	Longest = 5
 )
 
-// Writes knows when the status of each object was last written. The zero value is ready.
+// Writes has the time of the last status write of each object. The zero value is ready to use.
 type Writes struct {
 	mu   sync.Mutex
 	last map[types.NamespacedName]time.Time
 	// begun is when an object without a status was first evaluated.
 	begun map[types.NamespacedName]time.Time
-	// waiting are the objects with something to write that waits.
+	// waiting are the objects with a waiting change.
 	waiting map[types.NamespacedName]struct{}
 	// Now replaces the clock, for tests.
 	Now func() time.Time
 }
 
-// Left is the time until a change of this object's status that can wait is to be written; 0 is now. The caller writes it then, or calls
-// [Writes.Settled].
+// Left returns the time until a change of this object's status that can wait must be written; 0 is now: write it, or call [Writes.Settled].
 func (w *Writes) Left(name types.NamespacedName) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,8 +64,8 @@ func (w *Writes) Left(name types.NamespacedName) time.Duration {
 	return 0
 }
 
-// First is the time until the first status of this object is to be written, if it can wait: so long after the first call, or later where
-// many wait. 0 is now.
+// First returns the time until the first status of this object must be written, if it can wait: the given time after the first call, or
+// later if many objects wait; 0 is now.
 func (w *Writes) First(name types.NamespacedName, after time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,8 +77,8 @@ func (w *Writes) First(name types.NamespacedName, after time.Duration) time.Dura
 	return w.left(name, first, after)
 }
 
-// left is the time until what waits since the given time has waited for so long, or for as much longer as others wait. The object is one
-// of them while something is left.
+// left returns the remaining wait of a change since the given time. The wait grows with the number of waiting objects. The object counts as
+// waiting while the result is positive.
 func (w *Writes) left(name types.NamespacedName, since time.Time, wait time.Duration) time.Duration {
 	set(&w.waiting, name, struct{}{})
 	wait = min(max(wait, wait*time.Duration(len(w.waiting))/Rate), wait*Longest)
@@ -90,14 +89,14 @@ func (w *Writes) left(name types.NamespacedName, since time.Time, wait time.Dura
 	return 0
 }
 
-// Settled notes that the status of this object is up to date, so that none waits to be written.
+// Settled records that the status of this object is up to date, so that no change waits.
 func (w *Writes) Settled(name types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.waiting, name)
 }
 
-// Wrote notes that the status of this object has been written now.
+// Wrote records that the status of this object was written now.
 func (w *Writes) Wrote(name types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +105,7 @@ func (w *Writes) Wrote(name types.NamespacedName) {
 	delete(w.waiting, name)
 }
 
-// Forget an object that is gone.
+// Forget drops the state of a deleted object.
 func (w *Writes) Forget(name types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,8 +128,8 @@ func set[V any](in *map[types.NamespacedName]V, name types.NamespacedName, value
 	(*in)[name] = value
 }
 
-// Turned reports whether a condition is new or gone, or has another status, reason or generation. A message alone can wait, and so can the
-// reason of a condition of one of the types in summaries, which says in other words what further conditions say.
+// Turned reports whether a condition is new or gone, or has another status, reason or generation. A change of a message alone can wait, and
+// so can the reason of a condition whose type is in summaries, because it only summarizes other conditions.
 func Turned(before, now []metav1.Condition, summaries ...string) bool {
 	if len(before) != len(now) {
 		return true

@@ -26,32 +26,32 @@ import (
 	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
-// activateEvery is how often AdmissionChecks are looked for that name Trellis as their controller: a ClusterQueue with one admits nothing
-// before.
+// activateEvery is the interval at which AdmissionChecks with Trellis as their controller are activated. A ClusterQueue admits nothing
+// while one of its checks is inactive.
 const activateEvery = 15 * time.Second
 
-// ownerOfChecks is the field owner of what is written of AdmissionChecks and their states.
+// ownerOfChecks is the field owner of AdmissionCheck statuses and check states.
 const ownerOfChecks = "trellis-placement-check"
 
-// Checks is what the AdmissionChecks of Trellis are decided with. AdmissionChecks and ResourceFlavors are read past the cache, and only for
-// deployments that wait for a check.
+// Checks has the dependencies for deciding Trellis' AdmissionChecks. AdmissionChecks and ResourceFlavors are read past the cache, and only
+// for deployments that wait for a check.
 type Checks struct {
 	Live     client.Reader
 	Promises *quota.Promises
-	// Results are the scheduler's; Changed tells of new ones.
+	// Results are the scheduling results; Changed has events of new results.
 	Results interface {
 		Get(name types.NamespacedName, uid types.UID) (gang.Result, bool)
 	}
 	Changed chan event.GenericEvent
-	// Denied is why AdmissionChecks cannot be looked at. Graphs has the conditions of deployments written again where that changes.
+	// Denied is the reason why AdmissionChecks cannot be read. Graphs triggers a new write of deployment conditions when the reason changes.
 	Denied *quota.Denied
 	Graphs chan<- event.GenericEvent
 	Waits  quota.Waits
 	Clock  clock.PassiveClock
 }
 
-// check has the scheduler look for the places of Workloads that wait for a check of Trellis, and decides these checks. It returns when the
-// next decision is due; zero for none.
+// check asks the scheduler for the places of Workloads that wait for Trellis' AdmissionCheck, and decides these checks. It returns the time
+// until the next decision; zero for none.
 func (r *Reconciler) check(ctx context.Context, o *quota.Observation) (time.Duration, error) {
 	name, waiting := client.ObjectKeyFromObject(o.DGD), o.Checked()
 	if len(waiting) == 0 {
@@ -90,11 +90,11 @@ func (r *Reconciler) check(ctx context.Context, o *quota.Observation) (time.Dura
 	return again, errors.Join(failures...)
 }
 
-// decide writes the states of a Workload's checks, as that was read. A Workload that has changed meanwhile, or is gone, is not written.
+// decide writes the states of a Workload's checks. It does not write if the Workload has changed since it was read, or is gone.
 func (r *Reconciler) decide(ctx context.Context, v quota.Verdict) (written bool, err error) {
 	states := slices.Clone(v.States)
 	for i := range states {
-		states[i].RetryCount = nil // Kueue counts
+		states[i].RetryCount = nil // Kueue counts the retries
 	}
 	data, err := json.Marshal(map[string]any{
 		"apiVersion": quota.WorkloadKind.GroupVersion().String(), "kind": quota.WorkloadKind.Kind,
@@ -116,8 +116,8 @@ func (r *Reconciler) decide(ctx context.Context, v quota.Verdict) (written bool,
 	return applyStatus(ctx, r.Client, object, data)
 }
 
-// pause has a Workload without a place ask for no quota for a while, once that is decided. Kueue may have changed it since: it takes the
-// quota back because of the decision.
+// pause makes a Workload without a place request no quota for a while, after the decision was written. It does not require the read
+// version, because Kueue may have changed the Workload: it takes back the quota after the decision.
 func (r *Reconciler) pause(ctx context.Context, v quota.Verdict) error {
 	if v.Pause == nil {
 		return nil
@@ -127,7 +127,7 @@ func (r *Reconciler) pause(ctx context.Context, v quota.Verdict) error {
 	return r.patch(ctx, &w, v.Pause.Patch(), "having Workload %s ask for no quota until "+v.Pause.Until.Format(time.RFC3339))
 }
 
-// applyStatus applies a part of an object's status. An object that has changed meanwhile is read again by its event.
+// applyStatus applies a part of an object's status. If the object has changed meanwhile, its event triggers another reconcile.
 func applyStatus(ctx context.Context, c client.Client, object *unstructured.Unstructured, data []byte) (written bool, err error) {
 	err = c.Status().Patch(ctx, object, client.RawPatch(types.ApplyPatchType, data), client.FieldOwner(ownerOfChecks), client.ForceOwnership)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
@@ -136,7 +136,7 @@ func applyStatus(ctx context.Context, c client.Client, object *unstructured.Unst
 	return err == nil, nil
 }
 
-// admissionChecks are those that Trellis decides; none where Kueue has no such kind.
+// admissionChecks returns the AdmissionChecks that Trellis decides; none if Kueue does not serve the kind.
 func admissionChecks(ctx context.Context, live client.Reader) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(quota.WorkloadKind.GroupVersion().WithKind("AdmissionCheckList"))
@@ -159,7 +159,7 @@ func admissionChecks(ctx context.Context, live client.Reader) ([]unstructured.Un
 func (c *Checks) names(ctx context.Context) (map[string]bool, error) {
 	ours, err := admissionChecks(ctx, c.Live)
 	if apierrors.IsForbidden(err) {
-		return nil, nil // the activator tells
+		return nil, nil // the activator reports it
 	}
 	names := make(map[string]bool, len(ours))
 	for i := range ours {
@@ -168,7 +168,7 @@ func (c *Checks) names(ctx context.Context) (map[string]bool, error) {
 	return names, err
 }
 
-// flavors are what ResourceFlavors add to pods. One that is gone adds nothing.
+// flavors returns the parts of ResourceFlavors that affect pods. A missing flavor adds nothing.
 func (c *Checks) flavors(ctx context.Context, names []string) (map[string]quota.Flavor, error) {
 	out := make(map[string]quota.Flavor, len(names))
 	for _, name := range names {
@@ -192,21 +192,21 @@ func (c *Checks) flavors(ctx context.Context, names []string) (map[string]quota.
 	return out, nil
 }
 
-// activator tells Kueue that the AdmissionChecks of Trellis are decided. Without that their ClusterQueues admit nothing.
+// activator marks Trellis' AdmissionChecks as active. Without that, their ClusterQueues admit nothing.
 type activator struct {
 	client client.Client
 	live   client.Reader
 	denied *quota.Denied
-	// tell has the conditions of all deployments in queues written again.
+	// tell triggers a new write of the conditions of all deployments in queues.
 	tell func(ctx context.Context)
-	// ready says that there is something to look for: without a deployment in a queue nothing is asked of Kueue.
+	// ready reports whether a deployment is in a queue; otherwise Kueue is not queried.
 	ready func() bool
 }
 
-// NeedLeaderElection says yes: the leader decides the checks.
+// NeedLeaderElection returns true, because the leader decides the checks.
 func (*activator) NeedLeaderElection() bool { return true }
 
-// Start looks for AdmissionChecks from time to time, until ctx ends.
+// Start activates AdmissionChecks periodically, until ctx ends.
 func (a *activator) Start(ctx context.Context) error {
 	ticker := time.NewTicker(activateEvery)
 	defer ticker.Stop()
@@ -224,12 +224,12 @@ func (a *activator) Start(ctx context.Context) error {
 	}
 }
 
-// noRights is why AdmissionChecks cannot be decided where the operator has not been given the optional rights.
+// noRights is the reason why AdmissionChecks cannot be decided without the optional permissions.
 const noRights = "the operator has no rights on AdmissionChecks of Kueue: install the component config/kueue-placement, or set the " +
 	"chart's value kueue.placement"
 
-// activate tells Kueue of all checks of Trellis that it does not know of. Missing rights are no error: they are optional, and the
-// conditions of deployments that wait for a check contain them.
+// activate marks all AdmissionChecks of Trellis as active. Missing permissions are not an error: they are optional, and the conditions of
+// deployments that wait for a check report them.
 func (a *activator) activate(ctx context.Context) error {
 	ours, err := admissionChecks(ctx, a.live)
 	if err == nil {

@@ -19,16 +19,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// EventQueueJoined on a deployment means that Kueue has put pods of it into the default queue of their namespace, and that the deployment
-// is in that queue as a unit from now on.
+// EventQueueJoined on a deployment means that Kueue has put pods of the deployment into the default queue of the namespace, and that the
+// entire deployment is now in that queue.
 const EventQueueJoined = "QueueJoined"
 
-// join puts a deployment that names no queue into the one that Kueue has put pods of it into: it gives the deployment the label, as Kueue
-// gives it to objects that it knows. Without rights on Workloads the deployment stays as it is, since none of its pods would be made
-// otherwise.
+// join puts a deployment without a queue into the queue into which Kueue has put pods of the deployment: it sets the label, as Kueue does
+// on objects of kinds that it knows. Without permissions on Workloads it does nothing, because otherwise no further pods would be created.
 func (r *Reconciler) join(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (joined bool, err error) {
 	name := client.ObjectKeyFromObject(dgd)
-	// Forgotten before pods are read: a pod that comes later has its deployment remembered again.
+	// The record is deleted before pods are read, so that a later pod records the deployment again.
 	if _, stray := r.strays.LoadAndDelete(name); !stray || dgd.DeletionTimestamp != nil || dgd.Labels[render.LabelKueueQueue] != "" {
 		return false, nil
 	}
@@ -41,14 +40,14 @@ func (r *Reconciler) join(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDep
 	if queue == "" {
 		return false, nil
 	}
-	r.strays.Store(name, true) // until it has the label
+	r.strays.Store(name, true) // until the deployment has the label
 	if own, _ := Reader(ctx, r.Providers); own == nil {
 		return false, nil // a change of the provider's state requeues the deployment
 	}
 	return true, r.label(ctx, dgd, queue)
 }
 
-// label writes the queue into a deployment as it was read: a user may give it another one at this moment.
+// label sets the queue label, provided the deployment has not changed: a user may set another queue at the same time.
 func (r *Reconciler) label(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, queue string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": dgd.UID, "resourceVersion": dgd.ResourceVersion, "labels": map[string]string{render.LabelKueueQueue: queue},

@@ -19,13 +19,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
-// Name of Kueue among the providers. No deployment names it as its provider: it gives quota, whatever places the pods.
+// Name is the name of Kueue among the providers. Deployments do not select it as their provider, because it gives quota and places no pods.
 const Name = "Kueue"
 
-// workloads are Kueue's objects of deployments.
+// workloads are the Workloads of deployments.
 var workloads = addon.Kind{GroupVersionKind: quota.WorkloadKind, Resource: "workloads", UIDLabel: quota.LabelGraphUID}
 
-// Kueue reports whether the cluster has Kueue, and watches the Workloads of deployments.
+// Kueue is the provider that reports whether the cluster has Kueue, and watches the Workloads of deployments.
 func Kueue(cluster addon.Cluster) provider.Provider {
 	return addon.Addon{
 		Cluster: cluster, Kind: workloads, Called: Name, Places: "Kueue gives quota and places no pods",
@@ -40,7 +40,7 @@ func Kueue(cluster addon.Cluster) provider.Provider {
 	}
 }
 
-// Reader reads the Workloads of deployments from the cache; nil, with the reason, while that is not possible.
+// Reader returns a reader of the cached Workloads of deployments; nil, with the reason, while there is none.
 func Reader(ctx context.Context, registry addon.Registry) (client.Reader, quota.Report) {
 	if state := registry.State(ctx, Name); !state.Ready {
 		return nil, quota.Report{Reason: state.Reason, Message: state.Message}
@@ -52,7 +52,7 @@ func Reader(ctx context.Context, registry addon.Registry) (client.Reader, quota.
 		Message: "Workloads of Kueue are not read yet, which takes a moment after the start"}
 }
 
-// Workloads lists those of a deployment. They must not be changed.
+// Workloads lists the Workloads of a deployment. Callers must not change them.
 func Workloads(ctx context.Context, from client.Reader, dgd types.NamespacedName, uid types.UID) ([]*quota.Workload, error) {
 	list := workloads.List()
 	if err := from.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{quota.LabelGraphUID: string(uid)},
@@ -70,20 +70,19 @@ func Workloads(ctx context.Context, from client.Reader, dgd types.NamespacedName
 	return all, nil
 }
 
-// decoded is a Workload as the API server stores one version of it.
+// decoded is a Workload decoded from one version of its object.
 type decoded struct {
 	resourceVersion string
 	workload        *quota.Workload
 }
 
-// byUID are the Workloads that were decoded last. Three controllers read all Workloads of a deployment each time, and few of them have
-// changed.
+// byUID caches decoded Workloads. Three controllers read all Workloads of a deployment each time, and few of them have changed.
 var byUID = lru.New(maxDecoded)
 
-// maxDecoded is how many Workloads are remembered.
+// maxDecoded is how many decoded Workloads are cached.
 const maxDecoded = 4096
 
-// decode reads a Workload. Others may hold the result too, so it must not be changed.
+// decode returns the Workload of an object. The result is shared, so callers must not change it.
 func decode(object *unstructured.Unstructured) (*quota.Workload, error) {
 	uid, version := object.GetUID(), object.GetResourceVersion()
 	if known, is := byUID.Get(uid); is && known.(decoded).resourceVersion == version {

@@ -1,11 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quota has Kueue give quota to deployments in one of its queues: it makes and deletes their Workloads (package internal/quota
-// decides which).
+// Package quota requests quota from Kueue for deployments in one of its queues: it creates and deletes their Workloads (package
+// internal/quota decides which).
 //
-// Deployments without a queue cost nothing: neither is Kueue looked for, nor are its kinds watched, nor does the operator need rights on
-// them.
+// Deployments without a queue cost nothing: Kueue is not queried, its kinds are not watched, and the operator needs no permissions on them.
 package quota
 
 import (
@@ -44,33 +43,32 @@ import (
 // workers is how many deployments are reconciled in parallel.
 const workers = 8
 
-// EventWorkloadRefused on a deployment means that the API server, or a webhook of Kueue, refuses a Workload for it. The operator tries
-// again.
+// EventWorkloadRefused on a deployment means that the API server, or a webhook of Kueue, refuses its Workload. The operator tries again.
 const EventWorkloadRefused = "WorkloadRefused"
 
 // Reconciler writes the Workloads of deployments.
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
-	// Providers has Kueue among them.
+	// Providers includes Kueue.
 	Providers registry
 	Recorder  events.EventRecorder
 	// Checks decides the AdmissionChecks of Trellis.
 	Checks Checks
-	// queued: some deployment is, or was, in a queue of a Kueue that can be used.
+	// queued: some deployment is, or was, in a queue of a usable Kueue.
 	queued atomic.Bool
-	// strays are the names of deployments of which some pod is in a queue that they may not name themselves.
+	// strays are the names of deployments with pods in a queue that the deployment itself may not name.
 	strays sync.Map
 	unseen unseen
 }
 
-// registry of providers, and the changes of what it knows.
+// registry is the registry of providers, with events of their changes.
 type registry interface {
 	addon.Registry
 	Changes() <-chan event.GenericEvent
 }
 
-// SetupWithManager registers the controller. The rights on Workloads are in config/kueue.
+// SetupWithManager registers the controller. The permissions on Workloads are in config/kueue.
 func SetupWithManager(mgr ctrl.Manager, c client.Client, providers *provider.Registry, checks Checks, retries blocked.Retries) error {
 	r := &Reconciler{Client: c, Providers: providers, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Checks: checks}
 	if err := mgr.Add(&activator{client: c, live: checks.Live, denied: checks.Denied, tell: r.tellGraphs, ready: r.queued.Load}); err != nil {
@@ -91,14 +89,14 @@ func SetupWithManager(mgr ctrl.Manager, c client.Client, providers *provider.Reg
 		Complete(r)
 }
 
-// Concerns reports whether a deployment is in a queue, or was.
+// Concerns reports whether a deployment is, or was, in a queue.
 func Concerns(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return dgd.Labels[render.LabelKueueQueue] != "" || meta.FindStatusCondition(dgd.Status.Conditions,
 		nvidiav1beta1.ConditionQuotaReserved) != nil
 }
 
-// mayHaveWorkloads reports whether there is something to do for a deployment. One that is in no queue may have Workloads: it can have left
-// its queue before its status had reported it, also before a start of the operator.
+// mayHaveWorkloads reports whether a deployment needs Workloads or may have some. A deployment outside any queue may still have Workloads:
+// it may have left its queue before its status reported the queue, even before the operator started.
 func (r *Reconciler) mayHaveWorkloads(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (bool, error) {
 	if dgd.DeletionTimestamp != nil {
 		return false, nil
@@ -108,7 +106,7 @@ func (r *Reconciler) mayHaveWorkloads(ctx context.Context, dgd *nvidiav1beta1.Dy
 		return true, nil
 	}
 	own := r.Providers.Own(Name)
-	if own == nil { // no deployment is in a queue, as far as this process knows
+	if own == nil { // as far as this process knows, no deployment is in a queue
 		return false, nil
 	}
 	left, err := Workloads(ctx, own, name, dgd.UID)
@@ -133,7 +131,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	own, _ := Reader(ctx, r.Providers)
 	if own == nil { // a change of the provider's state requeues the deployment
-		if !r.Providers.State(ctx, Name).Ready { // no place is held for quota that cannot be read
+		if !r.Providers.State(ctx, Name).Ready { // places are not held for quota that cannot be read
 			r.Checks.Promises.Forget(req.NamespacedName)
 		}
 		return ctrl.Result{}, nil
@@ -165,7 +163,7 @@ func (r *Reconciler) observe(ctx context.Context, own client.Reader, dgd *nvidia
 	return o, err
 }
 
-// made are the scaling groups of a deployment, and the pods of its name.
+// made returns the scaling groups of a deployment, and the pods with its name.
 func (r *Reconciler) made(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment,
 ) ([]*trellisv1alpha1.ScalingGroup, []*corev1.Pod, error) {
@@ -218,7 +216,7 @@ func (r *Reconciler) apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 	return errors.Join(failures...)
 }
 
-// create makes a Workload. Its name has a hash of the deployment's UID: one that exists is the same, not in the cache yet.
+// create creates a Workload. Its name has a hash of the deployment's UID, so an existing one is the same Workload, not yet in the cache.
 func (r *Reconciler) create(ctx context.Context, w *quota.Workload) error {
 	object, err := external.Object(w)
 	if err != nil {
@@ -251,7 +249,7 @@ func (r *Reconciler) requeue(ctx context.Context, w *quota.Workload, queue strin
 	return r.patch(ctx, w, map[string]any{"spec": map[string]any{"queueName": queue}}, "moving Workload %s to queue "+queue)
 }
 
-// patch changes a Workload as it was read. doing describes what for, with the Workload's name to fill in.
+// patch changes a Workload, provided it has not changed since it was read. doing is a format for messages, with the Workload's name.
 func (r *Reconciler) patch(ctx context.Context, w *quota.Workload, change map[string]any, doing string) error {
 	object, err := external.Object(w)
 	if err != nil {

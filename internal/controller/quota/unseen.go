@@ -14,12 +14,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
-// seenWithin is how long a Workload that was created is not created again while the cache does not show it. One that was deleted before the
-// cache had shown it is created after that.
+// seenWithin is how long a created Workload that the cache does not show is not created again. A Workload that was deleted before the cache
+// showed it is created again after this time.
 const seenWithin = 5 * time.Second
 
-// unseen are, by deployment, the names of Workloads that were created and that the cache has not shown yet, and since when. A second create
-// would be refused, but only after Kueue's webhooks were asked. Each deployment is reconciled by one worker at a time.
+// unseen has, by deployment, the names and creation times of created Workloads that the cache does not show yet. A second create would be
+// refused, but only after a call of Kueue's webhooks. Each deployment is reconciled by one worker at a time.
 type unseen struct{ byDeployment sync.Map }
 
 func (u *unseen) of(dgd types.NamespacedName) map[string]time.Time {
@@ -27,17 +27,16 @@ func (u *unseen) of(dgd types.NamespacedName) map[string]time.Time {
 	return names.(map[string]time.Time)
 }
 
-// known reports whether quota of a deployment was decided, and Workloads of it may be left. It may have left its queue before its
-// status reports the queue.
+// known reports whether quota of a deployment was decided, so that Workloads may exist, even if its status does not report the queue yet.
 func (u *unseen) known(dgd types.NamespacedName) bool {
 	_, known := u.byDeployment.Load(dgd)
 	return known
 }
 
-// forget drops what is known of a deployment.
+// forget drops the records of a deployment.
 func (u *unseen) forget(dgd types.NamespacedName) { u.byDeployment.Delete(dgd) }
 
-// await takes out of the steps what was created and cannot be seen yet, and has the deployment evaluated again in time.
+// await removes from the steps the Workloads that were created and are not visible yet, and schedules another evaluation of the deployment.
 func (u *unseen) await(o *quota.Observation, s *quota.Steps) {
 	names := u.of(types.NamespacedName{Namespace: o.DGD.Namespace, Name: o.DGD.Name})
 	for _, w := range o.Workloads {

@@ -22,7 +22,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// deploymentOf is the deployment of a pod.
+// deploymentOf returns the deployment of a pod.
 func (r *Reconciler) deploymentOf(ctx context.Context, o client.Object) []reconcile.Request {
 	name, _, ok := render.GroupOf(o.(*corev1.Pod))
 	sg := &trellisv1alpha1.ScalingGroup{}
@@ -36,7 +36,7 @@ func (r *Reconciler) deploymentOf(ctx context.Context, o client.Object) []reconc
 	return []reconcile.Request{{NamespacedName: graph}}
 }
 
-// concernedBy are the deployments that a change of a provider concerns: one, or all that are, or were, in a queue.
+// concernedBy returns the deployments that a change of a provider concerns: one, or all that are, or were, in a queue.
 func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
 	if name, one := provider.GraphOf(change); one {
 		return []reconcile.Request{{NamespacedName: name}}
@@ -54,7 +54,7 @@ func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []re
 	return out
 }
 
-// concerned are all deployments that are in a queue, or were.
+// concerned returns all deployments that are, or were, in a queue.
 func (r *Reconciler) concerned(ctx context.Context) []*nvidiav1beta1.DynamoGraphDeployment {
 	all := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := r.Client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
@@ -70,7 +70,7 @@ func (r *Reconciler) concerned(ctx context.Context) []*nvidiav1beta1.DynamoGraph
 	return out
 }
 
-// tellGraphs has the conditions of all deployments in queues written again.
+// tellGraphs triggers a new write of the conditions of all deployments in queues.
 func (r *Reconciler) tellGraphs(ctx context.Context) {
 	for _, dgd := range r.concerned(ctx) {
 		about := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: dgd.Namespace, Name: dgd.Name}}

@@ -20,18 +20,18 @@ type (
 	adapter    = nvidiav1beta1.DynamoGraphDeploymentScalingAdapter
 )
 
-// steps are what one reconcile has to do to the set of adapters.
+// steps are the changes of the set of adapters in one reconcile.
 type steps struct {
 	create []*adapter
-	// adopt are adapters of the right name and component that were made by hand: they belong to the deployment from now on.
+	// adopt are adapters with the right name and component that a user created: the deployment becomes their owner.
 	adopt  []*adapter
 	delete []*adapter
-	// leftovers are adapters of an earlier deployment of this name.
+	// leftovers are adapters of an earlier deployment with this name.
 	leftovers []*adapter
 }
 
-// plan compares the adapters that name the deployment with those it asks for. Adapters of another client are left
-// alone. One of an earlier deployment of this name has to go before its successor is made.
+// plan compares the adapters that name the deployment with those that it requests. It ignores adapters of other owners. An adapter of an
+// earlier deployment with this name must be deleted before its successor is created.
 func plan(dgd *deployment, adapters []adapter) steps {
 	var s steps
 	there := map[string]bool{}
@@ -60,7 +60,7 @@ func plan(dgd *deployment, adapters []adapter) steps {
 	return s
 }
 
-// newAdapter begins with the replicas that the deployment says.
+// newAdapter returns an adapter with the deployment's number of replicas.
 func newAdapter(dgd *deployment, component string, n int32) *adapter {
 	return &adapter{
 		TypeMeta: metav1.TypeMeta{APIVersion: nvidiav1beta1.GroupVersion.String(), Kind: "DynamoGraphDeploymentScalingAdapter"},
@@ -81,7 +81,7 @@ func ownerReference(dgd *deployment) metav1.OwnerReference {
 	return *metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))
 }
 
-// whyIdle explains why the component an adapter names does not follow it.
+// whyIdle says why the component that an adapter names does not follow the adapter.
 func whyIdle(dgd *deployment, a *adapter) string {
 	ref := a.Spec.DGDRef
 	if dgd == nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
-// apply makes, takes over and deletes adapters. The spec of one that exists is never written here: it is the autoscaler's.
+// apply creates, adopts and deletes adapters. It never writes the spec of an existing adapter, which belongs to the autoscaler.
 func (r *Reconciler) apply(ctx context.Context, dgd *deployment, s steps) error {
 	var failures []error
 	for _, a := range s.delete {
@@ -29,7 +29,7 @@ func (r *Reconciler) apply(ctx context.Context, dgd *deployment, s steps) error 
 			failures = append(failures, fmt.Errorf("deleting scaling adapter %s: %w", a.Name, err))
 		}
 	}
-	// the event of their end brings the next reconcile
+	// the events of their deletion trigger the next reconcile
 	failures = append(failures, leftovers.DeleteAll(ctx, r.Client, r.Live, dgd, s.leftovers))
 	for _, a := range s.adopt {
 		adopted := a.DeepCopy()
@@ -46,9 +46,9 @@ func (r *Reconciler) apply(ctx context.Context, dgd *deployment, s steps) error 
 	return errors.Join(failures...)
 }
 
-// create makes an adapter. One of this name that names another deployment ("a-b" with component c, "a" with component b-c) is left alone;
-// the scaling groups of the two have one name as well, and the graph controller reports that. One that appears only now is merely not in
-// the cache yet.
+// create creates an adapter. It ignores an adapter with the same name for another deployment ("a-b" with component c, "a" with component
+// b-c): the two scaling groups have the same name too, and the graph controller reports that. An adapter that already exists is not yet in
+// the cache.
 func (r *Reconciler) create(ctx context.Context, a *adapter) error {
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(a), &adapter{})
 	if apierrors.IsNotFound(err) {
@@ -60,7 +60,8 @@ func (r *Reconciler) create(ctx context.Context, a *adapter) error {
 	return nil
 }
 
-// carrying is a patch of nothing but the numbers. It conflicts when the deployment has changed since it was read, so that the indices hold.
+// carrying returns a patch of the numbers of replicas alone. It causes a conflict if the deployment has changed since it was read, so that
+// the indices are valid.
 func carrying(dgd *deployment, numbers map[string]int32) (client.Patch, error) {
 	type operation struct {
 		Op    string `json:"op"`
@@ -80,18 +81,18 @@ func carrying(dgd *deployment, numbers map[string]int32) (client.Patch, error) {
 	return client.RawPatch(types.JSONPatchType, raw), nil
 }
 
-// outcome is what became of the adapters' numbers.
+// outcome is the result of carrying the adapters' numbers.
 type outcome struct {
-	// scaled are the components whose number was changed just now.
+	// scaled are the components whose number was just changed.
 	scaled map[string]bool
-	// refused says, by component, why a number is not followed.
+	// refused is, by component, the reason why a number is refused.
 	refused map[string]string
-	// failed says, by component, why a number could not be written yet although no one refuses it.
+	// failed is, by component, the reason why a number could not be written yet, without a refusal.
 	failed map[string]string
 }
 
-// carry writes the adapters' numbers into the deployment, all in one patch. It holds for the deployment as it was read: when that has
-// changed since, the news of the change brings the next reconcile, which looks again who owns what.
+// carry writes the adapters' numbers into the deployment in one patch. If the deployment has changed since it was read, its event triggers
+// another reconcile, which determines the owners again.
 func (r *Reconciler) carry(ctx context.Context, o observed) (outcome, error) {
 	numbers, refused := replicas.ToCarry(o.dgd, o.adapters, r.MaxPods)
 	out := outcome{scaled: map[string]bool{}, refused: refused, failed: map[string]string{}}
@@ -123,8 +124,8 @@ func (r *Reconciler) carry(ctx context.Context, o observed) (outcome, error) {
 	return out, nil
 }
 
-// isRefusal reports whether an error is an answer to what was asked for, 4xx. Others, such as 5xx of a webhook that is too slow, and no
-// answer at all, say nothing about it.
+// isRefusal reports whether an error is a refusal of the request, 4xx. Other errors, such as 5xx of a slow webhook or a missing answer, say
+// nothing about the request.
 func isRefusal(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || apierrors.IsTooManyRequests(err) {

@@ -22,7 +22,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
-// report writes the status of every adapter that names the deployment, where it changed.
+// report writes the changed statuses of all adapters that name the deployment.
 func (r *Reconciler) report(ctx context.Context, o observed, out outcome) error {
 	var failures []error
 	for i := range o.adapters {

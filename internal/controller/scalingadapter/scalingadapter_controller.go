@@ -1,14 +1,14 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scalingadapter keeps the DynamoGraphDeploymentScalingAdapters of a deployment: it makes and deletes them, carries their
-// numbers into the deployment, and reports what autoscalers want to read.
+// Package scalingadapter maintains the DynamoGraphDeploymentScalingAdapters of a deployment: it creates and deletes them, copies their
+// numbers into the deployment, and reports the status for autoscalers.
 //
-//	autoscaler ──scale──> adapter.spec.replicas ──carried──> deployment.spec.services[x].replicas
+//	autoscaler ──scale──> adapter.spec.replicas ──carried──> deployment.spec.components[x].replicas
 //	                      adapter.status        <──counted── ScalingGroup.status
 //
-// One reconcile is about one deployment and all its adapters. A burst of changes, of one adapter or of several, becomes one patch of the
-// deployment with the last numbers. Who owns a number when is said in package replicas.
+// One reconcile covers one deployment and all its adapters. A burst of changes, of one or several adapters, becomes one patch of the
+// deployment with the last numbers. Package replicas defines which object owns a number.
 package scalingadapter
 
 import (
@@ -29,18 +29,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// IndexByDeployment finds adapters by the name of the deployment they scale.
+// IndexByDeployment indexes adapters by the name of the deployment that they scale.
 const IndexByDeployment = "trellis.dgdRef"
 
 // Reconciler reconciles the adapters of DynamoGraphDeployments.
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
-	// Live reads past the cache, before something is deleted because it seems to be of an earlier deployment.
+	// Live reads past the cache, before the deletion of an object that seems to belong to an earlier deployment.
 	Live     client.Reader
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
-	// MaxPods bounds the pods of one graph; 0: any number.
+	// MaxPods limits the pods of one graph; 0 means no limit.
 	MaxPods int64
 }
 
@@ -51,7 +51,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=trellis.dev,resources=scalinggroups,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// AddIndexes registers the indexes that this controller and the graph controller read by.
+// AddIndexes registers the indexes that this controller and the graph controller use.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	err := indexer.IndexField(ctx, &nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}, IndexByDeployment, func(o client.Object) []string {
 		return []string{o.(*nvidiav1beta1.DynamoGraphDeploymentScalingAdapter).Spec.DGDRef.Name}
@@ -73,21 +73,21 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// DeploymentOf is the request for the deployment that an adapter names.
+// DeploymentOf returns the request for the deployment that an adapter names.
 func DeploymentOf(_ context.Context, o client.Object) []reconcile.Request {
 	adapter := o.(*nvidiav1beta1.DynamoGraphDeploymentScalingAdapter)
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: adapter.Namespace, Name: adapter.Spec.DGDRef.Name}}}
 }
 
-// observed is everything one reconcile decides from.
+// observed is the input of one reconcile.
 type observed struct {
-	// dgd is nil when there is no such deployment, or it is being deleted.
+	// dgd is nil when the deployment does not exist or is being deleted.
 	dgd      *nvidiav1beta1.DynamoGraphDeployment
 	adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter
 	groups   map[string]*trellisv1alpha1.ScalingGroup
 }
 
-// Reconcile brings the set of adapters to what the deployment asks for, carries their numbers, and reports.
+// Reconcile updates the set of adapters to what the deployment requests, copies their numbers, and reports their status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.observe(ctx, req)
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (observed, e
 	return o, err
 }
 
-// List returns the adapters that name a deployment, regardless of who made them.
+// List returns the adapters that name a deployment, regardless of who created them.
 func List(ctx context.Context, c client.Reader, dgd client.ObjectKey) ([]nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, error) {
 	adapters := &nvidiav1beta1.DynamoGraphDeploymentScalingAdapterList{}
 	if err := c.List(ctx, adapters, client.InNamespace(dgd.Namespace), client.MatchingFields{IndexByDeployment: dgd.Name}); err != nil {

@@ -137,7 +137,7 @@ func (r *Reconciler) mayMake(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 		return allowance{}, nil
 	}
 	if a := r.refusals.wait(sg); a.again > 0 {
-		s.create, s.make = nil, nil
+		s.create, s.make, s.rests = nil, nil, true
 		return a, nil
 	}
 	switch within, err := r.withinLimit(ctx, sg); {

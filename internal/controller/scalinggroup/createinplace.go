@@ -4,6 +4,7 @@
 package scalinggroup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,10 @@ func (r *Reconciler) createInPlace(ctx context.Context, o observed, all []*plann
 // errTaken means that another pod has the name of one that is to be created.
 var errTaken = errors.New("another pod has its name")
 
-// createPodInPlace creates one pod in place, and reports whether it exists as planned.
+// errEarlier means that a pod of the name was created at an earlier attempt. It is deleted, and the create is retried.
+var errEarlier = errors.New("a pod of an earlier attempt has its name, and is deleted")
+
+// createPodInPlace creates one pod in place, and reports whether its gang can be created as planned.
 func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, one *planned, index int32) (bool, error) {
 	pod := one.pods[index]
 	pin, recorded := gang.RecordedPin(sg, one.gang, one.place, index)
@@ -58,9 +62,12 @@ func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.S
 	}
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
 	pinner.Pin(pod, pin)
+	expected := expectedOf(pinner, one.asked[index], pin)
 	err := r.Client.Create(ctx, pod)
 	if apierrors.IsAlreadyExists(err) {
-		err = r.takeOwn(ctx, pod)
+		if err = r.takeOwn(ctx, pod); pod.Spec.NodeName == pin.Node { // it is bound by now
+			expected.Spec.NodeName = pin.Node
+		}
 	}
 	if errors.Is(err, errTaken) {
 		log.FromContext(ctx).Info("a pod of the name of one that is to be created in place exists; its gang is created gated",
@@ -68,9 +75,9 @@ func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.S
 		return false, nil
 	}
 	if err != nil {
-		return false, wrapped(err, "creating pod %s in place", pod.Name)
+		return errors.Is(err, errEarlier), wrapped(err, "creating pod %s in place", pod.Name)
 	}
-	if why := differs(expectedOf(pinner, one.asked[index], pin), pod); why != "" {
+	if why := differs(expected, pod); why != "" {
 		log.FromContext(ctx).Info("the API server stored another pod than was planned; its gang is created gated",
 			"pod", pod.Name, "gang", one.gang, "why", why)
 		r.kinds.differ(one.kinds[index])
@@ -80,14 +87,19 @@ func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.S
 }
 
 // takeOwn reads the pod that has the name of one that was to be created. It is the same pod when the answer to an earlier create was lost.
+// A pod of an earlier attempt, which does not count any more, is deleted.
 func (r *Reconciler) takeOwn(ctx context.Context, pod *corev1.Pod) error {
 	live := &corev1.Pod{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
 		return wrapped(err, "reading pod %s", pod.Name)
 	}
-	if live.DeletionTimestamp != nil || live.Annotations[render.AnnotationGang] != pod.Annotations[render.AnnotationGang] ||
-		render.AttemptOf(live) != render.AttemptOf(pod) ||
-		metav1.GetControllerOfNoCopy(live) == nil || metav1.GetControllerOfNoCopy(live).UID != metav1.GetControllerOfNoCopy(pod).UID {
+	owner, was, attempt := metav1.GetControllerOfNoCopy(live), render.AttemptOf(live), render.AttemptOf(pod)
+	switch {
+	case live.DeletionTimestamp != nil || owner == nil || owner.UID != metav1.GetControllerOfNoCopy(pod).UID:
+		return errTaken
+	case was > 0 && was < attempt:
+		return cmp.Or(r.deletePod(ctx, deletion{pod: live, why: superseded}), errEarlier)
+	case was != attempt || live.Annotations[render.AnnotationGang] != pod.Annotations[render.AnnotationGang]:
 		return errTaken
 	}
 	*pod = *live
@@ -106,7 +118,7 @@ func differs(expected, stored *corev1.Pod) string {
 	switch {
 	case len(stored.Spec.SchedulingGates) > 0:
 		return fmt.Sprintf("it has the scheduling gate %q", stored.Spec.SchedulingGates[0].Name)
-	case stored.Spec.NodeName != "":
+	case stored.Spec.NodeName != expected.Spec.NodeName:
 		return "it names its node"
 	case stored.Spec.SchedulerName != expected.Spec.SchedulerName:
 		return fmt.Sprintf("its scheduler is %q instead of %q", stored.Spec.SchedulerName, expected.Spec.SchedulerName)

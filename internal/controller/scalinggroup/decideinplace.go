@@ -55,7 +55,7 @@ func (p *planned) namedFor(attempt int32) bool {
 
 // place takes the pods out of what is created gated whose replicas are created in place, or wait for the answer.
 func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
-	if r.Asks == nil || s.overLimit {
+	if r.Asks == nil || s.overLimit || s.rests {
 		return nil
 	}
 	if !gang.InPlace(o.sg) {

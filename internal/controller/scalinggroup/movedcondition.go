@@ -51,41 +51,53 @@ func setMoved(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, sta
 // howMoved describes what a move waits for.
 func howMoved(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, move trellisv1alpha1.ReplicaMove) string {
 	group := rollout.For(sg)
-	serve, leaving := 0, map[int32]bool{}
-	for i := range sg.Status.Moves {
-		leaving[sg.Status.Moves[i].Replica] = true
-	}
-	for _, one := range replicas {
-		if state, _ := one.state(); state == rollout.Available {
-			serve++
-		}
-	}
 	if move.InPlace || group.MovesInPlace || group.Recreate {
 		return fmt.Sprintf("it goes when more than %d replicas serve, and %d do",
-			max(0, group.Replicas-max(1, group.MaxUnavailable)), serve)
+			max(0, group.Replicas-max(1, group.MaxUnavailable)), replicasThatServe(replicas))
+	}
+	leaving := map[int32]bool{}
+	for i := range sg.Status.Moves {
+		leaving[sg.Status.Moves[i].Replica] = true
 	}
 	for _, ordinal := range sortedOrdinals(replicas) {
 		one := replicas[ordinal]
 		if one.outdated || leaving[ordinal] || !one.there() {
 			continue
 		}
-		name := fmt.Sprintf("its successor %s-%d", sg.Spec.Service, ordinal)
-		switch state, _ := one.state(); state {
-		case rollout.Partial:
-			return fmt.Sprintf("%s is created, %d of %d pods exist", name, len(one.pods), one.size)
-		case rollout.Waiting:
-			return name + " waits for a place"
-		case rollout.Starting:
-			return fmt.Sprintf("%s waits for Ready, %d of %d pods", name, one.readyPods(), one.size)
-		case rollout.Broken, rollout.Leaving, rollout.Lost:
-			return name + " is recreated"
-		case rollout.Available: // it is needed for itself, or the other one goes now
+		if waits := one.waitsFor(); waits != "" {
+			return fmt.Sprintf("its successor %s-%d %s", sg.Spec.Service, ordinal, waits)
 		}
 	}
 	if slices.ContainsFunc(slices.Collect(maps.Values(replicas)), func(one *replica) bool { return one.outdated && one.there() }) {
 		return "the update that runs comes first"
 	}
 	return "its successor is to be created"
+}
+
+// waitsFor describes what a successor waits for; "" for a replica that serves, which is no successor or whose predecessor is deleted now.
+func (r *replica) waitsFor() string {
+	switch state, _ := r.state(); state {
+	case rollout.Partial:
+		return fmt.Sprintf("is created, %d of %d pods exist", len(r.pods), r.size)
+	case rollout.Waiting:
+		return "waits for a place"
+	case rollout.Starting:
+		return fmt.Sprintf("waits for Ready, %d of %d pods", r.readyPods(), r.size)
+	case rollout.Broken, rollout.Leaving, rollout.Lost:
+		return "is recreated"
+	case rollout.Available:
+	}
+	return ""
+}
+
+// replicasThatServe counts the replicas that serve.
+func replicasThatServe(replicas map[int32]*replica) (n int) {
+	for _, one := range replicas {
+		if state, _ := one.state(); state == rollout.Available {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *replica) readyPods() int {

@@ -33,6 +33,8 @@ type steps struct {
 	unseen bool
 	// overLimit: the groups of the graph ask for more pods than it may have, until they are bounded. Nothing is created then.
 	overLimit bool
+	// rests: a create was refused just now, and nothing is created before the next try. What was asked for stays.
+	rests bool
 	// more: the plan wants more than one batch.
 	more bool
 	// inTurn: gangs are created in turn. keyOf names those of replicas.

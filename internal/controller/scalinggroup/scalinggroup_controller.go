@@ -196,10 +196,9 @@ type observed struct {
 	attempts attempts
 	// unseen are replicas with pods that the cache does not show yet.
 	unseen []int32
-	// ends is the time until another pod that was deleted has not ended in time, reads the time until events are due to be read, moves the
-	// time until a move is overdue or ends; 0 for never.
+	// The times until a deleted pod is overdue, until events are due to be read, and until a move is overdue or ends; 0 for never.
 	ends, reads, moves time.Duration
-	// moved: the moves in the status differ from the stored ones.
+	// moved reports whether the moves in the status differ from the stored ones.
 	moved bool
 }
 

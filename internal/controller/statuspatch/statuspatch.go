@@ -15,18 +15,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// operation is one of a JSON patch (RFC 6902).
+// operation is one operation of a JSON patch (RFC 6902).
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`
 }
 
-// Write replaces the status of an object, which takes in what the API server stores. It returns false without an error when the object is
-// gone, or when another one of the same name is there: that one's own event comes.
+// Write replaces the status of an object, and updates the object to the stored state. It returns false without an error when the object is
+// gone, or was replaced by another object with the same name, which has its own event.
 //
-// The patch tests the UID. A merge patch cannot: the API server takes no metadata from a patch of the status, and so ignores a wrong UID.
-// A resource version would be refused after each change of anything else of the object.
+// The patch tests the UID. A merge patch cannot do that: the API server ignores metadata in a patch of the status, and so a wrong UID. A
+// resource version would cause a conflict after any other change of the object.
 func Write(ctx context.Context, c client.StatusClient, object client.Object, status any) (written bool, err error) {
 	patch, err := json.Marshal([]operation{{"test", "/metadata/uid", object.GetUID()}, {"add", "/status", status}})
 	if err != nil {
@@ -39,8 +39,8 @@ func Write(ctx context.Context, c client.StatusClient, object client.Object, sta
 	return err == nil, err
 }
 
-// notApplied reports whether a JSON patch did not apply to the object: its test failed. What the API server refuses of an object that was
-// patched has the same code, and names the kind. A webhook that answers with this code gives no details.
+// notApplied reports whether a JSON patch did not apply to the object because its test failed. When the API server refuses the patched
+// object, the error has the same code, but names the kind. A webhook that answers with this code gives no details.
 func notApplied(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {

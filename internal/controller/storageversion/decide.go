@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// ConditionStorageMigrated of a definition reports whether all its objects are stored in its storage version.
+// ConditionStorageMigrated reports on a definition whether all its objects are stored in its storage version.
 const ConditionStorageMigrated apiextensionsv1.CustomResourceDefinitionConditionType = "StorageMigrated"
 
 // Reasons of ConditionStorageMigrated.
@@ -29,7 +29,7 @@ const (
 // maxNamed is how many refused objects a message names.
 const maxNamed = 3
 
-// revision of a definition: it changes with the spec, and with it may change the storage version.
+// revision identifies a version of a definition's spec, which contains the storage version.
 type revision struct {
 	uid        types.UID
 	generation int64
@@ -39,7 +39,7 @@ func revisionOf(crd *apiextensionsv1.CustomResourceDefinition) revision {
 	return revision{crd.UID, crd.Generation}
 }
 
-// storageVersion is the one that objects are written in now.
+// storageVersion returns the version in which objects are currently written.
 func storageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
 	for i := range crd.Spec.Versions {
 		if crd.Spec.Versions[i].Storage {
@@ -49,7 +49,7 @@ func storageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
 	return ""
 }
 
-// outdated are the other versions that objects may be stored in.
+// outdated returns the other versions in which objects may be stored.
 func outdated(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	var versions []string
 	for _, version := range crd.Status.StoredVersions {
@@ -60,7 +60,7 @@ func outdated(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	return versions
 }
 
-// resourceOf the definition's objects, in the storage version.
+// resourceOf returns the resource of the definition's objects, in the storage version.
 func resourceOf(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: crd.Spec.Group, Version: storageVersion(crd), Resource: crd.Spec.Names.Plural}
 }
@@ -95,7 +95,7 @@ func refused(crd *apiextensionsv1.CustomResourceDefinition, objects []refusal) a
 		storageVersion(crd), text))
 }
 
-// refusal is an object that the API server does not write.
+// refusal is an object that the API server refuses to write.
 type refusal struct {
 	types.NamespacedName
 	err error
@@ -103,7 +103,7 @@ type refusal struct {
 
 func (r refusal) String() string { return r.NamespacedName.String() + ": " + r.err.Error() }
 
-// shrink removes the outdated versions. It returns false where the definition is another than the one whose objects were rewritten.
+// shrink removes the outdated versions from the status. It returns false if the definition is not the one whose objects were rewritten.
 func shrink(crd *apiextensionsv1.CustomResourceDefinition, rewritten revision) bool {
 	if revisionOf(crd) != rewritten {
 		return false

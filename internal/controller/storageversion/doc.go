@@ -9,12 +9,12 @@
 //	  all of them listed and written, and the definition still the same
 //	status.storedVersions [v1beta1], condition StorageMigrated True
 //
-// The version to rewrite to is the definition's storage version, whatever that is: to move back to a release that knows v1alpha1 only, make
-// v1alpha1 the storage version, and wait for the condition. Objects are listed as metadata, in pages, past every cache, and nothing
-// but their identity is sent. An object that is stored in the right version already is not written by such a patch. Nothing is kept but in
-// the API: after a restart a pass begins again. An operator limited to namespaces cannot know what is stored in the others; it leaves
-// storedVersions alone.
+// Objects are rewritten to the definition's current storage version: to return to a release that knows only v1alpha1, make v1alpha1 the
+// storage version, and wait for the condition. Objects are listed as metadata, in pages, past every cache, and the patches contain only
+// their identity. The API server does not write an object again that is already stored in the right version. All state is in the API: after
+// a restart, a pass begins again. An operator limited to namespaces cannot know how objects in other namespaces are stored, so it leaves
+// storedVersions unchanged.
 //
-// The crdmigrator of Cluster API does the same in other conditions: it watches all definitions of the cluster, lists all namespaces,
-// begins before every API server has learned of the new storage version, and does not report what is left or refused.
+// The crdmigrator of Cluster API solves the same problem under other conditions: it watches all definitions of the cluster, lists all
+// namespaces, begins before every API server has learned of the new storage version, and does not report remaining or refused objects.
 package storageversion

@@ -21,5 +21,5 @@ var (
 
 func init() { metrics.Registry.MustRegister(Collectors()...) }
 
-// Collectors are the metrics of this package. They have no series before a definition was looked at, and none on a standby.
+// Collectors returns the metrics of this package. They have no series until a definition is reconciled, and none on a standby replica.
 func Collectors() []prometheus.Collector { return []prometheus.Collector{remaining, complete} }

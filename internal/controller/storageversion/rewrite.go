@@ -19,15 +19,15 @@ import (
 // pageSize is how many objects are listed at once: as many as the API server converts in one call.
 const pageSize = 100
 
-// rewriter writes objects as they are.
+// rewriter writes objects without changing them.
 type rewriter struct {
 	objects metadata.Interface
-	// remaining is called with the number of objects that are still to be rewritten, in the namespace at hand.
+	// remaining is called with the number of objects still to be rewritten in the current namespace.
 	remaining func(int64)
 }
 
-// all rewrites every object of a namespace, "" for all namespaces, and returns those that the API server refuses to write. An error ends it
-// before its end.
+// all rewrites every object of a namespace, "" for all namespaces, and returns the objects that the API server refuses to write. It stops
+// at any other error.
 func (r rewriter) all(ctx context.Context, resource schema.GroupVersionResource, namespace string) ([]refusal, error) {
 	var refusals []refusal
 	objects := r.objects.Resource(resource).Namespace(namespace)
@@ -62,8 +62,8 @@ func (r rewriter) all(ctx context.Context, resource schema.GroupVersionResource,
 	}
 }
 
-// goOn returns the token by which a list continues after its revision has been compacted, or nothing, which begins again. What it
-// continues with is of today, which is as good here: objects created meanwhile are stored in the right version.
+// goOn returns the token that continues a list after its revision was compacted, or "" to begin again. The continued list is of the current
+// revision, which is sufficient, because newer objects are stored in the right version.
 func goOn(err error) string {
 	status := apierrors.APIStatus(nil)
 	if errors.As(err, &status) {
@@ -72,7 +72,7 @@ func goOn(err error) string {
 	return ""
 }
 
-// one has an object written. One that is gone is not stored any more, and one that was changed since it was listed has just been written.
+// one writes an object. It ignores objects that are gone, and objects that were changed, and so written, since they were listed.
 func (r rewriter) one(ctx context.Context, resource schema.GroupVersionResource, object *metav1.PartialObjectMetadata) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.UID, "resourceVersion": object.ResourceVersion}})
 	if err != nil {
@@ -86,7 +86,7 @@ func (r rewriter) one(ctx context.Context, resource schema.GroupVersionResource,
 	return err
 }
 
-// refuses reports whether an error is about the object, so that others may be written.
+// refuses reports whether an error concerns only this object, so that other objects may still be written.
 func refuses(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }

@@ -37,10 +37,10 @@ import (
 const fieldManager = "trellis-storage-migration"
 
 const (
-	// settle is how long a definition has to be unchanged before its objects are rewritten: each API server of the cluster learns of a new
-	// storage version by itself, and writes the one before until then.
+	// settle is how long a definition must be unchanged before its objects are rewritten: each API server of the cluster learns of a new
+	// storage version independently, and writes the previous one until then.
 	settle = 10 * time.Second
-	// requestsPerSecond bounds what the API server and the webhooks are asked.
+	// requestsPerSecond limits the load on the API server and the webhooks.
 	requestsPerSecond = 20
 )
 
@@ -48,19 +48,19 @@ const (
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions/status,resourceNames=dynamographdeployments.nvidia.com;dynamographdeploymentscalingadapters.nvidia.com,verbs=patch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments;dynamographdeploymentscalingadapters,verbs=list;patch
 
-// Reconciler rewrites the objects of the converted definitions. It is their only writer of status.storedVersions and of
+// Reconciler rewrites the objects of the converted definitions. It is the only writer of their status.storedVersions and
 // ConditionStorageMigrated.
 type Reconciler struct {
-	// Client reads definitions and writes their status, past every cache: the manager's keeps other definitions only.
+	// Client reads definitions and writes their status, past every cache, because the manager's cache has other definitions only.
 	Client client.Client
-	// Objects lists and writes the objects.
+	// Objects lists and writes the objects as metadata.
 	Objects metadata.Interface
-	// Namespaces whose objects may be written; empty: all.
+	// Namespaces are the namespaces whose objects may be written; empty: all.
 	Namespaces []string
 	Clock      clock.PassiveClock
-	// Settle is how long a definition has to be unchanged, as this process sees it.
+	// Settle is how long a definition must be unchanged, as observed by this process.
 	Settle time.Duration
-	// seen is since when a definition has its revision. One worker reads and writes it.
+	// seen is when this process first saw each definition's revision. Only the single worker accesses it.
 	seen map[string]sighting
 }
 
@@ -69,7 +69,7 @@ type sighting struct {
 	since time.Time
 }
 
-// Reconcile rewrites the objects of one definition, when some may be stored in another version.
+// Reconcile rewrites the objects of one definition if some may be stored in another version.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := r.Client.Get(ctx, req.NamespacedName, crd); err != nil {
@@ -93,10 +93,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.migrate(ctx, crd); !apierrors.IsConflict(err) {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: time.Second}, nil // another client changed the definition
+	return reconcile.Result{RequeueAfter: time.Second}, nil // another client has changed the definition
 }
 
-// unsettled returns for how long a definition has to stay as it is.
+// unsettled returns how much longer a definition must stay unchanged.
 func (r *Reconciler) unsettled(crd *apiextensionsv1.CustomResourceDefinition) time.Duration {
 	if r.seen == nil {
 		r.seen = map[string]sighting{}
@@ -153,7 +153,8 @@ func (r *Reconciler) rewrite(ctx context.Context, crd *apiextensionsv1.CustomRes
 	return refusals, nil
 }
 
-// finish shrinks the stored versions of the definition whose objects were rewritten. One that was changed meanwhile brings its own event.
+// finish removes the outdated versions from the definition whose objects were rewritten. If the definition has changed meanwhile, its event
+// triggers another reconcile.
 func (r *Reconciler) finish(ctx context.Context, name string, rewritten revision) error {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
@@ -172,7 +173,7 @@ func (r *Reconciler) finish(ctx context.Context, name string, rewritten revision
 	return nil
 }
 
-// report sets the condition, where it is another.
+// report sets the condition if it has changed.
 func (r *Reconciler) report(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition,
 	now apiextensionsv1.CustomResourceDefinitionCondition) error {
 	if have := apihelpers.FindCRDCondition(crd, now.Type); have != nil && have.Status == now.Status && have.Reason == now.Reason &&
@@ -185,7 +186,7 @@ func (r *Reconciler) report(ctx context.Context, crd *apiextensionsv1.CustomReso
 	return r.write(ctx, crd, before)
 }
 
-// write patches the status of a definition that no one has changed meanwhile.
+// write patches the status of a definition, provided no other client has changed it meanwhile.
 func (r *Reconciler) write(ctx context.Context, crd, before *apiextensionsv1.CustomResourceDefinition) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, crd, patch, client.FieldOwner(fieldManager)); err != nil {
@@ -194,8 +195,8 @@ func (r *Reconciler) write(ctx context.Context, crd, before *apiextensionsv1.Cus
 	return nil
 }
 
-// SetupWithManager adds the controller for the objects of some namespaces, of none for those of all. It asks the API server through
-// clients of its own, the one for objects within bounds of its own.
+// SetupWithManager adds the controller for the objects of the given namespaces, or of all if none are given. It uses its own clients; the
+// client for objects has its own rate limit.
 func SetupWithManager(mgr ctrl.Manager, namespaces []string) error {
 	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(),
 		Mapper: mgr.GetRESTMapper()})
@@ -211,7 +212,7 @@ func SetupWithManager(mgr ctrl.Manager, namespaces []string) error {
 	return (&Reconciler{Client: direct, Objects: objects, Namespaces: namespaces, Clock: clock.RealClock{}, Settle: settle}).setup(mgr)
 }
 
-// setup adds the controller. It watches each definition by its name, so that the right to read these is enough.
+// setup adds the controller. It watches each definition by name, so that permission to read these definitions is sufficient.
 func (r *Reconciler) setup(mgr ctrl.Manager) error {
 	builder := ctrl.NewControllerManagedBy(mgr).Named("storageversion").WithOptions(controller.Options{
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, 5*time.Minute),
@@ -231,7 +232,7 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 	return builder.Complete(r)
 }
 
-// changes leaves out what is not about versions, as our own conditions.
+// changes filters out updates that do not concern versions, such as updates of the controller's own conditions.
 func changes() predicate.TypedFuncs[*apiextensionsv1.CustomResourceDefinition] {
 	return predicate.TypedFuncs[*apiextensionsv1.CustomResourceDefinition]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*apiextensionsv1.CustomResourceDefinition]) bool {

@@ -1,9 +1,9 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addon has the registry of providers follow an API that a cluster may have, and that places no pods: it gives quota, or asks for
-// nodes. The registry looks for it, watches its objects, and reads them from a cache of their own. Without it, or without rights on it,
-// nothing else is delayed.
+// Package addon makes an optional API that places no pods, but gives quota or asks for nodes, an entry of the registry of providers. The
+// registry checks whether the cluster serves the API, watches its objects, and reads them from a separate cache. Without the API, or
+// without rights on it, nothing else is delayed.
 package addon
 
 import (
@@ -25,33 +25,33 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
-// Cluster is where the API is looked for.
+// Cluster is the cluster that may serve the API.
 type Cluster struct {
-	// Served is asked for the kinds that the API server serves, which takes no rights.
+	// Served lists the kinds that the API server serves, which needs no rights.
 	Served discovery.ServerResourcesInterface
-	// Live reads past the cache.
+	// Live reads from the API server.
 	Live client.Reader
 	// Namespaces whose deployments are managed; empty: all.
 	Namespaces []string
 }
 
-// Kind is one kind of the API, of which deployments own objects.
+// Kind is a kind of the API whose objects deployments own.
 type Kind struct {
 	schema.GroupVersionKind
-	// Resource is its name in paths.
+	// Resource is the plural name in paths.
 	Resource string
-	// UIDLabel is on objects of deployments: the UID of their owner.
+	// UIDLabel on an object holds the UID of the deployment that owns it.
 	UIDLabel string
 }
 
-// List is an empty list of the kind.
+// List returns an empty list of the kind.
 func (k Kind) List() *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(k.GroupVersion().WithKind(k.Kind + "List"))
 	return list
 }
 
-// GraphOf is the deployment of an object; false for objects of others.
+// GraphOf returns the deployment of an object; false for objects of others.
 func (k Kind) GraphOf(o client.Object) (types.NamespacedName, bool) {
 	for _, owner := range o.GetOwnerReferences() {
 		if owner.Kind == "DynamoGraphDeployment" && o.GetLabels()[k.UIDLabel] == string(owner.UID) {
@@ -61,13 +61,13 @@ func (k Kind) GraphOf(o client.Object) (types.NamespacedName, bool) {
 	return types.NamespacedName{}, false
 }
 
-// Addon is a [provider.Provider] that no deployment names as its own.
+// Addon is a [provider.Provider] that deployments use in addition to their own.
 type Addon struct {
 	Cluster
 	Kind Kind
-	// Called is its name among the providers, and Places what it does instead of placing pods.
+	// Called is its name among the providers; Places says what it does instead of placing pods.
 	Called, Places string
-	// NotServed and NotReadable are the states of a cluster that lacks the API, and of an operator that has no rights on it.
+	// NotServed and NotReadable are the states without the API, and without rights on it.
 	NotServed, NotReadable provider.State
 }
 
@@ -89,7 +89,7 @@ func (a Addon) Probe(ctx context.Context) (provider.State, error) {
 	return a.readable(ctx)
 }
 
-// readable asks for one object: without the rights an informer would wait for its first list, and all other providers with it.
+// readable lists one object. Without the rights, an informer would wait for its first list, and all other providers with it.
 func (a Addon) readable(ctx context.Context) (provider.State, error) {
 	options := []client.ListOption{client.Limit(1)}
 	if len(a.Namespaces) > 0 {
@@ -105,21 +105,21 @@ func (a Addon) readable(ctx context.Context) (provider.State, error) {
 	return provider.Ready(), nil
 }
 
-// Unsuited implements provider.Provider: it is no provider of any graph.
+// Unsuited implements provider.Provider: no deployment can use it as its provider.
 func (a Addon) Unsuited([]*trellisv1alpha1.ScalingGroup) string { return a.Places }
 
-// Watches implements provider.Provider: the objects of deployments, not those of others.
+// Watches implements provider.Provider: the objects that deployments own.
 func (a Addon) Watches() []provider.Watch {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(a.Kind.GroupVersionKind)
 	ours, err := labels.NewRequirement(a.Kind.UIDLabel, selection.Exists, nil)
 	if err != nil {
-		panic(err) // a constant that is no label's key: a fault of the program
+		panic(err) // the constant is not a valid label key: a bug
 	}
 	return []provider.Watch{{Object: object, Label: labels.NewSelector().Add(*ours), Graph: a.Kind.GraphOf}}
 }
 
-// Registry is what is asked of the registry of providers.
+// Registry is the part of the registry of providers that addons use.
 type Registry interface {
 	State(ctx context.Context, name string) provider.State
 	Own(name string) client.Reader

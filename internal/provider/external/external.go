@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package external is what the packages that write objects of other projects share. Those objects have small types of our own with only the
-// fields we set or read, so what is not in them is another's: it is never sent, and never compared.
+// Package external is shared by the packages that write objects of other projects. These objects have small Go types with only the fields
+// that Trellis sets or reads; all other fields belong to others, and are neither sent nor compared.
 package external
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// maxMessage bounds what is taken over from another's status into one of our conditions.
+// maxMessage bounds the text that a condition copies from the status of another project's object, in bytes.
 const maxMessage = 512
 
-// Object turns one of our small types into what clients send. It has no status: its owner writes that.
+// Object converts a typed object for a client. It removes the status, which its owner writes.
 func Object(typed any) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
@@ -30,7 +30,7 @@ func Object(typed any) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// Read fills one of our small types from what a client read; fields we do not know are left out.
+// Read fills a typed object from an object that a client has read, and drops unknown fields.
 func Read(object *unstructured.Unstructured, into any) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
 		return fmt.Errorf("decoding %s %s: %w", object.GetKind(), object.GetName(), err)
@@ -38,14 +38,14 @@ func Read(object *unstructured.Unstructured, into any) error {
 	return nil
 }
 
-// Covers reports whether have says all that want says: every field of want is in have with the same content. A list is one value.
-// Durations and quantities are compared by value, since admission webhooks of their projects rewrite their text. What a server that does
-// not know a field drops in silence is found by this too, by comparing what was read back.
+// Covers reports whether have contains every field of want, with the same content. A list counts as one value. Durations and quantities
+// are compared by value, because admission webhooks of other projects rewrite their text. Comparing a sent object with the returned one
+// also finds fields that the server has dropped silently.
 func Covers(want, have *unstructured.Unstructured) bool {
 	return Missing(want, have) == ""
 }
 
-// Missing is the path of the first field of want that have lacks or has otherwise, or "".
+// Missing returns the path of the first field of want that have lacks, or in which it differs; "" for none.
 func Missing(want, have *unstructured.Unstructured) string {
 	for _, part := range []string{"metadata.labels", "metadata.annotations", "spec"} {
 		path := strings.Split(part, ".")
@@ -82,13 +82,13 @@ func missing(path string, kind valueKind, want, have any) string {
 		}
 		return ""
 	}
-	if have == nil || !kind.same(fmt.Sprint(want), fmt.Sprint(have)) { // numbers come in several types
+	if have == nil || !kind.same(fmt.Sprint(want), fmt.Sprint(have)) { // numbers may have several Go types
 		return path
 	}
 	return ""
 }
 
-// Message bounds a text that another wrote.
+// Message bounds a text from another project.
 func Message(text string) string {
 	return limit.Text(strings.TrimSpace(text), maxMessage)
 }

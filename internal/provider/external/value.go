@@ -9,21 +9,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// valueKind is how two texts of a field compare.
+// valueKind says how the texts of a field are compared.
 type valueKind int
 
 const (
 	anything valueKind = iota
-	// text is compared letter by letter, with all below it.
+	// text: all fields below it are compared as text, too.
 	text
-	// duration: 15m and 15m0s are one value.
+	// duration: 15m and 15m0s are equal.
 	duration
-	// quantity: 1000m and 1 are one value. quantities are a map of them.
+	// quantity: 1000m and 1 are equal. quantities is a map of quantities.
 	quantity
 	quantities
 )
 
-// kinds of fields by name. The value of an environment variable or a label is its text, also where that looks like a duration.
+// kinds maps fields to their kinds. Values of environment variables and labels are texts, even if they look like durations.
 var kinds = map[string]valueKind{
 	"labels": text, "annotations": text, "matchLabels": text, "nodeSelector": text,
 	"terminationDelay": duration, "stalenessGracePeriod": duration,
@@ -31,7 +31,7 @@ var kinds = map[string]valueKind{
 	"limits": quantities, "requests": quantities, "overhead": quantities, "capacity": quantities,
 }
 
-// kindOf a field of an object of kind in.
+// kindOf returns the kind of a field of an object of kind in.
 func kindOf(field string, in valueKind) valueKind {
 	switch in {
 	case text:

@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gates places pods by scheduling gates (KEP-3521): a gated pod's node selector may still be narrowed, so one patch
-// adds the pins and opens the gate, and the ordinary kube-scheduler binds the pod inside its domain.
+// Package gates places pods by scheduling gates (KEP-3521): the node selector of a gated pod may still be narrowed, so one patch adds the
+// pins and removes the gate, and the kube-scheduler binds the pod inside its domain.
 package gates
 
 import (
@@ -18,12 +18,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Made reports whether pods were made for no other provider: those would wait for what only that provider makes.
+// Made reports whether no pod was made for another provider: such a pod would wait for objects that only that provider makes.
 func Made(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Annotations[render.AnnotationPodProvider] != "" })
 }
 
-// PinnedTo reports whether a released pod has the pins of a plan: another leader may have released it to another domain or host.
+// PinnedTo reports whether a released pod has the pins of a plan. Another leader may have released it to another domain or host.
 func PinnedTo(pod *corev1.Pod, pin gang.Pin) bool {
 	if pin.Node != "" && gang.PinnedHost(pod) != pin.Node {
 		return false
@@ -36,8 +36,8 @@ func PinnedTo(pod *corev1.Pod, pin gang.Pin) bool {
 	return true
 }
 
-// releasePatch is written out, since finding it by comparing two pods is most of the operator's work for it. It is a strategic merge patch:
-// a JSON merge patch costs the API server 1.5 times as much, since that takes the whole pod through JSON.
+// releasePatch is constructed directly: computing it by comparing two pods would dominate the operator's work. It is a strategic merge
+// patch: a JSON merge patch costs the API server 1.5 times as much, because it converts the whole pod to JSON.
 type releasePatch struct {
 	Metadata struct {
 		ResourceVersion string            `json:"resourceVersion"`
@@ -51,14 +51,14 @@ type releasePatch struct {
 	} `json:"spec"`
 }
 
-// noGate takes one gate from a pod and leaves those of others.
+// noGate removes one gate from a pod and keeps those of other controllers.
 type noGate struct {
 	Directive string `json:"$patch"`
 	Name      string `json:"name"`
 }
 
-// Patch is what releases a pod: pins added, Trellis' gate taken out, gates of others left closed. It carries the resourceVersion that it
-// was made from.
+// Patch returns the patch that releases a pod: it adds the pins and removes Trellis' gate, but no gates of other controllers. It contains
+// the resourceVersion of the pod.
 func Patch(pod *corev1.Pod, pin gang.Pin) ([]byte, error) {
 	return json.Marshal(patchFor(pod, pin))
 }
@@ -80,7 +80,7 @@ func patchFor(pod *corev1.Pod, pin gang.Pin) releasePatch {
 	return patch
 }
 
-// Open gives a pod that is about to be created its place: what [Patch] gives one that exists.
+// Open pins a pod that is to be created and removes Trellis' gate, as [Patch] does for an existing pod.
 func Open(pod *corev1.Pod, pin gang.Pin) {
 	patch := patchFor(pod, pin)
 	for key, value := range patch.Metadata.Annotations {
@@ -109,8 +109,8 @@ func merged(labels, more map[string]string) map[string]string {
 	return out
 }
 
-// pinHost requires the node by its name, which is unique even where hostname labels are not. The terms of a required node affinity are
-// alternatives, so each of them gets the requirement; a pod without any gets a term of its own. An empty term matches no node, and the API
+// pinHost requires the node by name, which is unique even if hostname labels are not. The terms of a required node affinity
+// are alternatives, so each gets the requirement; a pod without terms gets one. An empty term matches no node, and the API
 // server refuses to change it.
 func pinHost(had *corev1.Affinity, node string) *corev1.Affinity {
 	affinity := had.DeepCopy()

@@ -15,12 +15,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
-// bindingDomain is what Grove takes.
+// bindingDomain is the format of domains that Grove accepts.
 var bindingDomain = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// RenderBinding returns the binding of a ClusterTopology, or why Grove would not take it. kaiTopology is the name of KAI's Topology where
-// Trellis keeps one: without the reference Grove would make one of the binding's name itself, and fail over the one that is there. With a
-// reference to one that is not there, KAI places no constrained gang.
+// RenderBinding returns the binding of a ClusterTopology, or why Grove would refuse it. kaiTopology is the name of KAI's Topology if
+// Trellis maintains it. Without the reference, Grove would create a Topology with the binding's name, and fail on the existing one. With
+// a reference to a missing Topology, KAI places no constrained gang.
 func RenderBinding(ct *grovev1alpha1.ClusterTopology, kaiTopology string) (*topologybinding.Binding, error) {
 	b := &topologybinding.Binding{
 		TypeMeta: metav1.TypeMeta{APIVersion: groupVersion.String(), Kind: ClusterTopologyBindingKind.Kind},
@@ -55,8 +55,8 @@ func RenderBinding(ct *grovev1alpha1.ClusterTopology, kaiTopology string) (*topo
 	return b, nil
 }
 
-// BindingDrift describes how a binding that Trellis did not make differs from the ClusterTopology of its name; "" when Trellis made it, or
-// when both say the same. Such a binding is left alone.
+// BindingDrift says how a binding that Trellis did not make differs from the ClusterTopology of its name; "" if Trellis made it, or if
+// they agree. Trellis does not change such a binding.
 func BindingDrift(ct *grovev1alpha1.ClusterTopology, have *topologybinding.Binding) string {
 	if have == nil || metav1.IsControlledBy(have, ct) {
 		return ""

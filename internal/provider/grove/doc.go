@@ -1,23 +1,23 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package grove renders a deployment as Grove's PodCliqueSet, in the shape and under the names that Dynamo gives it, and reads Grove's
-// status back. Grove makes the pods; Trellis makes none.
+// Package grove renders a deployment as Grove's PodCliqueSet, with the structure and the names that Dynamo uses, and reads Grove's
+// status. Grove makes all pods.
 //
 //	deployment chat, packDomain zone            PodCliqueSet chat, 1 replica: pack zone
 //	  Decode, 2 replicas of 4 pods, rack    ->    scaling group decode, 2 replicas, each: pack rack
 //	                                                clique decode-ldr: 1 pod    clique decode-wkr: 3 pods
 //	  Frontend, 3 replicas                        clique frontend: 3 pods
 //
-// Grove has changed the words of a constraint three times. Which of them the cluster understands is read from the schema it serves
-// (schema.go), never from a version.
+// Grove has changed the fields of a constraint three times. The package reads the supported fields from the served schema (schema.go),
+// never from a version.
 //
-// Where Grove is not what Trellis promises elsewhere:
+// Grove does not keep all guarantees of Trellis:
 //
-//   - Replicas of a multinode component beyond the first are gangs of their own to Grove, with the graph's constraint but not tied to the
-//     domain the graph is in. All replicas share one template, so pinning one would restart all. Limits reports it beforehand, Strays when
-//     it has happened.
-//   - Grove takes a constraint away from pods whose topology is gone. TopologyLevels never reports that as available.
+//   - Grove treats each further replica of a multinode component as a gang with the graph's constraint, but does not tie it to the
+//     domain of the graph. All replicas share one template, so pinning one would restart all. Limits warns about this beforehand; Strays
+//     reports it afterwards.
+//   - Grove removes the constraint from pods whose topology is gone. TopologyLevels never reports that as available.
 package grove
 
 import (
@@ -36,8 +36,8 @@ var (
 	ClusterTopologyBindingKind = topologybinding.Kind
 )
 
-// LabelPartOf on every object and pod of a PodCliqueSet has its name.
+// LabelPartOf on every object and pod of a PodCliqueSet holds the set's name.
 const LabelPartOf = "app.kubernetes.io/part-of"
 
-// LabelReplica on a pod is the replica of its scaling group.
+// LabelReplica on a pod holds the index of its replica in the scaling group.
 const LabelReplica = "grove.io/podcliquescalinggroup-replica-index"

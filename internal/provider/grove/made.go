@@ -12,14 +12,14 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Made is the object that Grove makes of a component: a PodClique, or the PodCliqueScalingGroup of a multinode one.
+// Made identifies the object that Grove makes of a component: a PodClique, or a PodCliqueScalingGroup if multinode.
 type Made struct {
 	Kind schema.GroupVersionKind
-	// Set is the PodCliqueSet, and part the name of the component in it.
+	// Set is the name of the PodCliqueSet, and part that of the component in it.
 	Set, part string
 }
 
-// MadeOf describes the object of a component.
+// MadeOf identifies the object of a component.
 func MadeOf(g Input, sg *trellisv1alpha1.ScalingGroup) Made {
 	n := nameAll(g.Name, g.Groups)
 	kind := PodCliqueKind
@@ -29,10 +29,10 @@ func MadeOf(g Input, sg *trellisv1alpha1.ScalingGroup) Made {
 	return Made{Kind: kind, Set: n.set, part: n.of(sg)}
 }
 
-// UsualName is the name that Grove gives the object.
+// UsualName returns the name that Grove usually gives the object.
 func (m Made) UsualName() string { return objectName(m.Set, m.part) }
 
-// Is reports whether an object is this one, by its set and by the names of cliques in its spec. Grove chooses the names of objects.
+// Is reports whether an object is this one, by its set and the names of cliques in its spec, because Grove chooses the names of objects.
 func (m Made) Is(object *unstructured.Unstructured) bool {
 	if object.GetLabels()[LabelPartOf] != m.Set || object.GroupVersionKind() != m.Kind {
 		return false

@@ -10,25 +10,25 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Grove refuses a set whose name, a clique's and its scaling group's have more than this many characters together.
+// Grove limits the total length of the names of a set, a scaling group and a clique to maxNames.
 const (
 	maxNames = 45
-	// maxSetName leaves enough of it for a service's two names.
+	// maxSetName leaves enough space for the two names of a component.
 	maxSetName   = 21
 	hashLength   = len("-01234567")
 	leaderSuffix = "-ldr"
 	workerSuffix = "-wkr"
 )
 
-// names of one deployment's objects in Grove: <deployment>, <component> and, for multinode, <component>-ldr and <component>-wkr, as Dynamo
-// has them; shortened with a hash where Grove's limit demands it.
+// names of one deployment's objects in Grove: <deployment>, <component> and, for multinode, <component>-ldr and <component>-wkr, as in
+// Dynamo; shortened with a hash if they exceed Grove's limit.
 type names struct {
 	set string
-	// components by the user's name.
+	// components maps the user's names of components to names in Grove.
 	components map[string]string
 }
 
-// SetName is the name of a deployment's PodCliqueSet.
+// SetName returns the name of a deployment's PodCliqueSet.
 func SetName(g Input) string { return nameAll(g.Name, g.Groups).set }
 
 func nameAll(deployment string, groups []*trellisv1alpha1.ScalingGroup) names {
@@ -46,11 +46,11 @@ func nameAll(deployment string, groups []*trellisv1alpha1.ScalingGroup) names {
 	return n
 }
 
-// nameComponents is false when a service's name has to be shortened and the set's leaves no space for the hash.
+// nameComponents names the components. It returns false if a name has to be shortened and the set's name leaves no space for the hash.
 func nameComponents(set string, groups []*trellisv1alpha1.ScalingGroup) (n names, fits bool) {
 	n = names{set: set, components: map[string]string{}}
 	taken := map[string]bool{}
-	for _, multinode := range []bool{true, false} { // their cliques' names are given, those of others can give way
+	for _, multinode := range []bool{true, false} { // multinode first: the names of their cliques are fixed
 		for _, sg := range render.SortedGroups(groups) {
 			if sg.Spec.Multinode != multinode {
 				continue
@@ -72,7 +72,7 @@ func nameComponents(set string, groups []*trellisv1alpha1.ScalingGroup) (n names
 	return n, true
 }
 
-// clashes: two cliques of one set cannot have one name.
+// clashes reports whether a clique of the set already has one of the component's names.
 func clashes(taken map[string]bool, name string, multinode bool) bool {
 	return taken[name] || multinode && (taken[name+leaderSuffix] || taken[name+workerSuffix])
 }
@@ -84,15 +84,16 @@ func componentLimit(sg *trellisv1alpha1.ScalingGroup, set string) int {
 	return maxNames - len(set)
 }
 
-// of is the name of a service's clique or scaling group within the set; object is that of the object Grove makes of it.
+// of returns the name of a component's clique or scaling group within the set; object returns the name of the
+// object that Grove makes of it.
 func (n names) of(sg *trellisv1alpha1.ScalingGroup) string { return n.components[sg.Spec.Service] }
 
 func (n names) object(sg *trellisv1alpha1.ScalingGroup) string { return objectName(n.set, n.of(sg)) }
 
-// objectName is the name that Grove gives the object of a part of a set.
+// objectName returns the name that Grove gives the object of a part of a set.
 func objectName(set, part string) string { return set + "-0-" + part }
 
-// address of pod index of a replica; replica is a number or a variable that holds it.
+// address returns the DNS name of pod index of a replica; replica is a number or a reference to a variable.
 func (n names) address(sg *trellisv1alpha1.ScalingGroup, replica string, index int32) string {
 	clique, pod := n.of(sg)+leaderSuffix, index
 	if index > 0 {

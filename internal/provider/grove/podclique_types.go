@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodClique is what Grove makes of a clique, and all there is of a single-node component. Trellis reads it, and scales it.
+// PodClique is the object that Grove makes of a clique; a single-node component has only this one. Trellis reads and scales it.
 type PodClique struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -15,7 +15,7 @@ type PodClique struct {
 	Status            PodCliqueStatus `json:"status,omitzero"`
 }
 
-// Replicas wanted.
+// Replicas is the wanted number of replicas.
 type Replicas struct {
 	Replicas int32 `json:"replicas"`
 }

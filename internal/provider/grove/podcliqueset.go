@@ -19,24 +19,24 @@ import (
 
 const (
 	startAnyOrder = "CliqueStartupTypeAnyOrder"
-	// terminationDelay is how long Grove waits before it recreates a broken gang, the same as Dynamo's.
+	// terminationDelay is the time after which Grove recreates a broken gang, the same as Dynamo's.
 	terminationDelay = 15 * time.Minute
 )
 
-// Input is one deployment as Grove is to see it.
+// Input is one deployment to render for Grove.
 type Input struct {
 	Namespace, Name string
-	// Queue of KAI Scheduler; "" where Grove uses another scheduler.
+	// Queue of KAI Scheduler; "" if Grove uses another scheduler.
 	Queue string
-	// UpdateStrategy that the deployment asks for; "": Grove's default.
+	// UpdateStrategy of the deployment; "": Grove's default.
 	UpdateStrategy string
-	// Overrides of topology constraints that the deployment asks for.
+	// Overrides of the deployment for topology constraints.
 	Overrides render.Overrides
-	// Groups are the scaling groups of the deployment, one a component.
+	// Groups are the scaling groups of the deployment, one per component.
 	Groups []*trellisv1alpha1.ScalingGroup
 }
 
-// Render returns the whole deployment. Owner references are the caller's.
+// Render returns the PodCliqueSet of the deployment. The caller sets owner references.
 func Render(g Input, d Schema) *PodCliqueSet {
 	n := nameAll(g.Name, g.Groups)
 	t := constraint.TopologyOf(g.Groups)
@@ -83,7 +83,7 @@ func Render(g Input, d Schema) *PodCliqueSet {
 	return pcs
 }
 
-// overridden lays what a deployment writes for Grove over a constraint.
+// overridden merges an override of the deployment into a constraint.
 func overridden(c *TopologyConstraint, override json.RawMessage) *TopologyConstraint {
 	if len(override) == 0 {
 		return c
@@ -95,14 +95,14 @@ func overridden(c *TopologyConstraint, override json.RawMessage) *TopologyConstr
 			out.Pack = ptr.To(*c.Pack)
 		}
 	}
-	if json.Unmarshal(override, &out) != nil { // it was read before
+	if json.Unmarshal(override, &out) != nil { // it was parsed before
 		return c
 	}
 	return &out
 }
 
-// clique makes one run of pods. It has no constraint of its own in a multinode component, unless an override gives it one: the replica it
-// is part of has.
+// clique makes one clique. In a multinode component the constraint is that of the replica's scaling group, so the clique has none
+// unless an override sets it.
 func (g Input) clique(n names, sg *trellisv1alpha1.ScalingGroup, role *trellisv1alpha1.Role, name string, replicas,
 	minAvailable int32) Clique {
 	c := Clique{
@@ -130,7 +130,7 @@ func (g Input) clique(n names, sg *trellisv1alpha1.ScalingGroup, role *trellisv1
 	return c
 }
 
-// QueueOf is the queue that a set's cliques name, or "". Grove replaces the pods of a clique whose labels change.
+// QueueOf returns the queue that a set's cliques name; "" for none. Grove replaces the pods of a clique whose labels change.
 func QueueOf(pcs *PodCliqueSet) string {
 	for i := range pcs.Spec.Template.Cliques {
 		if queue := pcs.Spec.Template.Cliques[i].Labels[kai.LabelQueue]; queue != "" {
@@ -140,13 +140,14 @@ func QueueOf(pcs *PodCliqueSet) string {
 	return ""
 }
 
-// templateReplicas: Grove takes no template with fewer than minAvailable; Scales brings the made object down.
+// templateReplicas returns the replicas in the template, at least minAvailable as Grove requires; Scales reduces the
+// replicas of the created object.
 func templateReplicas(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return max(sg.Spec.Replicas, render.MinAvailable(sg))
 }
 
-// unit is what a component asks for. Grove wants its preferred level no broader than the graph's: then the graph's is asked for, inside
-// which the service's wish holds too.
+// unit returns the constraint of a component. Grove requires its preferred level to be no broader than the graph's. If it is broader,
+// unit returns the graph's level, which satisfies both.
 func unit(t *trellisv1alpha1.ResolvedTopology) constraint.Domains {
 	graph, unit := constraint.OfGraph(t), constraint.OfComponent(t)
 	if graph.Preferred != "" && unit.Preferred != "" && constraint.Level(t, unit.Preferred) < constraint.Level(t, graph.Preferred) {
@@ -155,7 +156,7 @@ func unit(t *trellisv1alpha1.ResolvedTopology) constraint.Domains {
 	return unit
 }
 
-// constraint writes a constraint in the schema; nil when there is nothing it can say.
+// constraint writes a constraint in the schema; nil if the schema cannot express any of it.
 func (d Schema) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Domains) *TopologyConstraint {
 	switch {
 	case c.Empty(), d.Shape == ShapeNone:
@@ -170,13 +171,13 @@ func (d Schema) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Dom
 	return &TopologyConstraint{PackDomain: c.Required}
 }
 
-// Scale is what /scale of one of Grove's objects is to be set to.
+// Scale is the number of replicas to write to the scale subresource of an object that Grove made.
 type Scale struct {
 	Made
 	Replicas int32
 }
 
-// Scales returns the replicas of every component. Grove scales the objects it made, not the template.
+// Scales returns the replicas of every component. Grove scales the objects that it made, not the template.
 func Scales(g Input) []Scale {
 	var out []Scale
 	for _, sg := range render.SortedGroups(g.Groups) {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodCliqueSet has what Trellis sets and reads.
+// PodCliqueSet has the fields that Trellis sets and reads.
 type PodCliqueSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -16,19 +16,19 @@ type PodCliqueSet struct {
 	Status            PodCliqueSetStatus `json:"status,omitzero"`
 }
 
-// PodCliqueSetSpec is one template, once.
+// PodCliqueSetSpec has one template. Trellis sets replicas to 1.
 type PodCliqueSetSpec struct {
 	Replicas       int32           `json:"replicas"`
 	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
 	Template       Template        `json:"template"`
 }
 
-// UpdateStrategy is how Grove replaces pods whose template changed: RollingRecreate, which is its default, or OnDelete.
+// UpdateStrategy is the way in which Grove replaces pods of a changed template: RollingRecreate, the default, or OnDelete.
 type UpdateStrategy struct {
 	Type string `json:"type"`
 }
 
-// Template is the whole deployment.
+// Template is the template of the entire deployment.
 type Template struct {
 	Cliques                []Clique               `json:"cliques"`
 	CliqueStartupType      string                 `json:"cliqueStartupType,omitempty"`
@@ -39,12 +39,12 @@ type Template struct {
 	PodCliqueScalingGroups []ScalingGroup         `json:"podCliqueScalingGroups,omitempty"`
 }
 
-// HeadlessServiceConfig is about the Service that gives pods their DNS names.
+// HeadlessServiceConfig configures the Service that gives pods their DNS names.
 type HeadlessServiceConfig struct {
 	PublishNotReadyAddresses bool `json:"publishNotReadyAddresses"`
 }
 
-// Clique is a run of equal pods.
+// Clique is a set of equal pods.
 type Clique struct {
 	Name               string              `json:"name"`
 	Labels             map[string]string   `json:"labels,omitempty"`
@@ -53,7 +53,7 @@ type Clique struct {
 	Spec               CliqueSpec          `json:"spec"`
 }
 
-// CliqueSpec is how many pods, and of what.
+// CliqueSpec has the number of pods and their spec.
 type CliqueSpec struct {
 	RoleName     string         `json:"roleName"`
 	PodSpec      corev1.PodSpec `json:"podSpec"`
@@ -61,7 +61,7 @@ type CliqueSpec struct {
 	MinAvailable *int32         `json:"minAvailable,omitempty"`
 }
 
-// ScalingGroup is a component whose replicas are several cliques each.
+// ScalingGroup is a component whose replicas consist of several cliques.
 type ScalingGroup struct {
 	Name               string              `json:"name"`
 	CliqueNames        []string            `json:"cliqueNames"`
@@ -70,7 +70,7 @@ type ScalingGroup struct {
 	TopologyConstraint *TopologyConstraint `json:"topologyConstraint,omitempty"`
 }
 
-// TopologyConstraint in any of its three shapes; see Shape.
+// TopologyConstraint in any of its shapes; see Shape.
 type TopologyConstraint struct {
 	TopologyName string `json:"topologyName,omitempty"`
 	PackDomain   string `json:"packDomain,omitempty"`
@@ -83,7 +83,7 @@ type Pack struct {
 	Preferred string `json:"preferred,omitempty"`
 }
 
-// PodCliqueSetStatus is Grove's.
+// PodCliqueSetStatus is written by Grove.
 type PodCliqueSetStatus struct {
 	ObservedGeneration *int64             `json:"observedGeneration,omitempty"`
 	Conditions         []metav1.Condition `json:"conditions,omitempty"`
@@ -93,12 +93,12 @@ type PodCliqueSetStatus struct {
 	RollingUpdateProgress *UpdateProgress `json:"rollingUpdateProgress,omitempty"`
 }
 
-// UpdateProgress is on its way until it has an end.
+// UpdateProgress of an update, which is running until it has an end.
 type UpdateProgress struct {
 	UpdateEndedAt *metav1.Time `json:"updateEndedAt,omitempty"`
 }
 
-// LastError is something Grove could not do.
+// LastError is an error of Grove.
 type LastError struct {
 	Code        string `json:"code"`
 	Description string `json:"description"`

@@ -14,10 +14,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// maxListed bounds how many names a message lists.
+// maxListed bounds the names in a message.
 const maxListed = 4
 
-// Problems explains why this Grove would refuse the deployment, or place it otherwise than it demands.
+// Problems says why this Grove would refuse the deployment, or violate a requirement of it.
 func Problems(g Input, d Schema) []string {
 	out := d.problems(g)
 	schedulers := map[string]string{}
@@ -52,7 +52,7 @@ func (g Input) schedulerOf(name string) string {
 	return name
 }
 
-// problems of the words of the constraint: what is required has to be said.
+// problems lists required domains that the schema cannot express.
 func (d Schema) problems(g Input) []string {
 	var out []string
 	for _, sg := range render.SortedGroups(g.Groups) {
@@ -87,7 +87,8 @@ func (d Schema) unknown(domain string) string {
 		strings.Join(d.Domains, ", "), domain)
 }
 
-// Limits describes what of the deployment this Grove does less well than Trellis' own provider does. Nothing of it keeps it from running.
+// Limits lists the features of the deployment that this Grove supports less well than Trellis' own provider. None of
+// them keeps it from running.
 func Limits(g Input, d Schema) []string {
 	t := constraint.TopologyOf(g.Groups)
 	var out, unsaid, scaled, beyond, empty, several, uncounted []string
@@ -131,7 +132,7 @@ func Limits(g Input, d Schema) []string {
 	return out
 }
 
-// prefers reports whether the schema can say what is preferred.
+// prefers reports whether the schema can express the preferred domain.
 func (d Schema) prefers(c constraint.Domains) bool {
 	return c.Preferred == "" || d.Shape == ShapePack && d.knows(c.Preferred)
 }

@@ -9,14 +9,14 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Shape is how this Grove wants a topology constraint written.
+// Shape is the structure of a topology constraint in this Grove.
 type Shape string
 
 // Shapes, the oldest first.
 const (
-	// ShapeNone: no constraint at all.
+	// ShapeNone: no constraint.
 	ShapeNone Shape = "none"
-	// ShapePackDomain: {packDomain}. There is one topology, and it has a fixed name.
+	// ShapePackDomain: {packDomain}. There is a single topology, with a fixed name.
 	ShapePackDomain Shape = "packDomain"
 	// ShapeNamed: {topologyName, packDomain}.
 	ShapeNamed Shape = "topologyName"
@@ -24,19 +24,19 @@ const (
 	ShapePack Shape = "pack"
 )
 
-// onlyTopology is the name of the one topology that a Grove of ShapePackDomain has.
+// onlyTopology is the name of the single topology of a Grove with ShapePackDomain.
 const onlyTopology = "grove-topology"
 
-// Schema is what the PodCliqueSets of the cluster understand.
+// Schema describes which fields of a PodCliqueSet the cluster supports.
 type Schema struct {
 	Shape Shape
-	// Domains are the only ones allowed; empty: any.
+	// Domains are the allowed domains; empty: any.
 	Domains []string
-	// UpdateStrategy: a set describes how it is updated.
+	// UpdateStrategy: the set has a field for its update strategy.
 	UpdateStrategy bool
 }
 
-// ReadSchema tells the schema from the definition that the cluster serves. False: PodCliqueSets are not served in our version.
+// ReadSchema reads the schema from the definition in the cluster. It returns false if PodCliqueSets are not served in Trellis' version.
 func ReadSchema(crd *apiextensionsv1.CustomResourceDefinition) (Schema, bool) {
 	for _, version := range crd.Spec.Versions {
 		if version.Name != groupVersion.Version || !version.Served || version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {

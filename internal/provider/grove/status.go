@@ -25,16 +25,16 @@ const (
 	groveTopologyNotFound      = "ClusterTopologyNotFound"
 )
 
-// Levels is Grove's report on the topology, in our terms and polarity.
+// Levels is Grove's report on the topology, with the reason and polarity of Trellis' condition.
 type Levels struct {
 	Available       bool
 	Reason, Message string
 }
 
-// TopologyLevels reads Grove's condition TopologyLevelsUnavailable. Only a plain False means that the levels are there: Grove says Unknown
-// when the topology is gone, and has then taken the constraint away from pods to come. That they are there counts only of the set as it is
-// now; that they are not counts until Grove says otherwise, since nothing that Trellis writes brings them back. False: Grove has not
-// judged.
+// TopologyLevels reads Grove's condition TopologyLevelsUnavailable. Only False means that the levels exist: Grove sets Unknown when the
+// topology is gone, and then has removed the constraint from future pods. False counts only for the current generation of the set. Any
+// other status counts until Grove changes it, because no write of Trellis restores the levels. The second result is false if Grove has
+// not evaluated the levels.
 func TopologyLevels(pcs *PodCliqueSet) (Levels, bool) {
 	c := meta.FindStatusCondition(pcs.Status.Conditions, conditionLevelsUnavailable)
 	if c == nil {
@@ -55,7 +55,7 @@ func TopologyLevels(pcs *PodCliqueSet) (Levels, bool) {
 		c.Message))}, true
 }
 
-// Refusal is why Grove could not make the objects of the deployment, or "".
+// Refusal says why Grove could not make the objects of the deployment; "" if it could.
 func Refusal(pcs *PodCliqueSet) string {
 	if len(pcs.Status.LastErrors) == 0 {
 		return ""
@@ -64,18 +64,18 @@ func Refusal(pcs *PodCliqueSet) string {
 	return external.Message(fmt.Sprintf("Grove: %s: %s", last.Code, last.Description))
 }
 
-// Component is one component as Grove's objects show it, in replicas.
+// Component is the state of one component in Grove's objects, in replicas.
 type Component struct {
-	// Kind and Name of the object that stands for it.
+	// Kind and Name of its object.
 	Kind, Name                                         string
 	Replicas, Updated, Scheduled, Ready, ScheduleGated int32
-	// Done: all replicas wanted are there, ready and of this template.
+	// Done: all wanted replicas exist, are ready and have the current template.
 	Done bool
-	// Waiting is why replicas are not scheduled, or "".
+	// Waiting says why replicas are not scheduled; "" if none waits.
 	Waiting string
 }
 
-// SingleNode reads a single-node component; clique is nil while Grove has not created it.
+// SingleNode reads a single-node component; clique is nil until Grove has created it.
 func SingleNode(g Input, sg *trellisv1alpha1.ScalingGroup, clique *PodClique) Component {
 	s := g.component(sg)
 	if clique == nil {
@@ -91,7 +91,7 @@ func SingleNode(g Input, sg *trellisv1alpha1.ScalingGroup, clique *PodClique) Co
 	return s
 }
 
-// Multinode reads a multinode component; group is nil while Grove has not created it.
+// Multinode reads a multinode component; group is nil until Grove has created it.
 func Multinode(g Input, sg *trellisv1alpha1.ScalingGroup, group *PodCliqueScalingGroup) Component {
 	s := g.component(sg)
 	if group == nil {
@@ -123,8 +123,8 @@ func notMade(s Component) string {
 	return fmt.Sprintf("Grove has not created %s %s yet", s.Kind, s.Name)
 }
 
-// Refused is what the scheduler says of pods that Grove has made and that are not bound, the word of most of them; "" when it says nothing.
-// Grove's own objects only count. Pods behind Grove's gate wait for their gang: what is said of them is about nothing yet.
+// Refused returns the scheduler's most frequent message about unbound pods of Grove; "" for none. Grove's own objects have only counts.
+// It ignores pods behind Grove's gate: they wait for their gang, and messages about them have no meaning yet.
 func Refused(pods []*corev1.Pod) string {
 	words := map[string]int{}
 	for _, pod := range pods {

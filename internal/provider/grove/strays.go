@@ -15,16 +15,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Strays is what does not hold of the domains that are required.
+// Strays are pods outside their required domains.
 type Strays struct {
-	// Graph: pods are outside the domain of the deployment. Otherwise Message is about replicas and components, or "".
+	// Graph: pods are outside the deployment's domain. Otherwise Message is about replicas and components, or "".
 	Graph   bool
 	Message string
 }
 
-// FindStrays compares where pods sit with the domains required. Grove's scheduler keeps a required domain when it places a gang whole. A
-// pod that is recreated is placed for itself, without a look at those that run: it may end in another rack, or zone. So every level is
-// checked, of the first replica too. Pods are outside when most of their kind are elsewhere; of as many, those made last are.
+// FindStrays compares the places of pods with the required domains. Grove's scheduler keeps a required domain when it places an entire
+// gang, but it places a recreated pod by itself, without regard to running pods, so the pod may end in another rack or zone. FindStrays
+// therefore checks every level, including that of the first replica. Pods are outside if the majority of their unit is elsewhere; of
+// equally many, the youngest are outside.
 func FindStrays(groups []*trellisv1alpha1.ScalingGroup, places []gang.PodPlace) Strays {
 	var out Strays
 	t := constraint.TopologyOf(groups)
@@ -60,7 +61,7 @@ func FindStrays(groups []*trellisv1alpha1.ScalingGroup, places []gang.PodPlace) 
 	return out
 }
 
-// split finds the domain of a level that most pods are in, and the pods outside of it. Pods whose place is not known count nowhere.
+// split returns the domain of a level with most of the pods, and the pods outside it. It ignores pods whose place is unknown.
 func split(places []gang.PodPlace, level int) (home topology.Path, away []gang.PodPlace) {
 	home = gang.Home(places, level)
 	for _, p := range places {
@@ -81,7 +82,7 @@ func known(places []gang.PodPlace, level int) int {
 	return n
 }
 
-// units are the pods of a component that have to be together: of each replica in a multinode component, else all.
+// units returns the pods of a component that have to be together: those of each replica if multinode, else all.
 func units(sg *trellisv1alpha1.ScalingGroup, places []gang.PodPlace) [][]gang.PodPlace {
 	by := map[int32][]gang.PodPlace{}
 	for _, p := range places {
@@ -103,7 +104,7 @@ func unitName(sg *trellisv1alpha1.ScalingGroup, p gang.PodPlace) string {
 	return p.Component
 }
 
-// described names the replicas that pods are of, and where they are.
+// described names the replicas of pods, and their domains.
 func described(groups []*trellisv1alpha1.ScalingGroup, places []gang.PodPlace, level int) []string {
 	var out []string
 	for _, p := range places {
@@ -126,7 +127,8 @@ func domains(places []gang.PodPlace, level int) []string {
 	return slices.Compact(out)
 }
 
-// fixOfGraph: replicas after the first are gangs of their own to Grove, which no deletion brings back; the others are one gang.
+// fixOfGraph returns the fix: deleting all pods helps if one of them belongs to the base gang, but not for later replicas, which Grove
+// places as separate gangs.
 func fixOfGraph(groups []*trellisv1alpha1.ScalingGroup, away []gang.PodPlace) string {
 	for _, p := range away {
 		for _, sg := range groups {

@@ -8,15 +8,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Grove replaces pods when the labels, annotations or pod of their clique change; an update and a restart are the same to it. It works
-// through a changed set in this order, which the status shows:
+// Grove replaces pods when the labels, annotations or pod spec of their clique change, for an update as for a restart. It processes a
+// changed set in this order, which the status shows:
 //
 //	a new generation     counts are of the template before
 //	updateProgress       begins, without an end
 //	observedGeneration   follows; from now on counts are of this template
 //	updateEndedAt        every pod is of this template
 
-// Current reports whether Grove counts by a service's template as it is wanted: the set has it, and Grove has taken up the set as it is.
+// Current reports whether Grove's counts are for the wanted template of a component: the set has the template, and
+// Grove has observed the set.
 func Current(g Input, sg *trellisv1alpha1.ScalingGroup, pcs *PodCliqueSet) bool {
 	n := nameAll(g.Name, g.Groups)
 	cliques := 0
@@ -34,7 +35,7 @@ func Current(g Input, sg *trellisv1alpha1.ScalingGroup, pcs *PodCliqueSet) bool 
 	return cliques == len(sg.Spec.Roles) && observed(pcs.Status.ObservedGeneration, pcs.Generation)
 }
 
-// Updated reports whether no pod of an earlier template is left anywhere in the set.
+// Updated reports whether no pod of an earlier template is left in the set.
 func Updated(pcs *PodCliqueSet) bool {
 	for _, p := range []*UpdateProgress{pcs.Status.UpdateProgress, pcs.Status.RollingUpdateProgress} {
 		if p != nil && p.UpdateEndedAt == nil {

@@ -16,26 +16,26 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// neverStale keeps what is left of a graph running when a replica is lost.
+// neverStale keeps the remaining replicas of a graph running when a replica is lost.
 const neverStale = "-1s"
 
-// Input is one deployment as KAI is to see it.
+// Input is one deployment to render for KAI.
 type Input struct {
 	Namespace, Name string
-	// Queue that pays for it.
+	// Queue that is charged for it.
 	Queue string
 	// Topology is the name of KAI's Topology for the graph's ClusterTopology; "" without a constraint.
 	Topology string
-	// Groups are the scaling groups of the deployment, one a component.
+	// Groups are the scaling groups of the deployment, one per component.
 	Groups []*trellisv1alpha1.ScalingGroup
 	// Released reports whether a replica was released; nil: all were.
 	Released func(sg *trellisv1alpha1.ScalingGroup, ordinal int32) bool
-	// Ordinals bounds the replicas that Released is asked about: no replica of this ordinal or a higher one exists. 0: not known.
+	// Ordinals bounds the ordinals for which Released is called: all replicas have lower ones. 0: unknown.
 	Ordinals int32
 }
 
-// RenderPodGroup returns the PodGroup of the deployment's gangs, nil when none was released. A component of which no replica was released
-// is not in it. Owner references are the caller's.
+// RenderPodGroup returns the PodGroup of the deployment's gangs; nil if no replica was released. It omits components without a released
+// replica. The caller sets owner references.
 func RenderPodGroup(g Input) *PodGroup {
 	t := constraint.TopologyOf(g.Groups)
 	pg := &PodGroup{
@@ -81,10 +81,10 @@ func (g Input) released(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	return out
 }
 
-// subGroups are one service's: a leaf with all its pods, or a parent with one leaf for each replica.
+// subGroups returns the subgroups of one component: a leaf with all its pods, or a parent with one leaf per replica.
 func (g Input) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []SubGroup {
 	unit := g.constraint(sg.Spec.Topology, constraint.OfComponent(sg.Spec.Topology))
-	least := min(render.MinAvailable(sg), int32(len(replicas))) // one that was lost waits for no one, and no one for it
+	least := min(render.MinAvailable(sg), int32(len(replicas))) // a lost replica neither waits nor is waited for
 	if !sg.Spec.Multinode {
 		return []SubGroup{{Name: serviceName(sg.Name), MinMember: ptr.To(least), TopologyConstraint: unit}}
 	}
@@ -98,8 +98,8 @@ func (g Input) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []S
 	return out
 }
 
-// constraint is what KAI is asked for. It knows one Topology of a deployment: of a component that follows another one, the pins of the
-// pods are all.
+// constraint returns the constraint for KAI. A PodGroup refers to one Topology: a component with another topology has
+// only the pins of its pods.
 func (g Input) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Domains) *TopologyConstraint {
 	if c.Empty() || t.Profile != constraint.TopologyOf(g.Groups).Profile {
 		return nil
@@ -111,16 +111,16 @@ func (g Input) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Doma
 	}
 }
 
-// Names of subgroups end in a number for a replica and in a word for a component, so that component "x-1" and replica 1 of component "x"
-// differ.
+// Names of subgroups end in a number for a replica and in a word for a component, so component "x-1" and replica
+// 1 of component "x" differ.
 func serviceName(group string) string { return group + "-all" }
 
 func replicaName(group string, ordinal int32) string {
 	return group + "-" + strconv.Itoa(int(ordinal))
 }
 
-// Keep takes over into a PodGroup to be written what another client decided about the existing one: a queue that is not the one Trellis
-// wrote last. All other fields of others are not in our type and stay by themselves.
+// Keep copies the decision of another client from the existing PodGroup: a queue other than the one that Trellis wrote last. All other
+// fields of others are not in the Go type, and so stay.
 func Keep(want, have *PodGroup) {
 	written := have.Annotations[annotationWrittenQueue]
 	if have.Spec.Queue == "" || have.Spec.Queue == written || written != want.Annotations[annotationWrittenQueue] {
@@ -130,8 +130,8 @@ func Keep(want, have *PodGroup) {
 	want.Labels[LabelQueue] = render.LabelValue(have.Spec.Queue)
 }
 
-// Prepare makes a pod of a gang KAI's, and of no PodGroup yet: KAI would count a gated member and report it unschedulable, which hides
-// that it is gated. The queue need not be known: the PodGroup's counts.
+// Prepare makes KAI the scheduler of a gang's pod, without a PodGroup yet: KAI would count a gated member and report it as unschedulable,
+// which hides the gate. The queue may be unknown, because the PodGroup's queue applies.
 func (g Input) Prepare(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	if !constraint.Packed(sg) {
 		return
@@ -143,17 +143,17 @@ func (g Input) Prepare(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	}
 }
 
-// Prepared reports whether a pod of a gang is as Prepare makes it.
+// Prepared reports whether a pod of a gang is as Prepare leaves it.
 func Prepared(pod *corev1.Pod) bool {
 	return pod.Spec.SchedulerName == SchedulerName && pod.Annotations[AnnotationSkipGrouper] == "true"
 }
 
-// Membership is what makes a prepared pod a member of the deployment's PodGroup, from the moment it is released.
+// Membership returns the labels and annotations that make a prepared pod a member of the deployment's PodGroup when it is released.
 func Membership(deployment string, pod *corev1.Pod) (labels, annotations map[string]string) {
 	return map[string]string{LabelSubGroup: leafOf(pod)}, map[string]string{AnnotationPodGroup: deployment}
 }
 
-// leafOf is the leaf of a pod: its replica's in a multinode component, else the service's.
+// leafOf returns the leaf of a pod: its replica's if multinode, else the component's.
 func leafOf(pod *corev1.Pod) string {
 	group := pod.Labels[render.LabelScalingGroup]
 	if ordinal, _, ok := render.ReplicaOf(pod); ok && pod.Labels[render.LabelRole] != render.RoleMain {
@@ -162,7 +162,7 @@ func leafOf(pod *corev1.Pod) string {
 	return serviceName(group)
 }
 
-// Problems explains why KAI cannot place the graph, however much capacity there is.
+// Problems says why KAI cannot place the graph, regardless of capacity.
 func (g Input) Problems() []string {
 	var out []string
 	for _, sg := range render.SortedGroups(g.Groups) {

@@ -8,10 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// PodGroupKind is a tree of pods that KAI places together.
+// PodGroupKind is the kind of a tree of pods that KAI places together.
 var PodGroupKind = schema.GroupVersionKind{Group: "scheduling.run.ai", Version: "v2alpha2", Kind: "PodGroup"}
 
-// PodGroup has what Trellis sets and reads. KAI itself sets markUnschedulable, schedulingBackoff and its labels and annotations.
+// PodGroup has the fields that Trellis sets and reads. KAI sets markUnschedulable, schedulingBackoff and its
+// labels and annotations itself.
 type PodGroup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -19,7 +20,7 @@ type PodGroup struct {
 	Status            PodGroupStatus `json:"status,omitzero"`
 }
 
-// PodGroupSpec is the root of the tree. It has a minimum of members or of subgroups, never both.
+// PodGroupSpec is the root of the tree. It has a minimum of either members or subgroups.
 type PodGroupSpec struct {
 	MinMember          *int32              `json:"minMember,omitempty"`
 	MinSubGroup        *int32              `json:"minSubGroup,omitempty"`
@@ -27,11 +28,11 @@ type PodGroupSpec struct {
 	PriorityClassName  string              `json:"priorityClassName,omitempty"`
 	TopologyConstraint *TopologyConstraint `json:"topologyConstraint,omitempty"`
 	SubGroups          []SubGroup          `json:"subGroups,omitempty"`
-	// StalenessGracePeriod is how long the group may be below its minimum before its pods are evicted; negative: for ever.
+	// StalenessGracePeriod is the time below the minimum after which KAI evicts the pods; negative: never.
 	StalenessGracePeriod string `json:"stalenessGracePeriod,omitempty"`
 }
 
-// SubGroup is a node of the tree: a leaf has a minimum of pods, any other one of children.
+// SubGroup is a node of the tree: a leaf has a minimum of pods, any other node a minimum of children.
 type SubGroup struct {
 	Name               string              `json:"name"`
 	Parent             string              `json:"parent,omitempty"`
@@ -47,12 +48,12 @@ type TopologyConstraint struct {
 	PreferredTopologyLevel string `json:"preferredTopologyLevel,omitempty"`
 }
 
-// PodGroupStatus is KAI's.
+// PodGroupStatus is written by KAI.
 type PodGroupStatus struct {
 	SchedulingConditions []SchedulingCondition `json:"schedulingConditions,omitempty"`
 }
 
-// SchedulingCondition explains why KAI placed nothing, by node pool.
+// SchedulingCondition says why KAI placed nothing, by node pool.
 type SchedulingCondition struct {
 	Type               string      `json:"type"`
 	NodePool           string      `json:"nodePool,omitempty"`
@@ -63,7 +64,7 @@ type SchedulingCondition struct {
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
 }
 
-// Reason is one of several.
+// Reason is one of the reasons in a condition.
 type Reason struct {
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`

@@ -9,8 +9,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Served explains why the PodGroups that the API server serves are not enough, or "": subgroups with a minimum of children came with KAI
-// 0.15. An older KAI drops the fields in silence and would place a graph in parts.
+// Served says why the served PodGroups do not suffice; "" if they do. Subgroups with a minimum of children came with KAI 0.15. An older
+// KAI drops the fields silently and would place a graph in parts.
 func Served(crd *apiextensionsv1.CustomResourceDefinition) string {
 	for _, version := range crd.Spec.Versions {
 		if version.Name != PodGroupKind.Version || !version.Served || version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// SchedulingShardKind is the configuration of one scheduler of KAI.
+// SchedulingShardKind is the kind that configures one scheduler of KAI.
 var SchedulingShardKind = schema.GroupVersionKind{Group: "kai.scheduler", Version: "v1", Kind: "SchedulingShard"}
 
 // SchedulingShards is the name of the definition of [SchedulingShardKind].
@@ -31,14 +31,14 @@ type SchedulingShardSpec struct {
 }
 
 const (
-	// argStaleness is the argument for the time from the loss of a member to the eviction of a PodGroup without a period of its own. Negative
-	// times disable the eviction.
+	// argStaleness is the staleness period of PodGroups without one: the time from the loss of a member to their eviction. A negative
+	// time disables the eviction.
 	argStaleness = "default-staleness-grace-period"
 	// defaultStaleness is KAI's default of argStaleness.
 	defaultStaleness = "60s"
 )
 
-// Evicts names a shard that evicts incomplete PodGroups without a period of their own, and the fix; "" for none.
+// Evicts names a shard that evicts incomplete PodGroups without a staleness period, and the fix; "" for none.
 func Evicts(shards []SchedulingShard) string {
 	slices.SortFunc(shards, func(a, b SchedulingShard) int { return strings.Compare(a.Name, b.Name) })
 	for i := range shards {

@@ -13,36 +13,36 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 )
 
-// conditionUnschedulable is the only type KAI sets. It stays once pods are placed.
+// conditionUnschedulable is the only condition type that KAI sets. It stays after pods are placed.
 const conditionUnschedulable = "UnschedulableOnNodePool"
 
-// Pending is why KAI has not placed what was released.
+// Pending says why KAI has not placed released pods.
 type Pending struct {
 	Reason, Message string
-	// Since when KAI says it.
+	// Since is the time of the report.
 	Since metav1.Time
-	// Anywhere: the reason has nothing to do with where the pods are to go.
+	// Anywhere: the reason does not depend on the place of the pods.
 	Anywhere bool
 }
 
-// Reasons of KAI's that are about the queue, and what it says on pods then: on a PodGroup with running pods it writes no condition.
+// Reasons of KAI that concern the queue, and its messages on pods for them: on a PodGroup with running pods KAI writes no condition.
 var (
 	queueReasons = []string{"OverLimit", "QueueDoesNotExist", "NonPreemptibleOverQuota", "PreemptionDelayNotElapsed"}
 	queueWords   = regexp.MustCompile(`quota has reached the allowable limit of|Queue '[^']*' does not exist|Non-preemptible workload is over quota`)
 )
 
-// Anywhere reports whether a word of KAI's about a pod is about its queue: another place would change nothing.
+// Anywhere reports whether KAI's message on a pod concerns its queue, so that another place would not help.
 func Anywhere(message string) bool { return queueWords.MatchString(message) }
 
-// staleWord is in what KAI says of a pod while its scheduler has not seen the PodGroup as it is by now.
+// staleWord occurs in KAI's message on a pod until its scheduler has seen the current PodGroup.
 const staleWord = "which does not exist in PodGroup"
 
-// Stale reports whether a word of KAI's about a pod is about an earlier PodGroup: the leaf that the pod names is listed before the pod can
-// be scheduled, and KAI leaves the word standing until the pod is bound or refused for another reason.
+// Stale reports whether KAI's message on a pod is about an earlier PodGroup: the pod's leaf is added before the pod can be scheduled, and
+// KAI keeps the message until the pod is bound or refused for another reason.
 func Stale(message string) bool { return strings.Contains(message, staleWord) }
 
-// WhyWaiting reads KAI's latest report on a PodGroup. It means something only while pods that were released are unbound, because KAI leaves
-// the condition standing. False: KAI has not said anything.
+// WhyWaiting reads KAI's latest report on a PodGroup; false if there is none. It is meaningful only while released pods are unbound,
+// because KAI does not remove the condition.
 func WhyWaiting(pg *PodGroup) (Pending, bool) {
 	var last *SchedulingCondition
 	for i := range pg.Status.SchedulingConditions {

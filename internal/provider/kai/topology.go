@@ -15,7 +15,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 )
 
-// TopologyKind is KAI's description of the cluster's hierarchy. It is cluster-scoped and has no status.
+// TopologyKind is the kind of KAI's description of the cluster's hierarchy. It is cluster-scoped and has no status.
 var TopologyKind = schema.GroupVersionKind{Group: "kai.scheduler", Version: "v1alpha1", Kind: "Topology"}
 
 // Topology lists node label keys, the broadest first.
@@ -25,7 +25,7 @@ type Topology struct {
 	Spec              TopologySpec `json:"spec"`
 }
 
-// TopologySpec cannot be changed once written.
+// TopologySpec is immutable.
 type TopologySpec struct {
 	Levels []TopologyLevel `json:"levels"`
 }
@@ -35,11 +35,11 @@ type TopologyLevel struct {
 	NodeLabel string `json:"nodeLabel"`
 }
 
-// maxKey is how long a label key KAI takes.
+// maxKey is the maximum length of a label key in KAI.
 const maxKey = 316
 
-// Reference is the name of the Topology that stands for a ClusterTopology. It is of the same name and Trellis' to write, unless the
-// ClusterTopology names another, which is then its author's.
+// Reference returns the name of the Topology for a ClusterTopology. It is the same name, and Trellis manages the Topology, unless the
+// ClusterTopology refers to another one, which its author manages.
 func Reference(ct *grovev1alpha1.ClusterTopology) (name string, managed bool) {
 	for _, ref := range ct.Spec.SchedulerTopologyReferences {
 		if ref.SchedulerName == SchedulerName {
@@ -49,7 +49,7 @@ func Reference(ct *grovev1alpha1.ClusterTopology) (name string, managed bool) {
 	return ct.Name, true
 }
 
-// RenderTopology returns the Topology of a ClusterTopology, or why KAI would not take it.
+// RenderTopology returns the Topology of a ClusterTopology, or why KAI would refuse it.
 func RenderTopology(ct *grovev1alpha1.ClusterTopology) (*Topology, error) {
 	t := &Topology{
 		TypeMeta: metav1.TypeMeta{APIVersion: TopologyKind.GroupVersion().String(), Kind: TopologyKind.Kind},
@@ -73,19 +73,19 @@ func RenderTopology(ct *grovev1alpha1.ClusterTopology) (*Topology, error) {
 	return t, nil
 }
 
-// TopologyStep is what to do so that KAI's Topology describes what a ClusterTopology says.
+// TopologyStep is the step that brings KAI's Topology in sync with a ClusterTopology.
 type TopologyStep string
 
-// Steps. A Topology's levels cannot be changed, so that another order of levels takes a new object; KAI leaves running pods alone.
+// Steps. A Topology's levels are immutable, so another order of levels needs a new object; KAI does not touch running pods.
 const (
 	InSync  TopologyStep = "InSync"
 	Create  TopologyStep = "Create"
 	Replace TopologyStep = "Replace"
-	// Drifted: the object is another owner's and says something else. It is left alone.
+	// Drifted: the object has another owner and differs. It is not changed.
 	Drifted TopologyStep = "Drifted"
 )
 
-// CompareTopology describes what to do about the Topology that exists under the referenced name, nil when there is none, and in words why.
+// CompareTopology returns the step for the existing Topology with the referenced name, nil if there is none, and the reason.
 func CompareTopology(ct *grovev1alpha1.ClusterTopology, have *Topology) (step TopologyStep, why string) {
 	name, managed := Reference(ct)
 	if have == nil {
@@ -108,7 +108,7 @@ func CompareTopology(ct *grovev1alpha1.ClusterTopology, have *Topology) (step To
 	return Drifted, difference + "; it was not created by Trellis and is left unchanged: correct it, or name another in " + referencesOf(ct)
 }
 
-// referencesOf is the field of a topology that names the topology objects of other schedulers.
+// referencesOf returns the field of a topology that refers to topology objects of other schedulers.
 func referencesOf(ct *grovev1alpha1.ClusterTopology) string {
 	if ct.FromBinding() {
 		return "schedulerTopologyBindings"

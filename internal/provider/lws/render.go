@@ -26,15 +26,15 @@ type Templates struct {
 	leader, worker *corev1.Pod
 }
 
-// For returns the templates of a group that is made by LeaderWorkerSets.
+// For returns the templates of a group whose pods LeaderWorkerSets make.
 func For(sg *trellisv1alpha1.ScalingGroup) Templates {
 	leader, worker := render.BuildSet(sg, 0)
 	return Templates{sg: sg, leader: leader, worker: worker}
 }
 
-// Render returns the set of one replica. join, if any, makes its pods members of a group, as the placer does with pods of our own: it may
-// change their metadata and scheduler. The set says, as its pods do, which replica it is of, of which revision, size and restart. It is to
-// be encoded and not to be changed. Owner references are the caller's.
+// Render returns the set of one replica. join, if not nil, makes its pods members of a gang, as the placer does with Trellis' own pods:
+// it may change their metadata and scheduler. The set has the labels of its pods for the replica, its revision, size and restart. Callers
+// only encode it. The caller sets owner references.
 func (t Templates) Render(ordinal int32, join func(*corev1.Pod)) *LeaderWorkerSet {
 	leaderPod, workerPod := render.InReplica(t.sg, ordinal, t.leader, t.worker)
 	leader, worker := template(leaderPod, join), template(workerPod, join)
@@ -72,7 +72,7 @@ func (t Templates) meta(ordinal int32, leader PodMetadata) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: t.sg.Namespace, Name: render.SetName(t.sg, ordinal), Labels: labels, Annotations: annotations}
 }
 
-// template is the pod of a role without what LeaderWorkerSet and its StatefulSets say of each pod.
+// template returns the template of a role, without the fields that LeaderWorkerSet and its StatefulSets set on each pod.
 func template(pod *corev1.Pod, join func(*corev1.Pod)) PodTemplate {
 	if join != nil {
 		join(pod)

@@ -12,11 +12,11 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Definition is the name of the kind's definition.
+// Definition is the name of the definition of LeaderWorkerSets.
 const Definition = "leaderworkersets.leaderworkerset.x-k8s.io"
 
-// needed are the fields of which one that is dropped would give pods that are not as the provider wants them: not gated, not where they are
-// found, or not all there.
+// needed are the fields that the provider depends on: if the API server dropped one, pods would not be gated, not be
+// found, or not be complete.
 var needed = []string{
 	"replicas", "startupPolicy", "networkConfig.subdomainPolicy", "leaderWorkerTemplate.size", "leaderWorkerTemplate.restartPolicy",
 	"leaderWorkerTemplate.leaderTemplate.metadata.labels", "leaderWorkerTemplate.leaderTemplate.metadata.annotations",
@@ -25,8 +25,7 @@ var needed = []string{
 	"leaderWorkerTemplate.workerTemplate.spec.schedulingGates",
 }
 
-// Served explains why the LeaderWorkerSets that the API server serves are not enough, as reason and message of the condition
-// ProviderReady, or "".
+// Served says why the served LeaderWorkerSets do not suffice, as reason and message of the condition ProviderReady; "" if they do.
 func Served(crd *apiextensionsv1.CustomResourceDefinition) (reason, message string) {
 	for _, version := range crd.Spec.Versions {
 		if version.Name != Kind.Version || !version.Served || version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
@@ -43,7 +42,7 @@ func Served(crd *apiextensionsv1.CustomResourceDefinition) (reason, message stri
 	return nvidiav1beta1.ReasonAPINotServed, fmt.Sprintf("%s is not served in version %s; install LeaderWorkerSet", crd.Name, Kind.Version)
 }
 
-// knows reports whether a schema keeps a field.
+// knows reports whether a schema has a field, or keeps unknown ones.
 func knows(schema apiextensionsv1.JSONSchemaProps, path []string) bool {
 	if len(path) == 0 || schema.XPreserveUnknownFields != nil && *schema.XPreserveUnknownFields {
 		return true

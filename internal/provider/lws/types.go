@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LeaderWorkerSet has what Trellis sets and reads.
+// LeaderWorkerSet has the fields that Trellis sets and reads.
 type LeaderWorkerSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -16,7 +16,7 @@ type LeaderWorkerSet struct {
 	Status            Status `json:"status,omitzero"`
 }
 
-// Spec is one leader and its workers, once.
+// Spec has one leader and its workers. Trellis sets replicas to 1.
 type Spec struct {
 	Replicas             *int32               `json:"replicas,omitempty"`
 	StartupPolicy        string               `json:"startupPolicy,omitempty"`
@@ -24,12 +24,12 @@ type Spec struct {
 	LeaderWorkerTemplate LeaderWorkerTemplate `json:"leaderWorkerTemplate"`
 }
 
-// NetworkConfig is about the Service that gives pods their DNS names.
+// NetworkConfig configures the Service that gives pods their DNS names.
 type NetworkConfig struct {
 	SubdomainPolicy string `json:"subdomainPolicy"`
 }
 
-// LeaderWorkerTemplate has the pods.
+// LeaderWorkerTemplate has the templates of the pods.
 type LeaderWorkerTemplate struct {
 	LeaderTemplate *PodTemplate `json:"leaderTemplate,omitempty"`
 	WorkerTemplate PodTemplate  `json:"workerTemplate"`
@@ -37,19 +37,19 @@ type LeaderWorkerTemplate struct {
 	RestartPolicy  string       `json:"restartPolicy,omitempty"`
 }
 
-// PodTemplate has of metadata only what the definition knows.
+// PodTemplate is a pod template with only the metadata that the custom resource definition allows.
 type PodTemplate struct {
 	Metadata PodMetadata    `json:"metadata,omitzero"`
 	Spec     corev1.PodSpec `json:"spec"`
 }
 
-// PodMetadata of a template.
+// PodMetadata is the metadata of a template.
 type PodMetadata struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// Status is LeaderWorkerSet's.
+// Status is written by LeaderWorkerSet.
 type Status struct {
 	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
 	Replicas           int32              `json:"replicas,omitempty"`

@@ -14,18 +14,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// largest is the size that the first of all groups would have.
+// largest bounds the size of a group in its name, which contains largest minus the size.
 const largest = 9999
 
-// groupName names the group of one generation of a replica. The scheduler takes the groups of a tree in the order in which they were
-// created, and those of one second by name: the number lets the largest come first.
+// groupName returns the name of the group of one generation of a replica. The scheduler orders the groups of a tree by creation time, and
+// within a second by name: the number in the name puts the largest first.
 func groupName(sg *trellisv1alpha1.ScalingGroup, ordinal int32, generation string) string {
 	component := strings.ReplaceAll(strings.ToLower(sg.Spec.Service), ".", "-")
 	return fmt.Sprintf("%s-%04d-%s-%d-%s", render.LabelValue(sg.Spec.Graph), largest-size(sg), render.LabelValue(component), ordinal,
 		generation)
 }
 
-// GroupOf is the name a pod cites, or "".
+// GroupOf returns the name of a pod's group; "" for none.
 func GroupOf(pod *corev1.Pod) string {
 	if pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
 		return ""
@@ -33,7 +33,7 @@ func GroupOf(pod *corev1.Pod) string {
 	return *pod.Spec.SchedulingGroup.PodGroupName
 }
 
-// size of one replica: its devices, a pod without any counting as one.
+// size returns the number of devices of one replica; a pod without devices counts as one.
 func size(sg *trellisv1alpha1.ScalingGroup) int64 {
 	var total int64
 	for i := range sg.Spec.Roles {

@@ -20,8 +20,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Objections are what the kube-scheduler says against pods that are not bound, by UID: its words on a pod and on its group, or else what
-// keeps it from looking at the group at all. groups are those of the graph; watched: they are all known. all are the pods of the graph.
+// Objections returns the kube-scheduler's objections to unbound pods, by UID: its messages on a pod and its group, or else why it cannot
+// evaluate the group. groups are those of the graph, complete if watched is set. all are the pods of the graph.
 func Objections(groups []schedulingv1beta1.PodGroup, watched bool, unbound, all []*corev1.Pod) map[types.UID]gang.Objection {
 	known := sorted(groups, watched, all)
 	out := map[types.UID]gang.Objection{}
@@ -37,9 +37,9 @@ func Objections(groups []schedulingv1beta1.PodGroup, watched bool, unbound, all 
 type seen struct {
 	watched bool
 	byName  map[string]*schedulingv1beta1.PodGroup
-	// members of each tree, by the name of its root.
+	// members maps the root of each tree to its groups.
 	members map[string][]*schedulingv1beta1.PodGroup
-	// released pods of each group.
+	// released counts the released pods of each group.
 	released map[string]int32
 }
 
@@ -65,7 +65,7 @@ func sorted(groups []schedulingv1beta1.PodGroup, watched bool, all []*corev1.Pod
 
 func (s seen) objection(pod *corev1.Pod) gang.Objection {
 	if pod.Status.NominatedNodeName != "" {
-		return gang.Objection{} // it waits for those who free capacity
+		return gang.Objection{} // it waits until its preempted pods have gone
 	}
 	group := s.byName[GroupOf(pod)]
 	if said := words(pod, group); said != "" {
@@ -80,10 +80,10 @@ func (s seen) objection(pod *corev1.Pod) gang.Objection {
 	return gang.Objection{Passing: true, Message: s.incomplete(group)}
 }
 
-// longest is how much is passed on of what the scheduler says: with many nodes and reasons that is long.
+// longest bounds the scheduler's message, which is long for many nodes and reasons.
 const longest = 400
 
-// words are what the scheduler said last, of the pod and of its group, each thing once.
+// words returns the scheduler's last messages on the pod and its group, without duplicates.
 func words(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) string {
 	var said []string
 	add := func(message string) {
@@ -107,8 +107,8 @@ func words(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) string {
 	return strings.Join(said, "; ")
 }
 
-// incomplete states that a tree cannot be taken because members of it are not there: one was lost before the gang was bound, or is still
-// gated. The rest would wait for it for ever, since its successor is of another group.
+// incomplete says that a tree cannot be bound because members are missing: a member was lost before the gang was bound, or is still
+// gated. The rest would wait forever, because the member's successor has another group.
 func (s seen) incomplete(group *schedulingv1beta1.PodGroup) string {
 	members := []*schedulingv1beta1.PodGroup{group}
 	if parent := group.Spec.ParentCompositePodGroupName; parent != nil {

@@ -24,18 +24,18 @@ import (
 )
 
 const (
-	// AnnotationGraph is the deployment's name in full; the label may be shortened.
+	// AnnotationGraph is the full name of the deployment; the label may hold a shortened one.
 	AnnotationGraph = "trellis.dev/graph"
-	// annotationGroups is how many groups the tree of a group has.
+	// annotationGroups is the number of groups in the tree of a group.
 	annotationGroups = "trellis.dev/groups-of-gang"
 	// baseTemplate names the tree in the Workload.
 	baseTemplate = "base-gang"
-	// otherTemplate stands in the Workload for shapes beyond those it can list.
+	// otherTemplate is the template in the Workload for shapes beyond the maximum number.
 	otherTemplate = "other"
 )
 
-// Workload describes the shapes of a deployment's gangs for people and their tools; the scheduler does not read it. It cannot be changed,
-// so its name describes what is in it.
+// Workload describes the shapes of a deployment's gangs for users and tools; the scheduler does not read it. It is immutable, so its name
+// contains a hash of its content.
 func Workload(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) *schedulingv1beta1.Workload {
 	w := &schedulingv1beta1.Workload{
 		ObjectMeta: metav1.ObjectMeta{
@@ -69,7 +69,8 @@ func Workload(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha
 	return w
 }
 
-// baseGroups counts the replicas of the base gang. A component without replicas counts too, since a Workload does not follow their number.
+// baseGroups counts the replicas of the base gang. It includes components without replicas, because a Workload
+// does not follow their number.
 func baseGroups(groups []*trellisv1alpha1.ScalingGroup) int32 {
 	var n int32
 	for _, sg := range groups {
@@ -78,7 +79,7 @@ func baseGroups(groups []*trellisv1alpha1.ScalingGroup) int32 {
 	return n
 }
 
-// podGroupTemplates lists the different shapes, the largest first, as many as a Workload may hold.
+// podGroupTemplates lists the distinct shapes, the largest first, up to the maximum of a Workload.
 func podGroupTemplates(groups []*trellisv1alpha1.ScalingGroup) []schedulingv1beta1.PodGroupTemplate {
 	var out []schedulingv1beta1.PodGroupTemplate
 	for _, sg := range bySize(groups) {
@@ -117,7 +118,7 @@ func shapeName(sg *trellisv1alpha1.ScalingGroup) string {
 	return name
 }
 
-// templateName is the template of a group's shape.
+// templateName returns the template of a group's shape.
 func templateName(w *schedulingv1beta1.Workload, sg *trellisv1alpha1.ScalingGroup) string {
 	templates := w.Spec.PodGroupTemplates
 	for i := range w.Spec.CompositePodGroupTemplates {
@@ -130,7 +131,7 @@ func templateName(w *schedulingv1beta1.Workload, sg *trellisv1alpha1.ScalingGrou
 	return otherTemplate
 }
 
-// Tree is the root of a base gang. It belongs to its groups.
+// Tree returns the root of a base gang, which its groups own.
 func Tree(of gang.Members, w *schedulingv1beta1.Workload, members []*schedulingv1beta1.PodGroup) *schedulingv1alpha3.CompositePodGroup {
 	root := &schedulingv1alpha3.CompositePodGroup{
 		ObjectMeta: metav1.ObjectMeta{
@@ -157,7 +158,7 @@ func Tree(of gang.Members, w *schedulingv1beta1.Workload, members []*schedulingv
 	return root
 }
 
-// Group is the PodGroup of one replica. It belongs to the replica's pods.
+// Group returns the PodGroup of one replica, which the replica's pods own.
 func Group(of gang.Members, replica gang.Member, w *schedulingv1beta1.Workload) *schedulingv1beta1.PodGroup {
 	sg := replica.Group
 	pods := render.PodsPerReplica(sg)
@@ -177,7 +178,7 @@ func Group(of gang.Members, replica gang.Member, w *schedulingv1beta1.Workload) 
 			PriorityClassName:     priorityClass(sg),
 		},
 	}
-	if pods > 1 { // its pods go together
+	if pods > 1 { // its pods are disrupted together
 		out.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
 	}
 	if of.Base {
@@ -201,7 +202,7 @@ func constraint(key string) *schedulingv1beta1.PodGroupSchedulingConstraints {
 	return &schedulingv1beta1.PodGroupSchedulingConstraints{Topology: []schedulingv1beta1.TopologyConstraint{{Key: key}}}
 }
 
-// packKey is the node label of the level that one replica is packed in, or "".
+// packKey returns the node label of the level by which one replica is packed; "" for none.
 func packKey(sg *trellisv1alpha1.ScalingGroup) string {
 	if t := sg.Spec.Topology; t != nil {
 		return keyOf(t, t.PackDomain)
@@ -209,7 +210,7 @@ func packKey(sg *trellisv1alpha1.ScalingGroup) string {
 	return ""
 }
 
-// graphKey is the node label of the level that the whole graph is packed in, or "".
+// graphKey returns the node label of the level by which the graph is packed; "" for none.
 func graphKey(groups []*trellisv1alpha1.ScalingGroup) string {
 	for _, sg := range groups {
 		if t := sg.Spec.Topology; t != nil && t.GraphPackDomain != "" {
@@ -239,7 +240,7 @@ func podSpec(sg *trellisv1alpha1.ScalingGroup) *corev1.PodSpec {
 	return &sg.Spec.Roles[0].Template.Spec
 }
 
-// LargestFirst orders replicas as their groups have to be created.
+// LargestFirst sorts replicas in the order in which their groups have to be created.
 func LargestFirst(replicas []gang.Member) {
 	slices.SortStableFunc(replicas, func(a, b gang.Member) int { return int(size(b.Group) - size(a.Group)) })
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Prepare has the pods of one generation of a replica name one group. made are those that exist already; generation is a text that no other
+// Prepare sets the same group in the pods of one generation of a replica. made are the existing pods; generation is a text that no other
 // generation of the replica has.
 func Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*corev1.Pod, generation string) {
 	name := ""
@@ -31,7 +31,7 @@ func Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*cor
 	}
 }
 
-// Kept reports whether pods of one replica still are what Prepare made of them, all of one generation.
+// Kept reports whether pods of one replica are as Prepare left them, all of one generation.
 func Kept(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
 		return GroupOf(pod) == "" || GroupOf(pod) != GroupOf(pods[0]) || pod.Annotations[render.AnnotationPodProvider] != specs.PodGroup.Name

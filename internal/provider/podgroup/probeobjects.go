@@ -12,10 +12,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// probeName is the name of objects that are tried without leaving anything.
+// probeName is the name of objects in dry-run requests.
 const probeName = "trellis-probe"
 
-// ProbeGroup is a group with all the fields that are needed.
+// ProbeGroup returns a group with all required fields.
 func ProbeGroup(namespace string) *schedulingv1beta1.PodGroup {
 	return &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: probeName},
@@ -26,7 +26,7 @@ func ProbeGroup(namespace string) *schedulingv1beta1.PodGroup {
 	}
 }
 
-// ProbePod is a pod that names a group.
+// ProbePod returns a pod that names a group.
 func ProbePod(namespace string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: probeName},
@@ -42,7 +42,7 @@ func ProbePod(namespace string) *corev1.Pod {
 	}
 }
 
-// Dropped reports which field of a group the API server has taken out.
+// Dropped says which field of a group the API server has dropped; "" for none.
 func Dropped(want, made *schedulingv1beta1.PodGroup) string {
 	switch {
 	case want.Spec.SchedulingConstraints != nil && made.Spec.SchedulingConstraints == nil:

@@ -13,9 +13,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Unsuited explains why the groups cannot be placed, and the fix; "" when they can. The kube-scheduler takes a tree only when all its pods
-// agree on what it calls its validity: one scheduler, one priority, one preemption policy. A pod has one group, so it can have no other of
-// its own.
+// Unsuited says why the groups cannot be placed, and the fix; "" if they can. The kube-scheduler binds a tree only if all its
+// pods have the same scheduler, priority and preemption policy, which it calls validity. A pod has only one group, so it
+// cannot have another of its own.
 func Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	var first *trellisv1alpha1.ScalingGroup
 	for _, sg := range groups {

@@ -3,5 +3,5 @@
 
 package specs
 
-// Gates is the default: scheduling gates and node selectors, which every kube-scheduler knows.
+// Gates is the default provider: scheduling gates and node selectors, which every kube-scheduler supports.
 var Gates = Spec{Name: "Gates", Planned: true, InPlace: true, TakesSets: true}

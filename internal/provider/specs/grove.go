@@ -3,13 +3,13 @@
 
 package specs
 
-// Annotations of a deployment that other operators of the kind read, too.
+// Annotations of a deployment that other operators for DynamoGraphDeployments read as well.
 const (
-	// AnnotationGroveUpdate is how Grove updates its PodCliqueSet.
+	// AnnotationGroveUpdate is the update strategy of Grove's PodCliqueSet.
 	AnnotationGroveUpdate = "nvidia.com/grove-update-strategy"
 	// AnnotationEnableGrove with the value "false" rules Grove out.
 	AnnotationEnableGrove = "nvidia.com/enable-grove"
-	// AnnotationWorkloadProvider is "grove", which names Grove, or "component", which rules it out.
+	// AnnotationWorkloadProvider is "grove", which chooses Grove, or "component", which rules it out.
 	AnnotationWorkloadProvider = "nvidia.com/workload-provider"
 )
 

@@ -3,7 +3,7 @@
 
 package specs
 
-// LeaderWorkerSet names the maker that has each replica of a multinode component made by a LeaderWorkerSet.
+// LeaderWorkerSet names the maker that makes each replica of a multinode component as a LeaderWorkerSet.
 const LeaderWorkerSet = "LeaderWorkerSet"
 
 // Pods names the default maker: Trellis itself.

@@ -1,13 +1,14 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package convert answers the API server's ConversionReviews, which every read and write of a version that is not stored needs:
+// Package convert answers the API server's ConversionReviews, which every read and write of a version other than the stored one needs:
 //
 //	/convert   DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter   nvidia.com/v1alpha1 <-> nvidia.com/v1beta1
 //
-// A conversion has no failure policy. One object that fails closes every list and watch of its version, so the conversion itself (see
-// api/nvidia/v1alpha1) does not fail for a stored object; here only a request that no definition of ours sends is refused. Objects pass as
-// raw JSON, for our Go types would rewrite quantities and drop empty values; controller-runtime's conversion webhook works on types only.
+// Conversion has no failure policy: one failing object breaks every list and watch of its version. So the conversion itself (see
+// api/nvidia/v1alpha1) does not fail for a stored object; this package refuses only requests that no definition of Trellis
+// sends. Objects stay raw JSON, because Go types would rewrite quantities and drop empty values; controller-runtime's conversion
+// webhook supports only Go types.
 package convert
 
 import (
@@ -27,13 +28,13 @@ import (
 	"github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Path the conversion is served at, as in config/crd.
+// Path of the conversion, as in config/crd.
 const Path = "/convert"
 
-// maxRequest bounds the memory of one request, in bytes. The API server sends objects one by one, or those of one page of a list.
+// maxRequest bounds one request, in bytes. The API server sends single objects, or those of one page of a list.
 const maxRequest = 64 << 20
 
-// Definitions are the custom resource definitions whose objects are converted, by kind.
+// Definitions maps the kinds that are converted to their custom resource definitions.
 var Definitions = map[string]string{
 	"DynamoGraphDeployment":               "dynamographdeployments.nvidia.com",
 	"DynamoGraphDeploymentScalingAdapter": "dynamographdeploymentscalingadapters.nvidia.com",
@@ -46,8 +47,8 @@ type handler struct {
 	convert func(raw []byte, version string) ([]byte, error)
 }
 
-// ServeHTTP implements http.Handler. What is no ConversionReview with a request is answered with 400; any other fault by a Failure with
-// its reason.
+// ServeHTTP implements http.Handler. It answers 400 if the body is not a ConversionReview with a request, and any other error as
+// a Failure with its reason.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	logger := log.FromContext(r.Context()).WithName("conversion")
 	review, err := read(http.MaxBytesReader(w, r.Body, maxRequest))
@@ -85,7 +86,7 @@ func read(body io.Reader) (*apiextensionsv1.ConversionReview, error) {
 	return review, nil
 }
 
-// all converts every object of a request, or none. A panic becomes an error.
+// all converts every object of a request, or fails as a whole. A panic becomes an error.
 func (h handler) all(request *apiextensionsv1.ConversionRequest) (converted []runtime.RawExtension, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -107,7 +108,7 @@ func (h handler) all(request *apiextensionsv1.ConversionRequest) (converted []ru
 	return converted, nil
 }
 
-// one converts one object. In a server-side apply it may be a part of one, with nothing but its kind and a field or two.
+// one converts one object. A server-side apply may send a partial object with only its kind and a few fields.
 func (h handler) one(raw []byte, version string) ([]byte, error) {
 	var is metav1.TypeMeta
 	if err := json.Unmarshal(raw, &is); err != nil {
@@ -126,7 +127,7 @@ func (h handler) one(raw []byte, version string) ([]byte, error) {
 	return out, nil
 }
 
-// versionOf returns the version of an apiVersion that is converted.
+// versionOf returns the version in an apiVersion, or an error if it is not converted.
 func versionOf(apiVersion string) (string, error) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiserver starts a real API server for one test, or one that the tests of a package share.
+// Package apiserver starts a real API server for one test, or for all tests of a package.
 package apiserver
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/patience"
 )
 
-// Start starts the API server of an environment until the test ends, and returns a client of an administrator. Its configuration is
-// env.Config. A test without the programs fails: one that skipped would look like one that passed.
+// Start starts the API server of an environment until the test ends, and returns a client with administrator rights. Its configuration is
+// env.Config. A test without the programs fails, because a skipped test would look like a passed one.
 func Start(t testing.TB, env *envtest.Environment) client.Client {
 	t.Helper()
 	config, err := Launch(env)
@@ -35,10 +35,9 @@ func Start(t testing.TB, env *envtest.Environment) client.Client {
 	return admin
 }
 
-// Launch starts the API server of an environment and installs its definitions. Each of its steps, and its end, may take
-// patience.Limit where env sets no time: on a busy machine it has taken more than the 10 seconds that envtest gives definitions to be
-// served. The caller stops env.
-// A suite passes env.KubeConfig on to the processes that Connect.
+// Launch starts the API server of an environment and installs its definitions. Each of its steps, and its end, may take patience.Limit
+// unless env sets a time: on a busy machine definitions have taken more than envtest's 10 seconds until they were served. The caller stops
+// env. A suite passes env.KubeConfig to the processes that call Connect.
 func Launch(env *envtest.Environment) (*rest.Config, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return nil, errNoPrograms
@@ -50,7 +49,7 @@ func Launch(env *envtest.Environment) (*rest.Config, error) {
 	return env.Start()
 }
 
-// Connect is the configuration of an administrator on an API server that another process launched, without limits of requests.
+// Connect returns an administrator's configuration for an API server that another process launched, without a client-side rate limit.
 func Connect(kubeconfig []byte) (*rest.Config, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {

@@ -21,25 +21,26 @@ import (
 var errNoPrograms = errors.New("KUBEBUILDER_ASSETS is not set: run make test, or set it to what bin/kubectl-trellis sandbox binaries " +
 	"prints")
 
-// Shared is one API server for the tests of a package. The first test that asks for it starts it, so that tests of functions run without
-// it. TestMain stops it:
+// Shared is one API server for the tests of a package. The first call of Config starts it, so that unit tests run without it. TestMain
+// stops it:
 //
 //	var shared = &apiserver.Shared{}
 //
 //	func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 //
-// Each test works in a namespace of its own (see Namespace), or deletes what it creates. No test may depend on cluster-wide objects that
-// another one leaves or lacks.
+// Each test works in its own namespace (see Namespace), or deletes the objects that it creates. No test may depend on cluster-wide objects
+// of another test.
 type Shared struct {
 	Environment envtest.Environment
-	// Prepare, where set, is called once with the started API server, before any test gets it. It installs definitions, for example.
+	// Prepare, if set, is called once with the configuration of the started API server, before any test gets it, for example to install
+	// definitions.
 	Prepare func(*rest.Config) error
 
 	once sync.Once
 	err  error
 }
 
-// Config returns a new configuration of an administrator, without limits of requests.
+// Config returns a new administrator's configuration, without a client-side rate limit.
 func (s *Shared) Config(t testing.TB) *rest.Config {
 	t.Helper()
 	s.once.Do(s.start)
@@ -73,7 +74,7 @@ func (s *Shared) Main(m *testing.M) int {
 	return code
 }
 
-// Namespace creates a namespace that no other test has, also when the same test runs several times. Nothing deletes the objects in it.
+// Namespace creates a unique namespace, even if the same test runs several times. Nothing deletes the objects in it.
 func Namespace(t testing.TB, c client.Client) string {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}

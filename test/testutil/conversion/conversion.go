@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conversion serves /convert inside a test, for suites on a real API server that read or write both versions of a kind and run no
-// operator, or one that does not serve:
+// Package conversion serves /convert inside a test. It is for suites on a real API server that read or write both versions of a kind, and
+// that run no operator or an operator without webhooks:
 //
 //	server := conversion.Serve()
 //	defer server.Close()
@@ -34,14 +34,14 @@ import (
 // Server serves /convert on this machine.
 type Server struct{ *httptest.Server }
 
-// Address is where a server is called, which may be one of another process.
+// Address is the address of a server, possibly in another process.
 type Address struct {
 	URL string
-	// Authority that its certificate is checked against, in PEM.
+	// Authority is the CA certificate for the server's certificate, in PEM.
 	Authority []byte
 }
 
-// Address of the server.
+// Address returns the server's address.
 func (s *Server) Address() Address {
 	return Address{s.URL + convert.Path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})}
 }
@@ -56,7 +56,7 @@ func Serve() *Server {
 	return s
 }
 
-// Install installs the definitions in a directory, and others. Those with several versions are converted by the server.
+// Install installs the definitions in a directory, and others. The server converts the kinds with several versions.
 func (s *Server) Install(config *rest.Config, dir string, others ...*apiextensionsv1.CustomResourceDefinition) error {
 	crds, err := s.definitions(dir)
 	if err != nil {
@@ -88,13 +88,13 @@ func (s *Server) definitions(dir string) ([]*apiextensionsv1.CustomResourceDefin
 	return crds, nil
 }
 
-// TakeOver has the server convert the objects of the definitions in a cluster from now on. The API server may ask the one before for a
-// moment.
+// TakeOver makes this server convert the objects of the definitions in a cluster from now on. The API server may still call the previous
+// server for a moment.
 func (s *Server) TakeOver(ctx context.Context, c client.Client) error {
 	return s.Address().TakeOver(ctx, c)
 }
 
-// TakeOver has the server at the address convert, as Server.TakeOver does.
+// TakeOver does what Server.TakeOver does, for the server at the address.
 func (a Address) TakeOver(ctx context.Context, c client.Client) error {
 	for _, name := range slices.Sorted(maps.Values(convert.Definitions)) {
 		crd := &apiextensionsv1.CustomResourceDefinition{}

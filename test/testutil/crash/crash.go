@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crash ends an operator that runs in a test at one of its writes, as a process that is killed there: the write is lost, or it
-// reaches the API server and only its answer is lost. Every write after it fails.
+// Package crash ends an operator in a test at one of its writes, like a process that is killed there: the write is lost, or it reaches the
+// API server and only its response is lost. Every later write fails.
 package crash
 
 import (
@@ -22,13 +22,13 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 )
 
-// errDead is what a process that has been killed gets from its next write.
+// errDead is the error of every write of a killed operator.
 var errDead = errors.New("this operator is dead")
 
-// Point is the end of an operator at a write, counted from 1; 0 is never.
+// Point is the write at which an operator ends, counted from 1; 0 is never.
 type Point struct {
 	At int
-	// Applied: the write reaches the API server and only the answer is lost.
+	// Applied means that the write reaches the API server and only the response is lost.
 	Applied bool
 }
 
@@ -36,13 +36,13 @@ func (p Point) String() string {
 	return fmt.Sprintf("%d-%s", p.At, map[bool]string{false: "lost", true: "applied"}[p.Applied])
 }
 
-// All reports whether a crash at every write is tried (make test-faults), not at a part of them.
+// All reports whether to test a crash at every write (make test-faults), instead of a sample.
 var All = os.Getenv("TRELLIS_CRASHES") == "all"
 
-// Points are the crashes of an operator that makes total writes, one of so many, from the first.
+// Points returns crash points of an operator that makes total writes, from the index first in steps of every.
 func Points(total, first, every int) (out []Point) {
 	for i := first; i < 2*total; i += every {
-		// The second half of the numbers stands for the same writes with only the answer lost.
+		// The second half of the numbers stands for the same writes with only the response lost.
 		out = append(out, Point{At: 1 + i%total, Applied: i >= total})
 	}
 	return out
@@ -54,7 +54,7 @@ type Ledger struct {
 	releases map[types.UID]int
 }
 
-// Repeated are the pods that were released more than once, and how often.
+// Repeated returns the pods that were released more than once, with the number of releases.
 func (l *Ledger) Repeated() map[types.UID]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,16 +76,17 @@ func (l *Ledger) note(uid types.UID) {
 	l.releases[uid]++
 }
 
-// Saboteur counts an operator's writes and ends it at one of them.
+// Saboteur counts an operator's writes and ends the operator at one of them.
 type Saboteur struct {
-	// Name of the ClusterTopology of the test. The status of others is not written: several operators on one cluster are for tests only.
+	// Name is the name of the test's ClusterTopology. The operator does not write the status of others, because a test may run several
+	// operators on one cluster.
 	Name string
-	// Point to end the operator at. Kill ends it.
+	// Point is the point at which the operator ends. Kill ends it.
 	Point
 	Kill context.CancelFunc
 	// Provider of the operator's graphs; "" is the operator's default.
 	Provider string
-	// Ledger may be shared by several.
+	// Ledger may be shared by several saboteurs.
 	Ledger *Ledger
 
 	mu     sync.Mutex
@@ -94,21 +95,21 @@ type Saboteur struct {
 	what   string
 }
 
-// Arm counts from here on, and ends the operator at a write.
+// Arm restarts the count, and ends the operator at a write.
 func (s *Saboteur) Arm(p Point) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writes, s.Point = 0, p
 }
 
-// Died says at which write the operator ended, "" if it did not.
+// Died returns the write at which the operator ended, "" if it did not end.
 func (s *Saboteur) Died() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.what
 }
 
-// Counted is how many writes were counted.
+// Counted returns the number of counted writes.
 func (s *Saboteur) Counted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +138,7 @@ func (s *Saboteur) write(what string, do func() error) error {
 	return errDead
 }
 
-// NewClient makes the client of an operator whose writes are counted.
+// NewClient returns a client for an operator whose writes are counted.
 func (s *Saboteur) NewClient(config *rest.Config, options client.Options) (client.Client, error) {
 	real, err := client.NewWithWatch(config, options)
 	if err != nil {

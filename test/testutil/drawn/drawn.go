@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package drawn compares what kubectl trellis map draws with what kubectl trellis tree says of the same cluster.
+// Package drawn compares the output of kubectl trellis map with that of kubectl trellis tree for the same cluster.
 package drawn
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// Diff tells where a domain of a map, which has all domains below it, differs from the same domain of a report, which sums up those without
-// pods. It is empty when they agree. It returns how many domains of the report it compared.
+// Diff returns the differences between a domain of a map, with all domains below it, and the same domain of a report, which summarizes
+// domains without pods. diff is empty when they agree. domains is the number of compared domains of the report.
 func Diff(reported, whole *tree.Domain) (diff string, domains int) {
 	var b strings.Builder
 	compare(&b, &domains, reported, whole)

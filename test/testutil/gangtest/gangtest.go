@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gangtest makes scaling groups and pods for tests of what decides about gangs.
+// Package gangtest makes scaling groups and pods for tests of decisions about gangs.
 package gangtest
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Profile has the levels zone, of key z, and rack, of key r.
+// Profile has the levels zone, with key z, and rack, with key r.
 var Profile = &grovev1alpha1.ClusterTopology{
 	ObjectMeta: metav1.ObjectMeta{Name: "p"},
 	Spec: grovev1alpha1.ClusterTopologySpec{Levels: []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: "z"}, {Domain: "rack",
 		Key: "r"}}},
 }
 
-// Frozen is a constraint of Profile on a graph and a component; "" is none.
+// Frozen returns a constraint of Profile on a graph and a component; "" for no constraint.
 func Frozen(graphDomain, componentDomain string) *trellisv1alpha1.ResolvedTopology {
 	return &trellisv1alpha1.ResolvedTopology{
 		Profile: "p", Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}},
@@ -31,7 +31,7 @@ func Frozen(graphDomain, componentDomain string) *trellisv1alpha1.ResolvedTopolo
 	}
 }
 
-// Group is a scaling group of the graph g in the namespace ns, of replicas of so many pods.
+// Group returns a scaling group of the graph g in the namespace ns, with replicas of size pods.
 func Group(component string, replicas, size int32, t *trellisv1alpha1.ResolvedTopology) *trellisv1alpha1.ScalingGroup {
 	roles := []trellisv1alpha1.Role{{Name: render.RoleMain, Count: 1}}
 	if size > 1 {
@@ -46,7 +46,7 @@ func Group(component string, replicas, size int32, t *trellisv1alpha1.ResolvedTo
 	}
 }
 
-// Pod is one pod of a group: gated without a path, else released and pinned there.
+// Pod returns one pod of a group: gated without a path, otherwise released and pinned to the path.
 func Pod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32, path ...string) *corev1.Pod {
 	pod := render.BuildPod(sg, ordinal, index)
 	pod.UID = types.UID(pod.Name)

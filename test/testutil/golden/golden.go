@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package golden compares what tests print with files kept alongside them.
+// Package golden compares the output of tests with files alongside them.
 package golden
 
 import (

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package graphs holds what scenarios of deployments have in common, whichever cluster they run on.
+// Package graphs has components and checks of pods for scenarios on any kind of cluster.
 package graphs
 
 import (
@@ -16,7 +16,7 @@ import (
 // Components of a deployment, by name.
 type Components = map[string]*nvidiav1alpha1.ServiceSpec
 
-// Worker is a component of replicas replicas over nodes nodes with gpus GPUs each, packed into packDomain when that is set.
+// Worker returns a component with the given replicas, nodes per replica and GPUs per node, packed in packDomain if set.
 func Worker(replicas, nodes int32, gpus int, packDomain string) *nvidiav1alpha1.ServiceSpec {
 	s := &nvidiav1alpha1.ServiceSpec{
 		ComponentType: nvidiav1alpha1.ComponentTypeWorker, Replicas: &replicas,
@@ -34,7 +34,7 @@ func Worker(replicas, nodes int32, gpus int, packDomain string) *nvidiav1alpha1.
 	return s
 }
 
-// Frontend is a component without GPUs.
+// Frontend returns a component without GPUs.
 func Frontend(replicas int32) *nvidiav1alpha1.ServiceSpec {
 	return &nvidiav1alpha1.ServiceSpec{
 		ComponentType: nvidiav1alpha1.ComponentTypeFrontend, Replicas: &replicas,
@@ -42,7 +42,7 @@ func Frontend(replicas int32) *nvidiav1alpha1.ServiceSpec {
 	}
 }
 
-// UIDs of pods, to tell them from their successors.
+// UIDs returns the UIDs of pods, to distinguish them from their successors.
 func UIDs(pods []corev1.Pod) map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for i := range pods {
@@ -51,7 +51,7 @@ func UIDs(pods []corev1.Pod) map[types.UID]bool {
 	return out
 }
 
-// AllNew explains why pods are not want pods of which none was there before.
+// AllNew returns an error unless there are want pods, none of them from before.
 func AllNew(before map[types.UID]bool, pods []corev1.Pod, want int) error {
 	for i := range pods {
 		if before[pods[i].UID] {

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hub converts deployments that tests write in v1alpha1 to v1beta1, the version that everything inside reads.
+// Package hub converts deployments that tests write in v1alpha1 to v1beta1, the version of the operator's code.
 package hub
 
 import (
@@ -11,7 +11,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Of a deployment of v1alpha1; nil of none. It panics on one that does not marshal.
+// Of converts a deployment from v1alpha1; nil stays nil. It panics if the deployment cannot be marshaled.
 func Of(dgd *nvidiav1alpha1.DynamoGraphDeployment) *nvidiav1beta1.DynamoGraphDeployment {
 	if dgd == nil {
 		return nil
@@ -23,7 +23,7 @@ func Of(dgd *nvidiav1alpha1.DynamoGraphDeployment) *nvidiav1beta1.DynamoGraphDep
 	return out
 }
 
-// Back converts a deployment to v1alpha1. It panics on one that does not marshal.
+// Back converts a deployment to v1alpha1. It panics if the deployment cannot be marshaled.
 func Back(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1alpha1.DynamoGraphDeployment {
 	out := &nvidiav1alpha1.DynamoGraphDeployment{}
 	if err := out.ConvertFrom(dgd); err != nil {
@@ -32,7 +32,7 @@ func Back(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1alpha1.DynamoGraphD
 	return out
 }
 
-// Adapter converts an adapter of v1alpha1. It panics on one that does not marshal.
+// Adapter converts an adapter from v1alpha1. It panics if the adapter cannot be marshaled.
 func Adapter(a *nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter) *nvidiav1beta1.DynamoGraphDeploymentScalingAdapter {
 	out := &nvidiav1beta1.DynamoGraphDeploymentScalingAdapter{}
 	if err := a.ConvertTo(out); err != nil {
@@ -41,7 +41,7 @@ func Adapter(a *nvidiav1alpha1.DynamoGraphDeploymentScalingAdapter) *nvidiav1bet
 	return out
 }
 
-// Main is a podTemplate of one container, the main one.
+// Main returns a podTemplate with one container, the main one.
 func Main(c *corev1.Container) *corev1.PodTemplateSpec {
 	main := *c
 	main.Name = nvidiav1beta1.MainContainerName

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package patience bounds the waits of tests, on machines of any speed.
+// Package patience limits the waits of tests, on machines of any speed.
 package patience
 
 import (
@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// variable of the environment with a factor of Limit, for slow or busy machines.
+	// variable is the environment variable with a factor of Limit, for slow or busy machines.
 	variable = "TRELLIS_TEST_PATIENCE"
 	limit    = 5 * time.Minute
 )
 
-// Limit is how long a wait for an event may take before the test fails. It ends tests that hang and is no measure of speed: no test may
-// pass or fail by how fast the machine is.
+// Limit is the maximum time that a test waits for an event. It ends tests that hang and does not measure speed: no test may pass or fail by
+// the speed of the machine.
 func Limit() time.Duration {
 	factor, err := strconv.ParseFloat(cmp.Or(os.Getenv(variable), "1"), 64)
 	if err != nil || factor <= 0 {

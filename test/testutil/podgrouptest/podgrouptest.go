@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Component is a scaling group of a graph in one zone: pods a replica, each with gpus GPUs, packed in a level when it names one.
+// Component returns a scaling group of a graph in one zone: pods per replica, with gpus GPUs each, packed in the level pack if set.
 func Component(name string, pods int32, gpus int, pack string) *trellisv1alpha1.ScalingGroup {
 	limits := corev1.ResourceList{}
 	if gpus > 0 {
@@ -46,7 +46,7 @@ func Component(name string, pods int32, gpus int, pack string) *trellisv1alpha1.
 	return sg
 }
 
-// Prepared are the pods of a replica of a component, of one generation.
+// Prepared returns the pods of a replica of a component, all of the same generation.
 func Prepared(sg *trellisv1alpha1.ScalingGroup, ordinal int32) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for index := range render.PodsPerReplica(sg) {
@@ -58,7 +58,7 @@ func Prepared(sg *trellisv1alpha1.ScalingGroup, ordinal int32) []*corev1.Pod {
 	return pods
 }
 
-// GangOfAll is one gang of the first replica of every group.
+// GangOfAll returns one gang with the first replica of every group.
 func GangOfAll(base bool, groups ...*trellisv1alpha1.ScalingGroup) gang.Members {
 	all := gang.Members{
 		Name: "llm-3f9a1c0b2d", Graph: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "llm",

@@ -17,8 +17,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/grove"
 )
 
-// GroveDefaults does to a PodCliqueSet what the admission webhook of Grove v0.1.0-alpha.11 does: it decodes the object, fills in defaults,
-// and writes all of it back in the text that its own types have.
+// GroveDefaults applies the defaults of the admission webhook of Grove v0.1.0-alpha.11 to a PodCliqueSet: it decodes the object, sets
+// defaults, and encodes it as Grove's own types do.
 func GroveDefaults(pcs *unstructured.Unstructured) error {
 	delay, set, _ := unstructured.NestedString(pcs.Object, "spec", "template", "terminationDelay")
 	duration := 4 * time.Hour
@@ -77,7 +77,7 @@ func defaultClique(clique map[string]any) error {
 	return err
 }
 
-// GroveRefuses explains why that webhook refuses a change of a PodCliqueSet; nil when it does not.
+// GroveRefuses returns why that webhook refuses a change of a PodCliqueSet; nil if it accepts the change.
 func GroveRefuses(updated, old *unstructured.Unstructured) error {
 	now, before := &grove.PodCliqueSet{}, &grove.PodCliqueSet{}
 	if err := errors.Join(external.Read(updated, now), external.Read(old, before)); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/kai"
 )
 
-// KAIRefuses explains why the admission webhook of KAI Scheduler v0.17.0 refuses a PodGroup; nil when it does not. A minimum of more
-// children than there are is only warned of.
+// KAIRefuses returns why the admission webhook of KAI Scheduler v0.17.0 refuses a PodGroup; nil if it accepts it. The webhook only warns of
+// a minimum above the number of children.
 func KAIRefuses(object *unstructured.Unstructured) error {
 	pg := &kai.PodGroup{}
 	if err := external.Read(object, pg); err != nil {
@@ -48,7 +48,7 @@ func KAIRefuses(object *unstructured.Unstructured) error {
 	return errors.Join(errs...)
 }
 
-// checkParents refuses a parent that is missing, and a cycle.
+// checkParents returns an error for a missing parent, and for a cycle.
 func checkParents(s kai.SubGroup, parents map[string]string) error {
 	if _, has := parents[s.Parent]; s.Parent != "" && !has {
 		return fmt.Errorf("parent %s of %s was not found", s.Parent, s.Name)

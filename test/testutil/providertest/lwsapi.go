@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// LWSDefaults does to a LeaderWorkerSet what the admission webhook of LeaderWorkerSet v0.9.0 does.
+// LWSDefaults applies the defaults of the admission webhook of LeaderWorkerSet v0.9.0.
 func LWSDefaults(set *unstructured.Unstructured) error {
 	for _, missing := range []struct {
 		value string
@@ -30,7 +30,7 @@ func LWSDefaults(set *unstructured.Unstructured) error {
 	return nil
 }
 
-// LWSRefuses explains why that webhook refuses a set; nil when it does not. The set's name becomes a Service's.
+// LWSRefuses returns why that webhook refuses a set; nil if it accepts it. The set's name becomes the name of a Service.
 func LWSRefuses(set *unstructured.Unstructured) error {
 	if problems := validation.IsDNS1035Label(set.GetName()); len(problems) > 0 {
 		return fmt.Errorf("metadata.name: Invalid value: %q: %s", set.GetName(), strings.Join(problems, "; "))

@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package providertest makes scaling groups for tests from deployments as users write them, and sketches what is rendered from them in a
-// few lines that can be read alongside the deployment.
+// Package providertest makes scaling groups for tests from deployments as users write them, and sketches the objects rendered from them in
+// a few lines that can be read alongside the deployment.
 package providertest
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/hub"
 )
 
-// Topology is the one the deployments of tests use, under the name that every Grove knows.
+// Topology returns the topology of the tests' deployments, under the name that every version of Grove accepts.
 func Topology() *grovev1alpha1.ClusterTopology {
 	ct := &grovev1alpha1.ClusterTopology{}
 	ct.Name, ct.UID = "grove-topology", "topology-uid"
@@ -38,7 +38,7 @@ func Topology() *grovev1alpha1.ClusterTopology {
 	return ct
 }
 
-// Deployment reads one of v1alpha1 from YAML.
+// Deployment reads a v1alpha1 deployment from YAML.
 func Deployment(t testing.TB, text string) *nvidiav1beta1.DynamoGraphDeployment {
 	t.Helper()
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{}
@@ -58,7 +58,7 @@ func Groups(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment, provider str
 	return g.ScalingGroups()
 }
 
-// KAI is the deployment for KAI's renderer.
+// KAI returns the deployment as the input of KAI's renderer.
 func KAI(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment) kai.Input {
 	t.Helper()
 	return kai.Input{
@@ -67,14 +67,14 @@ func KAI(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment) kai.Input {
 	}
 }
 
-// Grove is the deployment for Grove's renderer.
+// Grove returns the deployment as the input of Grove's renderer.
 func Grove(t testing.TB, dgd *nvidiav1beta1.DynamoGraphDeployment) grove.Input {
 	t.Helper()
 	return grove.Input{Namespace: dgd.Namespace, Name: dgd.Name, Queue: kai.Queue(dgd.Annotations, dgd.Labels, ""), Groups: Groups(t, dgd,
 		"Grove")}
 }
 
-// Pods are all pods of a deployment, as members of their PodGroup: as they are when released.
+// Pods returns all pods of a deployment as members of their PodGroup, in the state of released pods.
 func Pods(g kai.Input) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, sg := range g.Groups {
@@ -94,7 +94,7 @@ func Pods(g kai.Input) []*corev1.Pod {
 	return out
 }
 
-// InSets are the groups of the same deployment with the annotation that has LeaderWorkerSets make the pods of its multinode components.
+// InSets returns the groups of the same deployment with the annotation that selects LeaderWorkerSets for its multinode components.
 func InSets(groups []*trellisv1alpha1.ScalingGroup) []*trellisv1alpha1.ScalingGroup {
 	var out []*trellisv1alpha1.ScalingGroup
 	for _, sg := range groups {
@@ -107,7 +107,7 @@ func InSets(groups []*trellisv1alpha1.ScalingGroup) []*trellisv1alpha1.ScalingGr
 	return out
 }
 
-// Sets are the LeaderWorkerSets of a deployment's multinode components.
+// Sets returns the LeaderWorkerSets of a deployment's multinode components.
 func Sets(groups []*trellisv1alpha1.ScalingGroup, prepare func(*corev1.Pod, *trellisv1alpha1.ScalingGroup)) []*lws.LeaderWorkerSet {
 	var out []*lws.LeaderWorkerSet
 	for _, sg := range InSets(groups) {
@@ -126,7 +126,7 @@ func Sets(groups []*trellisv1alpha1.ScalingGroup, prepare func(*corev1.Pod, *tre
 	return out
 }
 
-// SketchKAI has a line for the PodGroup and each subgroup: its minimum of children or pods, and its constraint.
+// SketchKAI returns a line for the PodGroup and each subgroup: its minimum of children or pods, and its constraint.
 func SketchKAI(pg *kai.PodGroup) string {
 	if pg == nil {
 		return ""
@@ -143,7 +143,7 @@ func SketchKAI(pg *kai.PodGroup) string {
 	return out.String()
 }
 
-// SketchGrove has a line for the set, each scaling group and each clique: replicas, the least of them, and the constraint.
+// SketchGrove returns a line for the set, each scaling group and each clique: replicas, their minimum, and the constraint.
 func SketchGrove(pcs *grove.PodCliqueSet) string {
 	var out strings.Builder
 	template := pcs.Spec.Template
@@ -168,7 +168,7 @@ func SketchGrove(pcs *grove.PodCliqueSet) string {
 	return out.String()
 }
 
-// SketchLWS has a line for each set: its size and what its pods wait for.
+// SketchLWS returns a line for each set: its size, the gates of its leaders, and the scheduler of its workers.
 func SketchLWS(sets []*lws.LeaderWorkerSet) string {
 	var out strings.Builder
 	for _, set := range sets {

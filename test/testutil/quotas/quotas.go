@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quotas has ResourceQuotas counted and in force on the API server of a spec.
+// Package quotas runs ResourceQuotas on the API server of a spec.
 package quotas
 
 import (
@@ -25,8 +25,8 @@ func Count(server *rest.Config) {
 	kubecontrollers.Run(server, "resourcequota-controller")
 }
 
-// Limit has the quota "q" of a namespace limit resources until the spec ends, and waits until that is in force. With classes it counts
-// pods of these PriorityClasses alone.
+// Limit creates the quota "q" in a namespace until the spec ends, and waits until it is enforced. With classes it counts only pods of these
+// PriorityClasses.
 func Limit(ctx context.Context, c client.Client, namespace string, hard corev1.ResourceList, classes ...string) {
 	ginkgo.GinkgoHelper()
 	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
@@ -57,7 +57,7 @@ func Limit(ctx context.Context, c client.Client, namespace string, hard corev1.R
 	}).Should(gomega.Succeed(), "waiting until the quota is in force")
 }
 
-// GPUs is a limit of the GPUs that pods request.
+// GPUs returns a limit of the GPUs that pods request.
 func GPUs(n string) corev1.ResourceList {
 	return corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse(n)}
 }

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recorded compares what a GraphPlacement records of a deployment with what its pods show.
+// Package recorded compares a GraphPlacement with the pods of its deployment.
 package recorded
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// Check reports how a record and the pods of a deployment that nothing is done with differ; nil when they say the same. placement is nil
-// where there is none: then no pod of the deployment has a place that Trellis decided.
+// Check returns the differences between the record and the pods of a settled deployment; nil if they agree. A nil placement means that no
+// pod of the deployment has a place from Trellis.
 func Check(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod,
 	placement *trellisv1alpha1.GraphPlacement) error {
 	record := &assignment.Record{}

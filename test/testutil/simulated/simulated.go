@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulated makes Node objects of simulated hardware: hosts with GPUs in racks, blocks and zones. The sandbox brings them up, and
-// tests of pure packages read them.
+// Package simulated makes Node objects of simulated hardware: hosts with GPUs in racks, blocks and zones. The sandbox and tests of pure
+// packages use them.
 package simulated
 
 import (
@@ -22,13 +22,13 @@ const (
 	HostKey  = corev1.LabelHostname
 )
 
-// GPU is the resource that counts the GPUs of a host.
+// GPU is the resource name of the hosts' GPUs.
 const GPU corev1.ResourceName = "nvidia.com/gpu"
 
 const rdmaResource corev1.ResourceName = "rdma/ib"
 
-// Shape counts the hardware: zones, and of every following kind the number in each parent. Zero means the default (2, 2, 3, 4 and 8),
-// fewer than zero GPUs none.
+// Shape counts the hardware: zones, and for each further field the number per parent. Zero means the default (2, 2, 3, 4 and 8); negative
+// GPUs mean none.
 type Shape struct {
 	Zones, Blocks, Racks, Hosts, GPUs int
 }
@@ -36,10 +36,10 @@ type Shape struct {
 // DefaultShape has 48 hosts in 12 racks.
 var DefaultShape = Shape{Zones: 2, Blocks: 2, Racks: 3, Hosts: 4, GPUs: 8}
 
-// maxNodes is far above what one machine can hold; it catches slips of the finger.
+// maxNodes is far above the capacity of one machine; it catches typing errors.
 const maxNodes = 100_000
 
-// Complete replaces what is zero by the default. It refuses counts that are out of range and more nodes than one machine can hold.
+// Complete replaces zeros by defaults. It refuses counts out of range and more than maxNodes nodes.
 func (s Shape) Complete() (Shape, error) {
 	d := DefaultShape
 	s = Shape{cmp.Or(s.Zones, d.Zones), cmp.Or(s.Blocks, d.Blocks), cmp.Or(s.Racks, d.Racks), cmp.Or(s.Hosts, d.Hosts), cmp.Or(s.GPUs, d.GPUs)}
@@ -59,8 +59,8 @@ func (s Shape) Complete() (Shape, error) {
 	return s, nil
 }
 
-// Nodes makes the Node objects. Racks and blocks carry the same label values in every parent (rack-0 is in every block of every zone), as
-// on many real clusters: a domain is a path, and whatever mistakes a value for a domain shall be seen here first.
+// Nodes makes the Node objects. Racks and blocks have the same label values in every parent (rack-0 is in every block of every zone), as on
+// many real clusters: a domain is a path, and code that mistakes a value for a domain shall fail here first.
 func (s Shape) Nodes() []corev1.Node {
 	var nodes []corev1.Node
 	for z := range s.Zones {

@@ -58,7 +58,7 @@ func TestNodes(t *testing.T) {
 				if got := n.Status.Allocatable[GPU]; got.String() != tc.gpus {
 					t.Errorf("%s has %s GPUs, want %s", n.Name, got.String(), tc.gpus)
 				}
-				// The name is the path of label values, and a value says nothing about its parent.
+				// The name is the path of label values; a label value does not contain its parent's.
 				if path := strings.Join([]string{n.Labels[ZoneKey], n.Labels[BlockKey], n.Labels[RackKey], "host"}, "-"); !strings.HasPrefix(n.Name, path) {
 					t.Errorf("%s carries the labels of %s", n.Name, path)
 				}

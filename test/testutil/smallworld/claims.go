@@ -30,7 +30,7 @@ const (
 // allocate keeps its compiled selectors from world to world.
 var allocate = patient{allocator.New()}
 
-// patient asks again where an allocation takes too long, as on a busy machine: no verdict may depend on the time.
+// patient retries an allocation that times out, as on a busy machine: no test result may depend on time.
 type patient struct{ *allocator.Allocator }
 
 // Allocate implements claims.Allocator.
@@ -42,7 +42,7 @@ func (p patient) Allocate(q claims.Question) ([]resourcev1.AllocationResult, err
 	}
 }
 
-// DrawClaims draws a world whose pods claim devices: of their hosts, and such that several hosts reach.
+// DrawClaims draws a world whose pods claim devices: devices of their hosts, and devices that several hosts reach.
 func DrawClaims(t *rapid.T) World {
 	w := World{Required: rapid.SampledFrom([]int{topology.NoLevel, topology.NoLevel, 0}).Draw(t, "required")}
 	for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {
@@ -59,7 +59,7 @@ func DrawClaims(t *rapid.T) World {
 	return w
 }
 
-// drawSlice draws the devices of a host, and a claim of others for the first of them.
+// drawSlice draws the devices of a host, and a claim of other pods for the first device.
 func (w *World) drawSlice(t *rapid.T, host string) {
 	count := rapid.IntRange(0, 4).Draw(t, host+" devices")
 	s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: host + "-gpus"}}
@@ -88,7 +88,7 @@ func drawDevice(t *rapid.T, name string) resourcev1.Device {
 	return d
 }
 
-// drawNetwork draws devices that all hosts reach, or those of a zone.
+// drawNetwork draws devices that all hosts, or the hosts of a zone, reach.
 func (w *World) drawNetwork(t *rapid.T) {
 	s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "nics"}}
 	s.Spec = resourcev1.ResourceSliceSpec{Driver: nicDriver, Pool: resourcev1.ResourcePool{Name: "nics", Generation: 1, ResourceSliceCount: 1}}
@@ -118,7 +118,7 @@ func (w *World) drawClasses(t *rapid.T) {
 	}
 }
 
-// drawClaimants draws the gang: pods with claims that they share, claims of their own, or a resource that a class may serve.
+// drawClaimants draws the gang: pods with shared claims, claims of their own, or a resource that a class may serve.
 func (w *World) drawClaimants(t *rapid.T) {
 	shared := deviceClaim("shared", drawRequest(t, "shared"))
 	if first := w.someDevice(); first != nil && rapid.IntRange(0, 3).Draw(t, "shared has") == 0 {
@@ -147,7 +147,7 @@ func (w *World) drawClaimants(t *rapid.T) {
 	}
 }
 
-// own gives a pod a claim of its own, as the controller makes it from a template.
+// own gives a pod its own claim, like one that the controller creates from a template.
 func (w *World) own(p *corev1.Pod, request resourcev1.DeviceClaim) {
 	made := deviceClaim("own-"+p.Name, request)
 	made.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: ptr.To(true)}}
@@ -157,7 +157,7 @@ func (w *World) own(p *corev1.Pod, request resourcev1.DeviceClaim) {
 		ResourceClaimName: &made.Name})
 }
 
-// drawRequest draws what a claim asks for.
+// drawRequest draws the request of a claim.
 func drawRequest(t *rapid.T, name string) resourcev1.DeviceClaim {
 	some := exactly("gpu", int64(rapid.IntRange(1, 2).Draw(t, name+" count")))
 	e := some.Requests[0].Exactly
@@ -200,7 +200,7 @@ func deviceClaim(name string, asks resourcev1.DeviceClaim) *resourcev1.ResourceC
 	}
 }
 
-// onHost is an allocation of a host's device.
+// onHost returns an allocation of a host's device.
 func onHost(host, device string) *resourcev1.AllocationResult {
 	return &resourcev1.AllocationResult{
 		Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{{Request: "r", Driver: gpuDriver,
@@ -211,7 +211,7 @@ func onHost(host, device string) *resourcev1.AllocationResult {
 	}
 }
 
-// someDevice is an allocation of a device that no other claim has; nil when there is none.
+// someDevice returns an allocation of a device that no other claim has; nil if there is none.
 func (w *World) someDevice() *resourcev1.AllocationResult {
 	for _, o := range w.Devices {
 		if s, is := o.(*resourcev1.ResourceSlice); is && s.Spec.NodeName != nil && len(s.Spec.Devices) > 1 {

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// declared are sets of features that nodes declare; "Unknown" is one that the planner and the filters do not know.
+// declared are sets of features that nodes declare; neither the planner nor the filters know "Unknown".
 var declared = [][]string{
 	nil,
 	{"RestartAllContainersOnContainerExits"},
@@ -22,7 +22,7 @@ var declared = [][]string{
 	{"RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "VolumeBindMountOptions"},
 }
 
-// DrawFeatures draws a world whose pods use features of the kubelet, which only some nodes declare.
+// DrawFeatures draws a world whose pods use features of the kubelet that only some nodes declare.
 func DrawFeatures(t *rapid.T) World {
 	w := World{Required: rapid.SampledFrom([]int{topology.NoLevel, topology.NoLevel, 0}).Draw(t, "required")}
 	for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
@@ -38,13 +38,13 @@ func DrawFeatures(t *rapid.T) World {
 	return w
 }
 
-// closeOrDeclare cordons some nodes, and has some declare features.
+// closeOrDeclare cordons some nodes, and lets some declare features.
 func closeOrDeclare(t *rapid.T, n *corev1.Node) {
 	n.Spec.Unschedulable = rapid.IntRange(0, 7).Draw(t, n.Name+" cordoned") == 0
 	n.Status.DeclaredFeatures = rapid.SampledFrom(declared).Draw(t, n.Name+" declares")
 }
 
-// restartAll has the end of a container restart all of its pod.
+// restartAll adds a rule that restarts all containers of the pod when this container exits.
 func restartAll(c *corev1.Container) {
 	c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyNever)
 	c.RestartPolicyRules = []corev1.ContainerRestartRule{{
@@ -53,7 +53,7 @@ func restartAll(c *corev1.Container) {
 	}}
 }
 
-// useFeatures has a pod use some of the features.
+// useFeatures makes a pod use some of the features.
 func useFeatures(t *rapid.T, p *corev1.Pod) {
 	c := &p.Spec.Containers[0]
 	if rapid.Bool().Draw(t, p.Name+" restarts all") {

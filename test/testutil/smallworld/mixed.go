@@ -19,8 +19,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/volumes"
 )
 
-// DrawMixed draws a world with everything that is counted: resources, ports, taints, selectors, node affinity, cordons, features
-// of the kubelet, rules about other pods, volumes and devices. It has at most so many nodes, and so many pods that wait.
+// DrawMixed draws a world with everything that the planner counts: resources, ports, taints, selectors, node affinity, cordons, features of
+// the kubelet, rules about other pods, volumes and devices. nodes and pods limit the nodes and the waiting pods.
 func DrawMixed(nodes, pods int) func(*rapid.T) World {
 	return func(t *rapid.T) World {
 		w := World{Required: rapid.SampledFrom([]int{topology.NoLevel, topology.NoLevel, 0}).Draw(t, "required")}
@@ -58,7 +58,7 @@ func DrawMixed(nodes, pods int) func(*rapid.T) World {
 
 var operators = []corev1.NodeSelectorOperator{corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn}
 
-// drawKind draws pods that differ by their claims only.
+// drawKind draws pods that differ only by their claims.
 func (w *World) drawKind(t *rapid.T, kind, pods int, hasDevices, hasVolumes bool) {
 	name := "kind-" + strconv.Itoa(kind)
 	like := drawPod(t, name, rapid.IntRange(0, 2).Draw(t, name+" gpus"))
@@ -117,7 +117,7 @@ func requireNodes(p *corev1.Pod, r corev1.NodeSelectorRequirement) {
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{r}}}}}
 }
 
-// drawStorage draws claims that pods share, which have their volumes, and the class of local volumes.
+// drawStorage draws bound claims that pods share, and the class of local volumes.
 func (w *World) drawStorage(t *rapid.T) {
 	w.Volumes = append(w.Volumes, &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: volumes.NoProvisioner,

@@ -21,8 +21,7 @@ import (
 
 const driver = "csi.example.com"
 
-// DrawVolumes draws a world with claims that pods share, which have their volumes or cannot be used, and claims of their own, whose
-// volumes are still to be chosen.
+// DrawVolumes draws a world with shared claims, which are bound or cannot be used, and pods' own claims, which are not bound yet.
 func DrawVolumes(t *rapid.T) World {
 	w := World{Required: rapid.SampledFrom([]int{topology.NoLevel, topology.NoLevel, 0}).Draw(t, "required")}
 	for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
@@ -33,7 +32,7 @@ func DrawVolumes(t *rapid.T) World {
 	return w
 }
 
-// drawProviders draws what the driver says of nodes, and storage classes.
+// drawProviders draws the CSI driver's node information, and storage classes.
 func (w *World) drawProviders(t *rapid.T) {
 	w.Volumes = append(w.Volumes, &storagev1.CSIDriver{
 		ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{
@@ -72,7 +71,7 @@ func (w *World) drawProviders(t *rapid.T) {
 	}
 }
 
-// drawClaims draws pods, and the claims that they use.
+// drawClaims draws pods and their claims.
 func (w *World) drawClaims(t *rapid.T) {
 	shared := []string{"shared-0", "shared-1"}
 	for _, name := range shared {
@@ -112,7 +111,7 @@ func use(p *corev1.Pod, claim string) {
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}})
 }
 
-// drawClaim draws a claim that is bound to a volume, has lost it, or is of a class that provides one; "": it has neither.
+// drawClaim draws a claim that is bound to a volume, has lost it, or has a class that provisions a volume; "": neither volume nor class.
 func (w *World) drawClaim(t *rapid.T, name, kind string) {
 	c := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Annotations: map[string]string{}},
@@ -138,7 +137,7 @@ func (w *World) drawClaim(t *rapid.T, name, kind string) {
 			w.Volumes = append(w.Volumes, drawVolume(t, "local-"+name, "local"))
 		}
 		c.Spec.StorageClassName = &kind
-		c.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"volume": "local-" + name}} // each pod has its own
+		c.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"volume": "local-" + name}} // each pod has its own volume
 	default:
 		c.Spec.StorageClassName = &kind
 	}

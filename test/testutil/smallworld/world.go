@@ -1,9 +1,9 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package smallworld draws small clusters and gangs whose pods have rules about other pods, volumes, or devices, and compares the
-// planner's answer with filters that let pods onto nodes one by one: what is planned they let through in some order, and where the planner
-// refuses, they let no assignment through.
+// Package smallworld draws small clusters and gangs whose pods have rules about other pods, volumes, or devices, and compares the planner's
+// answer with filters that accept pods on nodes one by one: the filters must accept a plan in every order, with retries, and where
+// the planner refuses, they must accept no assignment.
 package smallworld
 
 import (
@@ -40,23 +40,23 @@ var (
 // World is a small cluster, and pods that wait to be placed together.
 type World struct {
 	Nodes []*corev1.Node
-	// Bound are pods that run, and Gang those that wait.
+	// Bound are running pods, and Gang the waiting ones.
 	Bound, Gang []*corev1.Pod
-	// Required is the level of which one domain has to hold the gang; topology.NoLevel for none.
+	// Required is the level at which one domain must hold the gang; topology.NoLevel for none.
 	Required int
-	// Volumes are claims, volumes and what provides them, and Devices claims of devices, and what provides these.
+	// Volumes are volume claims, volumes and their providers; Devices are device claims and the providers of devices.
 	Volumes, Devices []runtime.Object
 }
 
-// Filters let pods onto nodes, as a scheduler does.
+// Filters accept pods on nodes, like a scheduler.
 type Filters interface {
-	// Lets reports whether a pod may be bound to a node, given the pods that are bound.
+	// Lets reports whether a pod may be bound to a node, given the bound pods.
 	Lets(pod *corev1.Pod, node string) bool
 	// Set replaces the bound pods.
 	Set(pods []*corev1.Pod)
 }
 
-// Check compares the planner's answer with filters, which know the world's nodes and objects and no pods.
+// Check compares the planner's answer with filters that have the world's nodes and objects, but no pods.
 func (w *World) Check(rt *rapid.T, f Filters) {
 	s := &scheduler{Filters: f}
 	s.set(w.Bound)
@@ -70,7 +70,7 @@ func (w *World) Check(rt *rapid.T, f Filters) {
 		if left := w.bind(s, r.Domain, at); len(left) > 0 {
 			rt.Fatalf("planned on %v, and the kube-scheduler does not bind %v", r.Pods, left)
 		}
-	case r.Refusal.Code == placement.CodeBudgetExhausted: // neither
+	case r.Refusal.Code == placement.CodeBudgetExhausted: // neither a plan nor a refusal
 	default:
 		if found := w.search(s); found != nil {
 			rt.Fatalf("refused: %s\nand the kube-scheduler would bind %v", r.Refusal.Message(), found)
@@ -78,7 +78,7 @@ func (w *World) Check(rt *rapid.T, f Filters) {
 	}
 }
 
-// Objects are what filters look up: namespaces, and what tells where volumes can be used.
+// Objects returns the objects that filters look up: namespaces, and objects that determine where volumes can be used.
 func (w *World) Objects() (list []runtime.Object) {
 	for _, name := range slices.Sorted(maps.Keys(teams)) {
 		list = append(list, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: teams[name]}})
@@ -86,7 +86,7 @@ func (w *World) Objects() (list []runtime.Object) {
 	return append(list, w.Volumes...)
 }
 
-// Plan is what the planner decides for the pods that wait.
+// Plan is the planner's decision for the waiting pods.
 type Plan struct {
 	placement.ReplicaResult
 	Demand  placement.Demand
@@ -125,7 +125,8 @@ func (w *World) Plan() Plan {
 	return Plan{placement.PlanGraph(c, demand, placement.Options{}).Replicas[0], demand, c}
 }
 
-// bind binds the pods where they are planned, whichever comes first, and returns those that are left when none of these is let any more.
+// bind binds the pods to their planned hosts in every order, retrying refused pods after others were bound. It returns the pods left in the
+// first order that does not bind all.
 func (w *World) bind(s *scheduler, domain topology.Path, at map[string]string) (left []string) {
 	before := s.pods
 	for order := range permutations(len(w.Gang)) {
@@ -155,7 +156,7 @@ func (w *World) bind(s *scheduler, domain topology.Path, at map[string]string) (
 	return nil
 }
 
-// permutations are all orders of n things.
+// permutations yields all orders of n things.
 func permutations(n int) iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
 		order := make([]int, n)
@@ -180,8 +181,8 @@ func permute(order []int, from int, yield func([]int) bool) bool {
 	return true
 }
 
-// search tries all assignments, pod by pod in every order, in each domain of the required level; nil when the filters let none pass. A pod
-// has to pass with the pins of its domain, which its own rules are to be met in, and with that of its host.
+// search tries all assignments, pod by pod in every order, in each domain of the required level; nil if the filters accept none. Each pod
+// is pinned to its domain, where its own rules must be met, and to its host.
 func (w *World) search(s *scheduler) map[string]string {
 	domains := map[string]topology.Path{"": nil}
 	if w.Required != topology.NoLevel {
@@ -208,7 +209,7 @@ func (w *World) extend(s *scheduler, domain topology.Path, at map[string]string,
 		s.set(w.Bound)
 		defer s.set(now)
 		if len(w.bind(s, domain, at)) > 0 {
-			return nil // it depends on who comes first
+			return nil // the result depends on the order
 		}
 		return maps.Clone(at)
 	}
@@ -239,7 +240,7 @@ func (w *World) extend(s *scheduler, domain topology.Path, at map[string]string,
 	return nil
 }
 
-// scheduler is filters, and the pods that are bound.
+// scheduler is filters with their bound pods.
 type scheduler struct {
 	Filters
 	pods []*corev1.Pod
@@ -250,7 +251,7 @@ func (s *scheduler) set(pods []*corev1.Pod) {
 	s.Set(pods)
 }
 
-// pinned is a pod as it is released.
+// pinned returns a pod as released: pinned to its domain and host.
 func pinned(p *corev1.Pod, domain topology.Path, host string) *corev1.Pod {
 	p = p.DeepCopy()
 	p.Spec.NodeSelector = maps.Clone(p.Spec.NodeSelector)
@@ -264,7 +265,7 @@ func pinned(p *corev1.Pod, domain topology.Path, host string) *corev1.Pod {
 	return p
 }
 
-// pinHost has every term of the pod's node affinity require the host.
+// pinHost makes every term of the pod's node affinity require the host.
 func pinHost(p *corev1.Pod, host string) {
 	if p.Spec.Affinity == nil {
 		p.Spec.Affinity = &corev1.Affinity{}

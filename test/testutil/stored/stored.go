@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stored holds the custom resource definitions of commit 886ffe1, which served and stored v1alpha1 only, and looks into etcd for
-// the versions that objects are really stored in.
+// Package stored holds the custom resource definitions of commit 886ffe1, which served and stored only v1alpha1, and reads the stored
+// versions of objects from etcd.
 package stored
 
 import (
@@ -21,12 +21,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// files are those of config/crd/bases, compressed. No one edits them: they are what is in clusters.
+// files are the compressed config/crd/bases of that commit. They must not change, because clusters have them.
 //
 //go:embed definitions/*.yaml.gz
 var files embed.FS
 
-// ReleasedDefinitions are all of that commit.
+// ReleasedDefinitions returns all definitions of that commit.
 func ReleasedDefinitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	entries, err := files.ReadDir("definitions")
 	if err != nil {
@@ -55,7 +55,7 @@ func ReleasedDefinitions() ([]*apiextensionsv1.CustomResourceDefinition, error) 
 	return crds, nil
 }
 
-// Object is an object as etcd holds it.
+// Object is an object as stored in etcd.
 type Object struct {
 	APIVersion string `json:"apiVersion"`
 	Metadata   struct {
@@ -64,7 +64,7 @@ type Object struct {
 	} `json:"metadata"`
 }
 
-// InEtcd reads the objects of a custom resource from etcd, by its HTTP gateway at url.
+// InEtcd reads the objects of a custom resource from etcd through its HTTP gateway at url.
 func InEtcd(ctx context.Context, c *http.Client, url, group, resource string) ([]Object, error) {
 	prefix := "/registry/" + group + "/" + resource + "/"
 	body, err := json.Marshal(map[string][]byte{"key": []byte(prefix), "range_end": []byte(strings.TrimSuffix(prefix, "/") + "0")})

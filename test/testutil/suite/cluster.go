@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Connect returns a client without a limit of its own, once the API server has said what it serves.
+// Connect returns a client without a rate limit of its own, after the API server has served its discovery.
 func Connect(ctx context.Context, config *rest.Config, scheme *runtime.Scheme) (api client.WithWatch) {
 	ginkgo.GinkgoHelper()
 	config.QPS = -1
@@ -28,7 +28,7 @@ func Connect(ctx context.Context, config *rest.Config, scheme *runtime.Scheme) (
 	return api
 }
 
-// Answered repeats a call that the API server does not answer, as on a busy machine. What it answers counts.
+// Answered repeats a call until the API server responds, for busy machines. An error from the server ends it.
 func Answered(ctx context.Context, call func() error) {
 	ginkgo.GinkgoHelper()
 	gomega.Eventually(ctx, func() error {
@@ -40,7 +40,7 @@ func Answered(ctx context.Context, call func() error) {
 	}).Should(gomega.Succeed())
 }
 
-// KeepLogs copies a folder of logs, which is deleted with what writes them, and names the copy in the report of a spec that fails.
+// KeepLogs copies a folder of logs, which is deleted together with its programs, and names the copy in the report of a failed spec.
 func KeepLogs(from, to string) error {
 	ginkgo.AddReportEntry("the logs of all programs are in", to, ginkgo.ReportEntryVisibilityFailureOrVerbose)
 	return keep(from, to)

@@ -42,7 +42,7 @@ func TestAnswered(t *testing.T) {
 	}
 }
 
-// Logs of an earlier run do not stay among those that are kept.
+// TestKeepLogs checks that logs of an earlier run are removed from the copy.
 func TestKeepLogs(t *testing.T) {
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "logs")
 	for _, name := range []string{"earlier", "later"} {

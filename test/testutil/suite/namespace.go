@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 )
 
-// described are the kinds that the report of a spec that fails shows.
+// described are the kinds in the report of a failed spec.
 var described = []schema.GroupVersionKind{
 	{Group: "nvidia.com", Version: "v1beta1", Kind: "DynamoGraphDeploymentList"},
 	{Group: "nvidia.com", Version: "v1beta1", Kind: "DynamoGraphDeploymentScalingAdapterList"},
@@ -26,7 +26,7 @@ var described = []schema.GroupVersionKind{
 	{Group: "events.k8s.io", Version: "v1", Kind: "EventList"},
 }
 
-// Namespace creates a namespace that no other spec has. The report of a spec that fails shows what is in it, before anything is deleted.
+// Namespace creates a unique namespace for a spec. The report of a failed spec shows its content, before anything is deleted.
 func Namespace(c client.Client) string {
 	ginkgo.GinkgoHelper()
 	name := apiserver.Namespace(ginkgo.GinkgoTB(), c)
@@ -36,7 +36,7 @@ func Namespace(c client.Client) string {
 	return name
 }
 
-// describe prints the objects of a namespace as YAML, and the error of a kind that is not served, or not converted.
+// describe returns the objects of a namespace as YAML, and the error of a kind that is not served, or not converted.
 func describe(ctx context.Context, c client.Reader, namespace string) string {
 	var out strings.Builder
 	for _, kind := range described {

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package terminal opens pseudo-terminals, for tests of what programs write to a terminal.
+// Package terminal opens pseudo-terminals, for tests of programs that write to a terminal.
 package terminal
 
 import (
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open returns a terminal to write to, and the other end, from which is read what was written. Both are closed when the test ends.
+// Open returns a terminal for writing, and its other end for reading. Both are closed when the test ends.
 func Open(t testing.TB) (tty, screen *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tier chooses the tests that run. make test runs the core tier, which takes a few minutes and covers nearly all code; make
-// test-all, and go test without more, run all tests. What repeats or takes long calls All first:
+// Package tier selects the tests to run. make test runs the core tier, which takes a few minutes and covers nearly all code; make test-all,
+// and go test by default, run all tests. Tests that repeat others or take long call All first:
 //
 //	func TestRandomLife(t *testing.T) {
 //		tier.All(t)
@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// variable of the environment that chooses: core, or all, which is what it means when it is empty.
+// variable is the environment variable with the tier: core, or all, which is the default.
 const variable = "TRELLIS_TESTS"
 
-// All skips a test, or what is left of it, where only the core tier runs.
+// All skips a test, or the rest of it, if only the core tier runs.
 func All(t testing.TB) {
 	t.Helper()
 	if Core() {

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
-// Demo is the cluster of make demo when it draws its map: with the pods of another team, two cordoned hosts, and a deployment that was
-// scaled to more replicas than there is capacity for. root is the root of the repository.
+// Demo is the cluster of make demo when it draws its map: with the pods of another team, two cordoned hosts, and a deployment that is
+// scaled beyond the capacity. root is the root of the repository.
 func Demo(root string) (*Builder, error) {
 	b := New(simulated.DefaultShape)
 	if err := b.neighbours(filepath.Join(root, "config/samples/neighbours/training.yaml")); err != nil {
@@ -35,11 +35,11 @@ func Demo(root string) (*Builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	larger.Component("Worker").Replicas = ptr.To(int32(13)) // one more than there are racks
+	larger.Component("Worker").Replicas = ptr.To(int32(13)) // one more than the number of racks
 	return b, b.apply(larger)
 }
 
-// Small has 8 hosts in two racks, a graph, and a second one that waits for a host.
+// Small has 8 hosts in two racks, a graph, and a second graph that waits for a host.
 func Small() (*Builder, error) {
 	b := New(simulated.Shape{Zones: 1, Blocks: 1, Racks: 2, Hosts: 4, GPUs: 8})
 	b.Occupy(7, 6)
@@ -71,8 +71,8 @@ func Medium() (*Builder, error) {
 	return b, nil
 }
 
-// TwoTopologies has 96 hosts that two ClusterTopologies describe, by racks and by power, with graphs of two teams that are placed by
-// either. Six of them wait, some by the one and some by the other.
+// TwoTopologies has 96 hosts in two ClusterTopologies, by racks and by power, and graphs of two teams that use either topology. Six graphs
+// wait, some in each topology.
 func TwoTopologies() (*Builder, error) {
 	b := New(simulated.Shape{Zones: 2, Blocks: 2, Racks: 3, Hosts: 8, GPUs: 8})
 	b.Topology("power", 2, 8)

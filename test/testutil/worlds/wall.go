@@ -11,16 +11,16 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
-// Walls are the shapes of the clusters of [Wall], by the number of their hosts.
+// Walls are the shapes of the clusters of [Wall], by number of hosts.
 var Walls = map[int]simulated.Shape{
 	64:   {Zones: 2, Blocks: 2, Racks: 4, Hosts: 4, GPUs: 8},
 	400:  {Zones: 2, Blocks: 5, Racks: 5, Hosts: 8, GPUs: 8},
 	2000: {Zones: 2, Blocks: 5, Racks: 10, Hosts: 20, GPUs: 8},
 }
 
-// Hosts of a [Wall] that differ from the rest, by their index.
+// Indexes of the hosts of a [Wall] that differ from the others.
 const (
-	// WallOverbooked has 24 GPUs used of 8.
+	// WallOverbooked has 8 GPUs, of which pods use 24.
 	WallOverbooked = 3
 	// WallCordoned is cordoned, with 2 of its 8 GPUs used.
 	WallCordoned = 13
@@ -28,9 +28,9 @@ const (
 	WallLarge = 20
 )
 
-// Wall is a cluster for a screen on a wall, of one of the sizes in [Walls], with up to 200 graphs. The graphs are of many sizes, some with
-// long names, and nearly fill it. Hosts have 8 GPUs, one in 23 has 4, and one has 72. One host is over-booked, some are cordoned
-// or not ready, and the last four graphs wait.
+// Wall is a cluster for a screen on a wall, of one of the sizes in [Walls], with up to 200 graphs. The graphs have many sizes, some have
+// long names, and they nearly fill the cluster. Hosts have 8 GPUs, one in 23 has 4, and one has 72. One host is overbooked, some are
+// cordoned or not ready, and the last four graphs wait.
 func Wall(hosts int) (*Builder, error) {
 	b := New(Walls[hosts])
 	for i, n := range b.Nodes {

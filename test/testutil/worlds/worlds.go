@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package worlds makes clusters that are nothing but objects, as the operator would have left them: for pictures in the documentation and
-// for tests of what is drawn. The same calls make the same world.
+// Package worlds makes clusters that consist only of objects, in the state in which the operator would have left them: for images in the
+// documentation and for tests of the map. The same calls make the same world.
 package worlds
 
 import (
@@ -32,13 +32,14 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
-// Began is when everything in a world happened.
+// Began is the time of all events in a world.
 var Began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // Builder makes a world step by step.
 type Builder struct{ whatif.World }
 
-// New has the hosts of a sandbox of this shape and its levels zone, block, rack and host, as ClusterTopology datacenter.
+// New returns a world with the hosts of a sandbox of this shape, and the ClusterTopology datacenter with the levels zone, block, rack and
+// host.
 func New(shape simulated.Shape) *Builder {
 	b := &Builder{}
 	for _, n := range shape.Nodes() {
@@ -56,8 +57,8 @@ func New(shape simulated.Shape) *Builder {
 	return b
 }
 
-// Topology adds a ClusterTopology of this name with the levels feed, pdu and host. Hosts belong to feeds and to the PDUs of each in turn,
-// so that its domains lie across the racks.
+// Topology adds a ClusterTopology with this name and the levels feed, pdu and host. Hosts are assigned to feeds, and to the PDUs of each
+// feed, in turn, so that its domains cross the racks.
 func (b *Builder) Topology(name string, feeds, pdus int) {
 	const feedKey, pduKey = "example.com/feed", "example.com/pdu"
 	for i, n := range b.Nodes {
@@ -93,8 +94,8 @@ func Read(manifest string) (*nvidiav1beta1.DynamoGraphDeployment, error) {
 	return dgd, nil
 }
 
-// Apply runs the deployment of a manifest: what has capacity is bound and ready, the rest waits behind its gate with the operator's reason.
-// A deployment that is there already is changed; its pods stay.
+// Apply applies the deployment of a manifest: replicas with capacity are bound and Ready, the others wait gated, with the operator's
+// reason. A deployment that exists is changed; its pods stay.
 func (b *Builder) Apply(manifest string) error {
 	dgd, err := Read(manifest)
 	if err != nil {
@@ -153,7 +154,7 @@ func owned(pod *corev1.Pod, groups []*trellisv1alpha1.ScalingGroup) *corev1.Pod 
 	return pod
 }
 
-// report writes the status that the operator would write, as far as the plugin reads it.
+// report writes the part of the operator's status that the plugin reads.
 func report(dgd *nvidiav1beta1.DynamoGraphDeployment, g *whatif.Plan, refused *whatif.Replica) {
 	if len(g.Domain) > 0 {
 		dgd.Status.Placement = &nvidiav1beta1.PlacementStatus{Domain: g.Domain.String()}
@@ -175,7 +176,7 @@ func report(dgd *nvidiav1beta1.DynamoGraphDeployment, g *whatif.Plan, refused *w
 	set(nvidiav1beta1.ConditionPlaced, false, gang.LeadingCode(g.Waiting()), g.Words())
 }
 
-// sample is a deployment of config/samples below the root of the repository.
+// sample returns a deployment of config/samples below the root of the repository.
 func (b *Builder) sample(root, name string) (*nvidiav1beta1.DynamoGraphDeployment, error) {
 	data, err := os.ReadFile(filepath.Join(root, "config/samples", name+".yaml"))
 	if err != nil {
@@ -197,7 +198,7 @@ func (b *Builder) neighbours(file string) error {
 		}
 		if p.Kind == "Pod" {
 			p.UID, p.Status.Phase = types.UID(p.Name), corev1.PodRunning
-			for i := range p.Spec.Containers { // as the API server does
+			for i := range p.Spec.Containers { // the API server does the same
 				p.Spec.Containers[i].Resources.Requests = p.Spec.Containers[i].Resources.Limits
 			}
 			b.Pods = append(b.Pods, p)
@@ -206,7 +207,7 @@ func (b *Builder) neighbours(file string) error {
 	return nil
 }
 
-// Occupy puts a pod of no one's graph onto a host, by the host's index.
+// Occupy adds a pod that belongs to no graph to a host, by the host's index.
 func (b *Builder) Occupy(host int, gpus int64) {
 	node := b.Nodes[host].Name
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "research", Name: "train-" + strings.TrimPrefix(node, "zone-")}}
@@ -226,8 +227,8 @@ func (b *Builder) Break(host int) {
 	b.Nodes[host].Status.Conditions[0].Status = corev1.ConditionUnknown
 }
 
-// Graph is the manifest of a deployment of one packed component and a frontend without GPUs. Replicas of one node are packed together,
-// larger ones each by itself.
+// Graph returns the manifest of a deployment of one packed component and a frontend without GPUs. Single-node replicas are packed together,
+// multinode replicas each on its own.
 func Graph(namespace, name, pack string, replicas, nodes, gpus int) string {
 	multinode := ""
 	if nodes > 1 {

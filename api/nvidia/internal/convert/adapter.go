@@ -3,7 +3,7 @@
 
 package convert
 
-// convertAdapter renames the one field of a scaling adapter that differs. Nothing is lost either way.
+// convertAdapter renames the one field in which the versions of a scaling adapter differ. The conversion is lossless.
 func convertAdapter(adapter object, to string) {
 	spec, _ := clone(adapter["spec"]).(object)
 	ref, ok := spec["dgdRef"].(object)

@@ -5,7 +5,7 @@ package convert
 
 import "fmt"
 
-// sizeOf all annotations as the API server counts them.
+// sizeOf returns the size of all annotations as the API server counts it.
 func sizeOf(annotations object) int {
 	size := 0
 	for key, value := range annotations {
@@ -15,10 +15,10 @@ func sizeOf(annotations object) int {
 	return size
 }
 
-// fit drops memories that make the annotations larger than the API server takes: it would refuse the converted object, and with it every
-// list that the object is in. The memory of the status goes first, since controllers write the status again. That of the spec leaves a
-// mark: what it held is still in the object that is stored, and admission refuses to write the converted one; see Dropped. Admission
-// refuses an object that would not fit before it is stored, so this is for objects that were stored past it; see Fits.
+// fit drops memories with which the annotations exceed the API server's limit: it would refuse the converted object, and every list that
+// contains it. The memory of the status is dropped first, because controllers write the status again. A dropped memory of the spec leaves
+// a mark: the stored object still has its content, and admission refuses writes of the converted object; see Dropped. Admission refuses
+// objects that would not fit, so fit only concerns objects that were stored without admission; see Fits.
 func fit(meta object, from string) {
 	annotations := objectAt(meta, "annotations")
 	if sizeOf(annotations) > MaxAnnotations && textAt(annotations, AnnotationStatus) != "" {
@@ -29,11 +29,11 @@ func fit(meta object, from string) {
 	}
 }
 
-// headRoom, in bytes, is what an object leaves free of its annotations when it is written, for what controllers add to it.
+// headRoom is the space that a written object has to leave in its annotations, in bytes, for controllers to add theirs.
 const headRoom = 8 * 1024
 
-// Fits explains why an object of either version could not be kept in the other without loss: what only its own version can say would not
-// fit into the annotations of the other. The error names the path and the fix.
+// Fits says why an object of either version could not be converted without loss, because the fields that only its version has would not
+// fit into the annotations of the other; nil if it can. The error names the path and the fix.
 func Fits(raw []byte) error {
 	in, err := readObject(raw, Beta)
 	if err != nil {
@@ -74,8 +74,8 @@ func Fits(raw []byte) error {
 		size, kept, to, MaxAnnotations-headRoom, onePlace(to))
 }
 
-// Dropped reports whether the annotations of an object of a version had no room for what only the other version can say of its spec.
-// Written in this version, the object would lose that.
+// Dropped reports whether an object of a version lacks the memory of the other version's spec, because its annotations had no space. A
+// write in this version would lose these fields.
 func Dropped(annotations map[string]string, version string) bool {
 	m, err := readMemory(annotations[AnnotationSpec], Other(version))
 	return err == nil && m != nil && m.dropped
@@ -88,7 +88,7 @@ func onePlace(to string) string {
 	return "spec.components[*].podTemplate"
 }
 
-// Problem describes what is wrong with the memories that an object of a version carries: they are ignored. It is empty if nothing is.
+// Problem says why the memories in the annotations of an object cannot be read; they are then ignored. "" if they can be read.
 func Problem(annotations map[string]string, version string) string {
 	for _, key := range []string{AnnotationSpec, AnnotationStatus} {
 		if _, err := readMemory(annotations[key], Other(version)); err != nil {

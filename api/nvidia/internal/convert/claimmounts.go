@@ -8,12 +8,12 @@ import (
 	"slices"
 )
 
-// mounts claims the mounts of volumes that volumeMounts had, with their volumes, and the compilation cache. It claims no mounts if the way
-// back would put them into another order: then some that volumeMounts cannot say stand among or behind them.
+// mounts claims the mounts and volumes that were in volumeMounts, and the compilation cache. It claims no mounts if merging would restore
+// them in another order, because mounts that volumeMounts cannot express are between or after them.
 func (p *placer) mounts(cache object) {
 	claimed := p.claimed
 	live := object{"volumeMounts": p.main["volumeMounts"], "volumes": p.spec["volumes"]}
-	ownLists(p.main, "volumeMounts") // claiming takes elements out
+	ownLists(p.main, "volumeMounts") // claiming removes elements
 	ownLists(p.spec, "volumes")
 	p.claimMounts(cache)
 	if p.mountsComeBack(live) {
@@ -33,7 +33,7 @@ func (p *placer) mounts(cache object) {
 	}
 }
 
-// mountsComeBack reports whether merging what was claimed gives the live lists.
+// mountsComeBack reports whether merging the claimed mounts restores the live lists.
 func (p *placer) mountsComeBack(live object) bool {
 	main, spec := object{}, object{}
 	copyKeys(main, p.main, "volumeMounts")
@@ -54,7 +54,7 @@ func (p *placer) claimMounts(cache object) {
 		remembered, _ := element.(object)
 		claim := textAt(remembered, "name")
 		if !wasCache && claim != "" && trueAt(remembered, "useAsCompilationCache") {
-			wasCache = true // it never was a mount, so it claims none if the cache is gone
+			wasCache = true // the cache was never a mount, so without a cache nothing is claimed
 			if !cached {
 				p.addCache(remembered, cache)
 				cached = true
@@ -92,7 +92,7 @@ func (p *placer) addCache(remembered, cache object) {
 	p.service["volumeMounts"] = append(listAt(p.service, "volumeMounts"), mount)
 }
 
-// takeMount finds the plain mount of a claim's own volume, at the path if there is one, and returns its path.
+// takeMount removes the plain mount of a claim's own volume, preferably the one at path, and returns its path.
 func (p *placer) takeMount(claim, path string) (string, bool) {
 	volume := volumeName(claim)
 	i := indexOf(listAt(p.spec, "volumes"), volume)

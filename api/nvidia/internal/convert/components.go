@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The types of v1beta1.
+// The component types of v1beta1.
 var types = []string{"frontend", "worker", "prefill", "decode", "planner", "epp"}
 
 var (
@@ -20,7 +20,7 @@ var (
 	modesToAlpha = map[string]string{"IntraPod": "intraPod", "InterPod": "interPod"}
 )
 
-// component translates one service. sharedEnvs are the graph's, which win over the main container's.
+// component translates one service. sharedEnvs are the graph's variables, which override the main container's.
 func component(name string, service object, sharedEnvs []any) object {
 	c := object{"name": name}
 	copyKeys(c, service, sameInService...)
@@ -58,7 +58,7 @@ func component(name string, service object, sharedEnvs []any) object {
 	return c
 }
 
-// typeOf a service. v1alpha1 takes any text; what v1beta1 cannot say is no type.
+// typeOf returns the v1beta1 type of a service. v1alpha1 accepts any text; a type that v1beta1 does not have becomes "".
 func typeOf(service object) string {
 	kind, sub := textAt(service, "componentType"), textAt(service, "subComponentType")
 	switch {
@@ -93,7 +93,7 @@ func multinodeToBeta(multinode object) object {
 	return out
 }
 
-// renameMode translates a mode and drops one that is not known.
+// renameMode translates a mode, and drops an unknown one.
 func renameMode(settings object, words map[string]string) {
 	if word := words[textAt(settings, "mode")]; word != "" {
 		settings["mode"] = word
@@ -102,7 +102,8 @@ func renameMode(settings object, words map[string]string) {
 	}
 }
 
-// experimentalToBeta gathers what v1alpha1 has at the top of a service. Presence turns it on in v1beta1.
+// experimentalToBeta collects the experimental fields that v1alpha1 has at the top level of a service. In v1beta1
+// their presence enables them.
 func experimentalToBeta(service object) object {
 	out := object{}
 	for _, field := range []string{"gpuMemoryService", "failover"} {
@@ -121,7 +122,7 @@ func experimentalToBeta(service object) object {
 	return out
 }
 
-// service translates one component. sharedEnvs are the graph's.
+// service translates one component. sharedEnvs are the graph's variables.
 func service(c, sparse object, sharedEnvs []any, fresh bool) object {
 	s := object{}
 	copyKeys(s, c, sameInService...)
@@ -158,7 +159,7 @@ func experimentalToAlpha(s, experimental object) {
 	}
 }
 
-// zero reports whether a quantity is none, which turns shared memory off.
+// zero reports whether a quantity is zero, which disables shared memory.
 func zero(size any) bool {
 	text, ok := size.(string)
 	if number, isNumber := size.(json.Number); isNumber {

@@ -15,32 +15,32 @@ import (
 	"strings"
 )
 
-// The annotations that hold what the other version alone can say. Their names and their form, sparse JSON of the other version's spec or
-// status, are those of the Dynamo operator, whose objects are read with all they hold. What only this package reads is under one more key,
-// memoryKey.
+// The annotations that hold the fields that only the other version has. Their names and their form, sparse JSON of the other
+// version's spec or status, are those of the Dynamo operator, whose objects are read completely. Data that only this package reads is
+// under a further key, memoryKey.
 const (
 	AnnotationSpec   = "nvidia.com/dgd-spec"
 	AnnotationStatus = "nvidia.com/dgd-status"
 
 	memoryKey = "trellis.dev/memory"
 
-	// compressAbove is the size in bytes from which a memory is compressed.
+	// compressAbove is the size from which a memory is compressed, in bytes.
 	compressAbove = 16 * 1024
 	compressed    = "gzip+base64:"
 
-	// MaxAnnotations is the size in bytes of all annotations of an object that the API server takes.
+	// MaxAnnotations is the API server's limit for all annotations of an object, in bytes.
 	MaxAnnotations = 256 * 1024
-	// maxText bounds the text of a memory in bytes, decompressed: what can be written as one object of the API server compresses to less.
+	// maxText bounds the decompressed text of a memory, in bytes. Any object that the API server accepts has a smaller memory.
 	maxText = 1024 * 1024
 
-	// maxNodes, maxDepth and maxChanges bound the work that a memory can cause: its values, the levels of its values and paths, and its
-	// operations and whole fields.
+	// maxNodes, maxDepth and maxChanges bound the work that a memory can cause: the number of its values, the depth of its values and
+	// paths, and the number of its operations and whole fields.
 	maxNodes   = 64 * 1024
 	maxDepth   = 100
 	maxChanges = 2048
 )
 
-// knownKeys are the fields of the specs and the statuses of both versions. Others are skipped: no schema has them.
+// knownKeys are the fields of the specs and statuses of both versions. Other keys are skipped, because no schema has them.
 // TestEveryFieldOfAMemoryIsKnown of package v1alpha1 compares them with the types.
 var knownKeys = map[string]bool{
 	memoryKey:     true,
@@ -50,48 +50,49 @@ var knownKeys = map[string]bool{
 	"rollingUpdate": true, "placement": true, "engine": true,
 }
 
-// amountFields hold quantities, or objects and lists of them. Their parsing costs more than their length, and of what is remembered no
-// schema bounds it. TestEveryQuantityOfAMemoryIsBounded of package v1alpha1 compares them with the types.
+// amountFields hold quantities, or objects and lists of quantities. The cost of parsing a quantity can exceed its length, and no schema
+// bounds those in a memory. TestEveryQuantityOfAMemoryIsBounded of package v1alpha1 compares them with the types.
 var amountFields = map[string]bool{
 	"size": true, "sizeLimit": true, "sharedMemorySize": true, "divisor": true, "limits": true, "requests": true, "resources": true,
 	"overhead": true, "capacity": true,
 }
 
-// longExponent is that of a number which no resource can have.
+// longExponent matches numbers with an exponent too large for any resource.
 var longExponent = regexp.MustCompile(`[eE][+-]?[0-9]{3,}$`)
 
-// memory is what a converted object remembers of the version it came from.
+// memory holds the data of a converted object that only its original version can express.
 type memory struct {
-	// sparse JSON of the spec or status in that version.
+	// sparse is sparse JSON of the spec or status in the original version.
 	sparse object
-	// ops make the plain translation back, with sparse merged in, into what was there.
+	// ops turn the plain translation back, with sparse merged in, into the original.
 	ops []op
-	// hash of the spec or status that the memory was made for; empty in a memory of the Dynamo operator.
+	// hash of the converted spec or status; empty in a memory of the Dynamo operator.
 	hash string
-	// raw is the annotation that the original object had, if another client wrote it.
+	// raw is the annotation of the original object, if another client wrote it.
 	raw *string
-	// placed: the object was written in v1alpha1, and only this memory records that. Values that have no place in the memory stay in
-	// extraPodSpec.
+	// placed: the object was written in v1alpha1, which only this memory records. Values without a place in the
+	// memory stay in extraPodSpec.
 	placed bool
-	// bare: the object had no memory in v1beta1, of which this partial one in v1alpha1 was made.
+	// bare: the v1beta1 object had no memory when this partial v1alpha1 object was made from it.
 	bare bool
-	// dropped: the annotations had no room for the memory, so an object that is converted back lacks what it held. See fit.
+	// dropped: the annotations had no space for the memory, so an object that is converted back lacks its content. See fit.
 	dropped bool
 }
 
-// droppedMemory is the text of a memory that there was no room for.
+// droppedMemory returns the text of a memory that was dropped for lack of space.
 func droppedMemory(from string) string { return (&memory{dropped: true}).text(from) }
 
 func (m *memory) empty() bool {
 	return m == nil || len(m.sparse) == 0 && len(m.ops) == 0 && m.raw == nil && !m.placed && !m.bare && !m.dropped
 }
 
-// mark reports whether the memory holds nothing but that the object had a memory, or none.
+// mark reports whether the memory only records whether the object had a memory.
 func (m *memory) mark() bool {
 	return m != nil && (m.placed || m.bare) && len(m.sparse) == 0 && len(m.ops) == 0 && m.raw == nil && !m.dropped
 }
 
-// unowned completes the memory of a partial object: in v1beta1 it has one, unless it had none there before it was converted to v1alpha1.
+// unowned completes the memory of a partial object: in v1beta1 a partial object has a memory, unless it had none before
+// its conversion to v1alpha1.
 func (m *memory) unowned(to string, before *memory, annotated bool, result object) {
 	switch {
 	case to == Alpha && !annotated:
@@ -104,11 +105,11 @@ func (m *memory) unowned(to string, before *memory, annotated bool, result objec
 	m.hash = fingerprint(result)
 }
 
-// own reports whether this package wrote the memory. Such a memory is never kept as the text of an annotation: its content is part of the
-// converted object, which is remembered again. Kept, it would nest one level deeper with each edit in turn.
+// own reports whether this package wrote the memory. The text of such a memory is never kept as an annotation: its content is part of the
+// converted object, for which a new memory is made. Otherwise memories would nest one level deeper with each alternating edit.
 func (m *memory) own() bool { return m != nil && (m.hash != "" || m.dropped) }
 
-// text of the annotation; from is the version that is remembered.
+// text returns the annotation; from is the version in the memory.
 func (m *memory) text(from string) string {
 	if m.empty() {
 		return ""
@@ -138,13 +139,13 @@ func (m *memory) text(from string) string {
 		return string(raw)
 	}
 	var out bytes.Buffer
-	writer, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // a valid level is no error, and neither is writing to memory
+	writer, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // the level is valid, and writing to memory cannot fail
 	_, _ = writer.Write(raw)
 	_ = writer.Close()
 	return compressed + base64.StdEncoding.EncodeToString(out.Bytes())
 }
 
-// readMemory reads an annotation that should remember the version from.
+// readMemory reads an annotation with a memory of version from.
 func readMemory(text, from string) (*memory, error) {
 	m, err := parseMemory(text, from)
 	if m == nil || err != nil {
@@ -195,7 +196,7 @@ func parseMemory(text, from string) (*memory, error) {
 	return m, nil
 }
 
-// check explains why a memory asks for more work than what users write can need.
+// check returns an error if a memory needs more work than any that users' objects can have.
 func (m *memory) check() error {
 	if changes := len(m.ops) + len(additions(m.sparse)); changes > maxChanges {
 		return fmt.Errorf("holds %d changes, of which %d are allowed", changes, maxChanges)
@@ -214,7 +215,7 @@ func (m *memory) check() error {
 
 func isAmountField(key string) bool { return amountFields[key] }
 
-// checkValue at a depth; amount: it is, or holds, quantities.
+// checkValue checks a value at a depth; amount: it is a quantity, or contains quantities.
 func checkValue(value any, depth int, amount bool) error {
 	if depth > maxDepth {
 		return fmt.Errorf("is nested deeper than %d levels", maxDepth)

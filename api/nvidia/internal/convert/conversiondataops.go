@@ -21,7 +21,7 @@ func opsToJSON(ops []op) []any {
 	return out
 }
 
-// opsFromJSON skips what is no operation.
+// opsFromJSON reads operations, and skips malformed entries.
 func opsFromJSON(list []any) []op {
 	var out []op
 	for _, element := range list {

@@ -19,14 +19,15 @@ const (
 	group = "nvidia.com/"
 )
 
-// translator turns one part of an object, spec or status, into the other version, guided by what is remembered of that version.
+// translator translates one part of an object, spec or status, to the other version. sparse is the memory of that version, and
+// decides where values belong.
 type translator func(part, sparse object) object
 
-// part of a deployment that is converted by itself, with a memory of its own.
+// part is a part of a deployment that is converted by itself, with its own memory.
 type part struct {
 	field, annotation string
 	toBeta, toAlpha   translator
-	// toFreshAlpha is toAlpha for a part that has never been written in v1alpha1; nil if there is no difference.
+	// toFreshAlpha is toAlpha for objects that were never written in v1alpha1; nil if there is no difference.
 	toFreshAlpha func(part object) object
 }
 
@@ -37,7 +38,7 @@ var parts = []part{
 		func(status, _ object) object { return statusToAlpha(status) }, nil},
 }
 
-// directions of a part: into the wanted version and back. A fresh object that has no memory is translated into the form for objects
+// directions returns the translators of a part to the wanted version and back. A fresh object without a memory gets the form for objects
 // that were never written in v1alpha1.
 func (p *part) directions(to string, fresh, annotated bool) (forward, back translator) {
 	switch {
@@ -49,8 +50,8 @@ func (p *part) directions(to string, fresh, annotated bool) (forward, back trans
 	return p.toAlpha, p.toBeta
 }
 
-// JSON converts an object to a version. An object of that version, or of a kind that is not converted, is returned as it is. It fails only
-// for what is no JSON object or names a version that is not known.
+// JSON converts an object to a version. It returns an object of that version, or of another kind, unchanged. It fails only for text that
+// is not a JSON object, and for an unknown version.
 func JSON(raw []byte, to string) ([]byte, error) {
 	in, err := readObject(raw, to)
 	if err != nil {
@@ -59,8 +60,8 @@ func JSON(raw []byte, to string) ([]byte, error) {
 	return encode(convertObject(in, to, true)), nil
 }
 
-// Typed converts an object of the kind and the version that is not to, which it may leave out, as typed clients do. It remembers what the
-// version it comes from alone can say if remembers is set: who only reads the object needs no way back.
+// Typed converts an object of a kind from the version other than to, for typed clients, which may omit kind and apiVersion. If remembers
+// is set, it adds a memory; clients that only read the object do not need one.
 func Typed(raw []byte, kind, to string, remembers bool) ([]byte, error) {
 	in, err := readObject(raw, to)
 	if err != nil {
@@ -74,7 +75,7 @@ func Typed(raw []byte, kind, to string, remembers bool) ([]byte, error) {
 	return encode(convertObject(in, to, remembers)), nil
 }
 
-// dropNull drops what a Go type writes of a list that is not there.
+// dropNull drops the null that a Go type writes for a missing list.
 func dropNull(o object, key string) {
 	if value, ok := o[key]; ok && value == nil {
 		delete(o, key)
@@ -96,7 +97,7 @@ func readObject(raw []byte, to string) (object, error) {
 	return in, nil
 }
 
-// convertObject returns an object of the version, which shares parts with in.
+// convertObject returns the object in the version; it shares parts with in.
 func convertObject(in object, to string, remembers bool) object {
 	if textAt(in, "apiVersion") == group+to {
 		return in
@@ -120,7 +121,7 @@ func convertObject(in object, to string, remembers bool) object {
 	return out
 }
 
-// Other of the two versions.
+// Other returns the other version.
 func Other(version string) string {
 	if version == Alpha {
 		return Beta
@@ -128,7 +129,7 @@ func Other(version string) string {
 	return Alpha
 }
 
-// convert one part of in into out, and write into meta what out cannot say of it.
+// convert converts one part of in into out, and writes its memory into meta.
 func (p *part) convert(in, out, meta object, to string, remembers bool) {
 	annotation, annotated := objectAt(meta, "annotations")[p.annotation].(string)
 	setAnnotation(meta, p.annotation, "")
@@ -150,7 +151,7 @@ func (p *part) convert(in, out, meta object, to string, remembers bool) {
 		setAnnotation(meta, p.annotation, *remembered.raw)
 		return
 	case unwritten && !foreign && equal(p.toFreshAlpha(result), live):
-		return // it reads the same without a memory, as a part that was never written in v1alpha1
+		return // the part converts back without a memory, as if it was never written in v1alpha1
 	}
 	memo := remember(live, result, back)
 	if unwritten && memo.empty() {
@@ -165,23 +166,23 @@ func (p *part) convert(in, out, meta object, to string, remembers bool) {
 	setAnnotation(meta, p.annotation, memo.text(Other(to)))
 }
 
-// fresh reports whether the part has a form of its own for objects that were never written in v1alpha1, and this is one.
+// fresh reports whether the part has another form for objects that were never written in v1alpha1, and this object is one of them.
 func (p *part) fresh(meta object) bool { return p.toFreshAlpha != nil && neverInAlpha(meta) }
 
-// convertNothing is the conversion of an object without the part.
+// convertNothing converts the annotations of an object without the part.
 func (p *part) convertNothing(meta object, to, annotation string, remembered *memory) {
 	memo := &memory{}
 	if p.toFreshAlpha != nil && !p.fresh(meta) {
 		memo.unowned(to, remembered, annotation != "", object{})
 	}
 	if annotation != "" && !remembered.mark() {
-		setAnnotation(meta, p.annotation, annotation) // nothing to use it on
+		setAnnotation(meta, p.annotation, annotation) // there is nothing to apply it to
 	} else if !memo.empty() {
 		setAnnotation(meta, p.annotation, memo.text(Other(to)))
 	}
 }
 
-// alphaOf two translations is the one in v1alpha1.
+// alphaOf returns the translation in v1alpha1.
 func alphaOf(to string, live, result object) object {
 	if to == Beta {
 		return live
@@ -193,12 +194,13 @@ func (p *part) partial(fresh bool, spec object) bool {
 	return p.toFreshAlpha != nil && !fresh && partial(spec)
 }
 
-// partial reports whether a spec in v1alpha1 is none that anybody writes, since a service has no image.
+// partial reports whether a v1alpha1 spec cannot be one that a user wrote, because a service has no image.
 //
-// The API server makes such objects: of a manager that has applied v1alpha1 and applies v1beta1 now, it takes the fields of before out of
-// the object in v1alpha1, and adds in v1beta1 what is applied now, from the whole object. Annotations are added only where both have them,
-// since no manager owns that of the memory. Without a memory the result would have its fields in other places in v1alpha1 than before, and
-// these would be removed. So a partial object always has a memory in v1beta1, unless it comes from there and had none: see memory.unowned.
+// The API server makes partial objects for a manager that has applied v1alpha1 and now applies v1beta1: it removes the manager's former
+// fields from the object in v1alpha1, and adds the fields applied now from the whole object in v1beta1. It adds annotations only if
+// both objects have them, since no manager owns the memory's annotation. Without a memory, fields of the result would be in other
+// places in v1alpha1 than before, and would be removed. So a partial object in v1beta1 always has a memory, unless it came from there
+// without one: see memory.unowned.
 func partial(spec object) bool {
 	services := objectAt(spec, "services")
 	for _, value := range services {
@@ -210,8 +212,8 @@ func partial(spec object) bool {
 	return len(services) == 0
 }
 
-// neverInAlpha reports whether managedFields has entries and none of them, except for subresources, was written in v1alpha1. Without
-// entries the managers are unknown, so no field is moved that a manager of v1alpha1 may own.
+// neverInAlpha reports whether managedFields has entries but none in v1alpha1, other than those for subresources. Without entries the
+// managers are unknown; then it returns false, so that no field moves that a v1alpha1 manager may own.
 func neverInAlpha(meta object) bool {
 	writers := listAt(meta, "managedFields")
 	return len(writers) > 0 && !slices.ContainsFunc(writers, func(entry any) bool {

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// op is one difference between two trees: at path, base has the value that was hashes, and the other has value.
+// op is one difference between two trees: at path, base has a value with the hash was, and the other tree has value.
 type op struct {
-	// path of keys; an element of a list of named objects has its name for a key.
+	// path of keys; the key of an element in a list of named objects is its name.
 	path []string
-	// was is the hash of what base has there; empty if it has nothing.
+	// was is the hash of the value in base; "" if base has none.
 	was string
-	// value to set. Nothing is there with gone.
+	// value to set; with gone, the value is removed.
 	value any
 	gone  bool
-	// order of a list of named objects; no value is set then.
+	// order of a list of named objects; then no value is set.
 	order []string
 }
 
@@ -30,18 +30,18 @@ func (o *op) key() string {
 	return strings.Join(o.path, "\x00") + "\x01" + kind
 }
 
-// diff lists what makes base into other. Applied in order to base, its operations give other exactly.
+// diff lists the operations that turn base into other, when they are applied in order.
 func diff(base, other any) []op {
 	var ops []op
 	differ(nil, base, other, &ops)
 	return ops
 }
 
-// shallow is the depth down to which parts that are equal are passed over at once. Further down that would go through the same values
-// again at each level.
+// shallow is the depth down to which equal parts are skipped as a whole. At greater depths each level would
+// compare the same values again.
 const shallow = 8
 
-// differ appends to the operations. Its callers share the array of path, so an operation has a copy.
+// differ appends the operations for two values. Its callers share the array of path, so operations copy it.
 func differ(path []string, base, other any, ops *[]op) {
 	if len(path) < shallow && equal(base, other) {
 		return
@@ -62,7 +62,7 @@ func differ(path []string, base, other any, ops *[]op) {
 	}
 }
 
-// below is the path of an operation.
+// below returns the path of an operation.
 func below(path []string, key string) []string { return append(slices.Clip(path), key) }
 
 func differObjects(path []string, base, other object, ops *[]op) {
@@ -117,8 +117,8 @@ func placesOf(names []string) map[string]int {
 	return out
 }
 
-// apply returns the tree as the operation makes it, where that finds what it was recorded with, and whether it was applied. The tree
-// itself stays as it is; the two share what is the same in both.
+// apply applies an operation, if the tree has the value with which it was recorded, and reports whether it did. It does not change the
+// tree; the result shares the unchanged parts.
 func apply(tree any, o *op) (any, bool) { return applyAt(tree, o.path, o) }
 
 func applyAt(tree any, path []string, o *op) (any, bool) {
@@ -178,7 +178,7 @@ func applyToList(t []any, path []string, o *op) (any, bool) {
 	return t, false
 }
 
-// step is what an operation does to the child of an object or a list that its path names.
+// step is the effect of an operation on the child of an object or a list that its path names.
 type step int
 
 const (
@@ -201,14 +201,14 @@ func (o *op) stepAt(path []string, child any, there bool) step {
 	return stepInto
 }
 
-// withValue is a copy of an object that has a value under a key.
+// withValue returns a copy of an object with a value under a key.
 func withValue(o object, key string, value any) object {
 	out := maps.Clone(o)
 	out[key] = value
 	return out
 }
 
-// reorder puts the named elements into the order given and all others behind them.
+// reorder sorts the named elements in the given order, followed by all others.
 func reorder(tree any, order []string) (any, bool) {
 	list, _ := tree.([]any)
 	if _, ok := names(list); !ok {

@@ -1,27 +1,28 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package convert turns DynamoGraphDeployments and their scaling adapters of one API version into the other. It is pure, and it works on
-// decoded JSON, not on Go structs: a struct rewrites quantities ("1000m" becomes "1") and cannot tell an empty list from none, and a user's
-// `kubectl diff` would show both. Package v1alpha1 wraps it in types.
+// Package convert converts DynamoGraphDeployments and their scaling adapters between API versions. It is pure, and works on decoded JSON,
+// not on Go types: a Go type rewrites quantities ("1000m" becomes "1") and cannot distinguish an empty list from a missing one, so
+// `kubectl diff` would show changes that the user did not make. Package v1alpha1 wraps it in types.
 //
-// Each direction has a plain translation, a total function that loses what the other version cannot say: toBeta and toAlpha. What is lost
-// is remembered in an annotation of the converted object, as sparse JSON of the version it came from. Going back:
+// Each direction has a plain translation, toBeta or toAlpha: a total function that drops the fields that the other version does not have.
+// The dropped data is kept in the memory, an annotation of the converted object with sparse JSON of the original version. The way back is
 //
 //	source := translate(live, memory)    the plain translation; memory reports which of several places a value belongs in
 //	source += memory's remainder         recorded as operations, each with the value that it found
 //
-// The memory holds the hash of the object it was made for. While the hash is that of the live object, no one has edited it, and the
-// remainder is exactly the difference between the plain translation and what was there: the way back is the identity, whatever was written.
+// The memory contains the hash of its converted object. While the hash is that of the live object, nobody has edited the object. Then the
+// remainder is exactly the difference between the plain translation and the original, so the way back is the identity for every object.
 //
-// After an edit, the live object wins leaf by leaf. Values always come from it, because the memory says only where they go. An operation
-// of the remainder is applied only where it finds the value it was recorded with, and only if the result, translated again, differs from
-// the live object nowhere that the plain translation did not: so nothing visible ever returns from memory.
+// After an edit, the live object takes precedence for every leaf. All values come from it; the memory only decides their places. An
+// operation of the remainder is applied only if it finds its recorded value, and only if the result, translated again, differs from the
+// live object only where the plain translation does. So the memory never restores a value that the live object shows otherwise.
 //
-// v1alpha1 has ten fields for what v1beta1 has one podTemplate for. podtemplatetobeta.go merges them and podtemplatetoalpha.go separates
-// them. fresh.go places them for an object that has never been written in v1alpha1, according to its managedFields: an object that was
-// written there needs no memory if all of it was in extraPodSpec, and must read so for as long as a manager of v1alpha1 owns fields of it.
+// v1alpha1 has ten fields for the one podTemplate of v1beta1. podtemplatetobeta.go merges them and podtemplatetoalpha.go
+// separates them. fresh.go places the values of an object that has never been written in v1alpha1, according to its
+// managedFields. An object that was written in v1alpha1 with all values in extraPodSpec needs no memory, and must keep that form
+// while a v1alpha1 manager owns fields of it.
 //
-// Nothing here fails. An object that cannot be understood is carried along as far as it can be, because a conversion that fails closes
-// every list and watch of its kind. A memory that cannot be read is ignored, and Problem reports it.
+// No conversion fails, because a failing conversion breaks every list and watch of its kind. An object that cannot be understood is
+// passed on as far as possible. A memory that cannot be read is ignored, and Problem reports it.
 package convert

@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// fingerprint identifies what a part says. It is the same for the part as the API server holds it and as a typed client writes it back, who
-// leaves out zero values and writes quantities and numbers in their canonical form.
+// fingerprint identifies the content of a part. It is the same for the part in the API server and for the part that a typed client writes
+// back, which omits zero values and writes quantities and numbers in canonical form.
 func fingerprint(value any) string {
 	text, _ := appendCanonical(make([]byte, 0, 8192), value)
 	return hashOf(text)
 }
 
-// appendCanonical writes a tree as appendTree does, without its zero values and with each amount in one form. It writes nothing, and
-// returns false, for a zero value; in a list that is an element like any other.
+// appendCanonical writes a tree as appendTree does, but without zero values, and with quantities in canonical form. For a zero value it
+// writes nothing and returns false; in a list, a zero value is an element.
 func appendCanonical(to []byte, value any) ([]byte, bool) {
 	switch v := value.(type) {
 	case object:

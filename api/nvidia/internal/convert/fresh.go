@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// placeFresh moves fields from the main container to the fields of the service in which users of v1alpha1 write them, as the Dynamo
-// operator does: variables, amounts of resources, probes, and mounts that have only a name and a path. It moves only what merging restores
-// unchanged, in its order: mounts before one that stays also stay.
+// placeFresh moves values from the main container to the fields of the service that v1alpha1 users write, as the Dynamo operator does:
+// variables, amounts of resources, probes, and mounts with only a name and a path. It moves only values that merging restores unchanged
+// and in order: mounts before a mount that stays also stay.
 //
 //	main: {env: [A], resources: {limits: {nvidia.com/gpu: 8, rdma/ib: 1}}}     envs: [A], resources: {limits: {gpu: 8, custom: {rdma/ib: 1}}}
 func (p *placer) placeFresh(cache object) {
@@ -49,10 +49,10 @@ func (p *placer) freshAmounts() {
 	}
 }
 
-// fieldOfAmount has the fields of v1alpha1 for single resources; all others are custom.
+// fieldOfAmount maps resources to their fields in v1alpha1; all others are in custom.
 var fieldOfAmount = map[string]string{"cpu": "cpu", "memory": "memory", defaultGPU: "gpu"}
 
-// isResource reports whether admission accepts a name as that of a resource. An amount with any other name stays in the main container.
+// isResource reports whether admission accepts a name as a resource. Amounts of other names stay in the main container.
 func isResource(name string) bool {
 	return fieldOfAmount[name] != "" || len(validation.IsQualifiedName(name)) == 0
 }
@@ -81,8 +81,8 @@ func (p *placer) freshProbes() {
 	}
 }
 
-// freshMounts moves the last mounts of the list, because merging appends those of volumeMounts to all others. Their volumes stay: a mount
-// finds its volume by name.
+// freshMounts moves the last mounts of the list, because merging appends volumeMounts to all others. Their volumes stay: a mount
+// refers to its volume by name.
 func (p *placer) freshMounts() {
 	mounts := listAt(p.main, "volumeMounts")
 	first, paths := len(mounts), map[string]bool{}
@@ -107,7 +107,7 @@ func (p *placer) freshMounts() {
 	}
 }
 
-// isPlainMount reports whether a mount can be written as one of volumeMounts: it has only a name and a path, its volume exists, and no
+// isPlainMount reports whether volumeMounts can express a mount: it has only a name and a path, its volume exists, and no
 // later mount has the same path.
 func (p *placer) isPlainMount(m any, paths map[string]bool) bool {
 	mount, _ := m.(object)

@@ -12,17 +12,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// decode reads the first value of a text. encoding/json would do, but takes three times as long. As there, of two values of one key the
-// last counts, and bytes that are no text are replaced.
+// decode reads the first value of a text, in a third of the time of encoding/json. As there, the last value of a duplicate key counts,
+// and invalid UTF-8 is replaced.
 func decode(raw []byte) (any, error) {
 	return readValue(jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)))
 }
 
-// ownLevels are those at which a memory keeps the value of an operation.
+// ownLevels is the depth in a memory at which the value of an operation starts.
 const ownLevels = 4
 
-// measure returns an error for a text that would unfold to a tree of more than maxNodes values or maxDepth levels, and for one of more
-// than maxText bytes. It reads the text once, without building anything. Of a text that is no JSON it may say anything.
+// measure returns an error for a text with more than maxNodes values, maxDepth levels or maxText bytes. It scans the text once, without
+// building a tree. For text that is not JSON, the result is undefined.
 func measure(raw []byte) error {
 	if len(raw) > maxText {
 		return fmt.Errorf("decompresses to more than %d bytes", maxText)
@@ -52,7 +52,7 @@ func measure(raw []byte) error {
 	return nil
 }
 
-// decodeKnown reads an object, of its members only those of knownKeys. The others are checked to be JSON.
+// decodeKnown reads the members of an object that are in knownKeys, and checks that the others are JSON.
 func decodeKnown(raw []byte) (object, error) {
 	from := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if from.PeekKind() != '{' {
@@ -133,10 +133,10 @@ func readElements(from *jsontext.Decoder) (any, error) {
 	return out, err
 }
 
-// encode writes what decode read, which cannot fail.
+// encode writes a tree from decode, which cannot fail.
 func encode(value any) []byte { return appendJSON(make([]byte, 0, 16<<10), value) }
 
-// appendJSON writes a tree with its keys in order. encoding/json would do, but finds out the type of each value by reflection.
+// appendJSON writes a tree with sorted keys. Unlike encoding/json it needs no reflection.
 func appendJSON(to []byte, value any) []byte {
 	switch v := value.(type) {
 	case object:

@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// placed are the fields of a service that say again, in another place, what its extraPodSpec or extraPodMetadata could say. A memory holds
-// them whole.
+// placed are the fields of a service whose values could also be in extraPodSpec or extraPodMetadata. A memory
+// holds these fields as a whole.
 var placed = []string{"annotations", "labels", "resources", "envs", "envFromSecret", "livenessProbe", "readinessProbe", "volumeMounts",
 	"frontendSidecar"}
 
-// placePod takes a podTemplate apart. Everything belongs in extraPodSpec and extraPodMetadata, but for what sparse, the service as it is
-// remembered, had elsewhere, and for what placeFresh moves if the service is fresh. The values are the live ones; what is no longer there
-// is in no place. sharedEnvs are the graph's variables, over which a component's own win only as envs.
+// placePod splits a podTemplate. Everything goes to extraPodSpec and extraPodMetadata, except for values that sparse, the service in the
+// memory, has in other fields, and, if the service is fresh, those that placeFresh moves. All values are the live ones, so a removed
+// value is in no field. sharedEnvs are the graph's variables; a variable of the component overrides them only in envs.
 func placePod(s, c, sparse object, sharedEnvs []any, fresh bool) {
 	template := objectAt(c, "podTemplate")
 	spec, hasSpec := template["spec"].(object)
@@ -42,12 +42,12 @@ func placePod(s, c, sparse object, sharedEnvs []any, fresh bool) {
 
 type placer struct {
 	service, sparse, spec, main object
-	// hasMain: the template has a main container. claimed: something of it has found another place, which makes it there again; so has the
-	// sidecar with sidecarClaimed, which does not.
+	// hasMain: the template has a main container. claimed: a part of it was moved to another field, from which the way back makes it
+	// again. sidecarClaimed: the sidecar was moved, which makes no main container.
 	hasMain, claimed, sidecarClaimed bool
 }
 
-// takeMain parts the main container from the user's own.
+// takeMain separates the main container from the user's other containers.
 func (p *placer) takeMain() {
 	containers := listAt(p.spec, "containers")
 	i := indexOf(containers, mainContainer)
@@ -61,7 +61,7 @@ func (p *placer) takeMain() {
 	p.replace(p.spec, "containers", slices.Delete(containers, i, i+1))
 }
 
-// replace sets a list, or drops it if nothing is left.
+// replace sets a list, or drops it if it is empty.
 func (p *placer) replace(o object, key string, list []any) {
 	o[key] = list
 	if len(list) == 0 {
@@ -94,7 +94,8 @@ func (p *placer) resources() {
 	p.dropEmpty(p.main, "resources", len(remembered) > 0)
 }
 
-// claims takes the remembered claims of the service from those of the main container, the last one first: merging appends the service's.
+// claims moves the claims that the memory lists for the service from the main container back to the service. It starts with the last,
+// because merging appends the service's claims.
 func (p *placer) claims(live object, remembered []any) {
 	claims := listAt(live, "claims")
 	var own []any
@@ -113,8 +114,8 @@ func (p *placer) claims(live object, remembered []any) {
 	p.replace(live, "claims", claims)
 }
 
-// lastClaim finds a remembered claim among claims, or the last one of its name that is not remembered: its request was edited. -1 if there
-// is none.
+// lastClaim finds a claim of the memory among claims or, if its request was edited, the last claim of its name that is not
+// in the memory; -1 for none.
 func lastClaim(claims []any, claim any, remembered []any) int {
 	edited := -1
 	for i, c := range slices.Backward(claims) {
@@ -142,7 +143,7 @@ func (p *placer) placeAmount(kind string, item object, a amount, text string) {
 	into[a.field] = text
 }
 
-// amountText is an amount as v1alpha1 writes it. What amountsOf would not read back cannot be written there.
+// amountText returns an amount as v1alpha1 writes it; false if amountsOf would not read it back.
 func amountText(value any) (string, bool) {
 	var text string
 	switch a := value.(type) {
@@ -186,7 +187,7 @@ func (p *placer) takeEnv(name string) {
 	}
 }
 
-// secret claims the remembered secret, or the last one if its name was changed.
+// secret claims the Secret in the memory, or the last Secret if the name was changed.
 func (p *placer) secret() {
 	remembered := textAt(p.sparse, "envFromSecret")
 	live := listAt(p.main, "envFrom")
@@ -207,7 +208,7 @@ func (p *placer) secret() {
 	}
 }
 
-// secretOf is the name of a source that is nothing but a Secret's.
+// secretOf returns the name of a source that consists only of a reference to a Secret.
 func secretOf(source any) string {
 	o, _ := source.(object)
 	name := textAt(objectAt(o, "secretRef"), "name")
@@ -227,7 +228,7 @@ func (p *placer) probe(field string) {
 	}
 }
 
-// sidecar claims the container that v1alpha1 can say as a frontendSidecar.
+// sidecar claims the container that v1alpha1 can express as a frontendSidecar.
 func (p *placer) sidecar(name string) {
 	if _, remembered := p.sparse["frontendSidecar"].(object); !remembered || name != frontendSidecar {
 		return
@@ -258,7 +259,7 @@ func (p *placer) sidecar(name string) {
 	p.replace(p.spec, "containers", slices.Delete(containers, i, i+1))
 }
 
-// metadata parts what the service's objects have too from what is the pods' alone.
+// metadata separates the metadata that the service's objects share from that of the pods alone.
 func (p *placer) metadata(meta object) {
 	own := object{}
 	for _, field := range []string{"annotations", "labels"} {

@@ -19,16 +19,17 @@ const (
 	defaultGPU      = "nvidia.com/gpu"
 )
 
-// addPod merges the pod fields of a service into one podTemplate. extraPodSpec, its mainContainer and extraPodMetadata are the ground.
-// Over it go:
+// addPod merges the pod fields of a service into one podTemplate. The base is extraPodSpec, its mainContainer and
+// extraPodMetadata. It adds:
 //
-//   - annotations and labels, under extraPodMetadata's;
-//   - resources, key by key over mainContainer's, claims appended;
-//   - envs, by name over mainContainer's. A variable of mainContainer that the graph's envs override is left out: it has no effect;
+//   - annotations and labels, overridden by extraPodMetadata's;
+//   - resources, overriding mainContainer's key by key, with claims appended;
+//   - envs, overriding mainContainer's by name. A variable of mainContainer that the graph's envs override is left out: it has no
+//     effect;
 //   - envFromSecret, appended;
 //   - livenessProbe and readinessProbe, each in place of mainContainer's;
-//   - volumeMounts, each with a volume unless there is one of its name, in place of what is mounted at the path. The first compilation
-//     cache is no mount but the component's compilationCache;
+//   - volumeMounts, each with a volume unless there is one of its name, in place of a mount at the same path. The first compilation
+//     cache becomes the component's compilationCache instead of a mount;
 //   - frontendSidecar, a container.
 func addPod(c, s object, sharedEnvs []any) {
 	extra, hasSpec := s["extraPodSpec"].(object)
@@ -61,8 +62,8 @@ func addPod(c, s object, sharedEnvs []any) {
 	}
 }
 
-// addContainers puts main first, then the frontend sidecar, then the user's own. One of the user's that has the name of either is left
-// out: no pod can have both.
+// addContainers puts main first, then the frontend sidecar, then the user's containers. A container of the user with one of these names
+// is left out, because no pod can have both.
 func addContainers(c, s, spec, main object, hasMain bool) {
 	var containers []any
 	if hasMain || len(main) > 0 {
@@ -104,7 +105,7 @@ func sidecarContainer(sidecar object) object {
 
 func secretRef(name string) object { return object{"secretRef": object{"name": name}} }
 
-// podMetadata merges annotations and labels; the pods' own win.
+// podMetadata merges annotations and labels; the pods' own override the service's.
 func podMetadata(s object) object {
 	out := object{}
 	extra := objectAt(s, "extraPodMetadata")
@@ -138,7 +139,7 @@ func mergeEnv(main object, shared, own []any) {
 			continue
 		}
 		at := indexOf(env, name)
-		if at < 0 || merged[name] { // of two of one list the kubelet takes the last; both stay
+		if at < 0 || merged[name] { // the kubelet uses the last of two in one list; both stay
 			env = append(env, element)
 			merged[name] = true
 			continue
@@ -154,10 +155,11 @@ func mergeEnv(main object, shared, own []any) {
 	}
 }
 
-// amount of a resource, by the name of the resource and the field of an item of resources that says it; none means custom.
+// amount of a resource, with the name of the resource and its field in an item of resources; "": custom.
 type amount struct{ name, field, text string }
 
-// amountsOf an item of resources, but for what is no quantity. A later one wins over an earlier one of the same name.
+// amountsOf returns the amounts of an item of resources, except for texts that are not quantities. A later amount overrides an
+// earlier one of the same name.
 func amountsOf(item object) []amount {
 	gpu := textAt(item, "gpuType")
 	if gpu == "" {
@@ -220,7 +222,7 @@ func claimVolume(claim string) object {
 	return object{"name": volumeName(claim), "persistentVolumeClaim": object{"claimName": claim}}
 }
 
-// volumeName is the claim's name, shortened where a volume's must be.
+// volumeName returns the claim's name, shortened if it is too long for a volume.
 func volumeName(claim string) string {
 	if len(validation.IsDNS1123Label(claim)) == 0 {
 		return claim

@@ -5,8 +5,7 @@ package convert
 
 import "slices"
 
-// remember returns what the translation of a part does not express. The translator back restores the original from the translation and
-// the result.
+// remember returns the memory of a translation. The translator back restores the original from the translation and the memory.
 func remember(original, translated object, back translator) *memory {
 	base := back(translated, nil)
 	if equal(base, original) {
@@ -24,7 +23,7 @@ func remember(original, translated object, back translator) *memory {
 	return m
 }
 
-// recall translates a part and adds what the memory alone knows. exact: no one has edited the part since it was remembered.
+// recall translates a part and restores the data in the memory. exact: nobody has edited the part since the memory was made.
 func recall(live object, m *memory, forward, back translator) (result object, exact bool) {
 	if m == nil {
 		return forward(live, nil), false

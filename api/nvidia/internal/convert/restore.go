@@ -5,16 +5,16 @@ package convert
 
 import "strings"
 
-// maxTrials and maxWork, in values looked at, bound the work that a memory can cause.
+// maxTrials and maxWork bound the work that a memory can cause, in trials and visited values.
 const (
 	maxTrials = 512
 	maxWork   = 4 << 20
 )
 
-// trialsFor a tree are fewer if it is large: each goes through all of it.
+// trialsFor returns the number of trials for a tree, fewer for a large one, because each trial visits all of it.
 func trialsFor(tree any) int { return min(maxTrials, maxWork/(1+values(tree))) }
 
-// values in a tree, itself included.
+// values counts the values in a tree, including itself.
 func values(tree any) int {
 	n := 1
 	switch v := tree.(type) {
@@ -30,8 +30,8 @@ func values(tree any) int {
 	return n
 }
 
-// restore applies the operations that no one sees: distance lists where the tree, translated to the version of the live object, differs
-// from it, and no operation may add to that list.
+// restore applies the operations that the live object does not show: distance lists where the tree, translated to the version of the live
+// object, differs from it, and no operation may add to that list.
 func restore(tree any, ops []op, distance func(tree any) map[string]bool) any {
 	all, applied := applyAll(tree, ops)
 	if !applied {
@@ -42,7 +42,7 @@ func restore(tree any, ops []op, distance func(tree any) map[string]bool) any {
 		return all
 	}
 	trials := trialsFor(tree)
-	for range 2 { // one may be seen until a later one is applied
+	for range 2 { // an operation may be visible until a later one is applied
 		for _, group := range grouped(ops) {
 			tree, before = attempt(tree, before, group, distance, &trials)
 		}
@@ -50,7 +50,7 @@ func restore(tree any, ops []op, distance func(tree any) map[string]bool) any {
 	return tree
 }
 
-// attempt applies a group of operations together, or else those that can be applied one by one.
+// attempt applies a group of operations together or, if that fails, those that can be applied separately.
 func attempt(tree any, before map[string]bool, ops []op, distance func(any) map[string]bool, trials *int) (any, map[string]bool) {
 	if *trials--; *trials < 0 {
 		return tree, before
@@ -71,7 +71,7 @@ func attempt(tree any, before map[string]bool, ops []op, distance func(any) map[
 	return tree, before
 }
 
-// grouped keeps the operations on one component together.
+// grouped groups consecutive operations on the same component.
 func grouped(ops []op) [][]op {
 	var out [][]op
 	last := ""

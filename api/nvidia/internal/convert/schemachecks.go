@@ -10,14 +10,14 @@ import (
 	"github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// The forms of what v1alpha1 keeps as any object and v1beta1 knows the fields of.
+// The formats of fields that v1alpha1 accepts in any form and v1beta1 validates.
 var (
 	runtimeVersion = regexp.MustCompile(`^(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})$`)
 	amountForm     = regexp.MustCompile(`^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`)
 )
 
-// isAmount reports whether a text is a quantity that a resource can have. Its length is bounded, as its parsing costs more than its
-// length. Most texts show by their first character that they are none.
+// isAmount reports whether a text is a quantity that a resource can have. It bounds the length, because the cost of parsing can exceed
+// it, and rules out most texts by their first character.
 func isAmount(text string) bool {
 	if text == "" || len(text) > 64 || (text[0] < '0' || text[0] > '9') && text[0] != '.' && text[0] != '+' {
 		return false
@@ -25,7 +25,7 @@ func isAmount(text string) bool {
 	return amountForm.MatchString(text)
 }
 
-// validOverride reports whether v1beta1's schema takes a providerOverride.
+// validOverride reports whether v1beta1's schema accepts a providerOverride.
 func validOverride(value any) bool {
 	o, ok := value.(object)
 	if !ok || !onlyKeys(o, "apiVersion", "target", "value") {
@@ -35,7 +35,7 @@ func validOverride(value any) bool {
 	return textAt(o, "apiVersion") != "" && fragment && textOrNone(o, "target")
 }
 
-// validKVTransferPolicy reports whether v1beta1's schema takes a kvTransferPolicy.
+// validKVTransferPolicy reports whether v1beta1's schema accepts a kvTransferPolicy.
 func validKVTransferPolicy(value any) bool {
 	o, ok := value.(object)
 	if !ok || !onlyKeys(o, "labelKey", "clusterTopologyName", "domain", "enforcement", "preferredWeight") {

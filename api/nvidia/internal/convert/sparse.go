@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// entries are the services or components of a spec by name.
+// entries returns the services or components of a spec, by name.
 func entries(spec object) map[string]object {
 	out := map[string]object{}
 	for name, value := range objectAt(spec, "services") {
@@ -26,8 +26,8 @@ func entries(spec object) map[string]object {
 	return out
 }
 
-// sparse is what a memory keeps in the form of the original: of every service that base, the plain translation, does not give exactly, the
-// fields that have another place (placed), and the pod metadata that overrides them. These say where values belong.
+// sparse returns the part of the original that a memory holds in the original's form: for every service that differs in base, the plain
+// translation, the fields in placed, and the pod metadata that overrides them. They decide where values belong.
 func sparse(original, base object) object {
 	services := object{}
 	plain := entries(base)
@@ -59,8 +59,8 @@ func sparse(original, base object) object {
 	return object{"services": services}
 }
 
-// secretTwice reports whether the main container of a service has the service's secret among its own sources, so that after an edit its
-// name does not tell which of the two it is.
+// secretTwice reports whether the main container of a service refers to the service's secret as well. After an edit, the name then does
+// not identify which of the two it is.
 func secretTwice(service object) bool {
 	secret := textAt(service, "envFromSecret")
 	own := listAt(objectAt(objectAt(service, "extraPodSpec"), "mainContainer"), "envFrom")
@@ -79,7 +79,7 @@ func blank(value any) bool {
 	return value == ""
 }
 
-// overridingMetadata is the part of extraPodMetadata that hides annotations and labels of the service.
+// overridingMetadata returns the part of extraPodMetadata that overrides annotations and labels of the service.
 func overridingMetadata(service object) object {
 	out := object{}
 	for _, field := range []string{"annotations", "labels"} {
@@ -92,8 +92,8 @@ func overridingMetadata(service object) object {
 	return out
 }
 
-// addition keeps whole fields of the spec or of a service or component in sparse, in the form that the Dynamo operator reads and writes.
-// It returns false for any other operation.
+// addition adds an operation that sets a whole field of the spec, or of a service or component, to sparse, in the form of the Dynamo
+// operator. It returns false for any other operation.
 func addition(tree object, o *op) bool {
 	if o.was != "" || o.gone || o.order != nil {
 		return false
@@ -122,7 +122,7 @@ func placedField(field string) bool {
 	return field == "extraPodMetadata" || slices.Contains(placed, field)
 }
 
-// additions are the whole fields in sparse as operations. What says only where values belong is none.
+// additions returns the whole fields in sparse as operations, without those that only decide where values belong.
 func additions(tree object) []op {
 	var out []op
 	for _, key := range sorted(tree) {
@@ -150,7 +150,7 @@ func additions(tree object) []op {
 	return out
 }
 
-// whole is a spec as the guide of its own way back: every field that has another place is remembered.
+// whole returns a spec as the memory of its own way back, with all fields in placed.
 func whole(spec object) object {
 	if _, ok := spec["services"]; !ok {
 		return nil

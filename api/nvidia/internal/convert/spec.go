@@ -13,7 +13,7 @@ var (
 	sameInService = []string{"globalDynamoNamespace", "modelRef", "replicas", "minAvailable", "eppConfig", "roles"}
 )
 
-// toBeta translates a spec of v1alpha1. What v1beta1's schema would refuse is left out.
+// toBeta translates a v1alpha1 spec. It omits values that v1beta1's schema would refuse.
 func toBeta(spec object) object {
 	out := object{}
 	copyKeys(out, spec, sameInSpec...)
@@ -40,7 +40,7 @@ func toBeta(spec object) object {
 	return out
 }
 
-// renamed copies an object with another name for one key.
+// renamed returns a copy of an object with a key renamed.
 func renamed(o object, from, to string) object {
 	out := maps.Clone(o)
 	delete(out, to)
@@ -51,11 +51,11 @@ func renamed(o object, from, to string) object {
 	return out
 }
 
-// toAlpha translates a spec of v1beta1. sparse is v1alpha1's own spec as far as it is remembered: it decides where a value belongs. All
-// other values of a pod belong in extraPodSpec and extraPodMetadata.
+// toAlpha translates a v1beta1 spec. sparse, the v1alpha1 spec in the memory, decides where values belong. All other values of a pod
+// belong in extraPodSpec and extraPodMetadata.
 func toAlpha(spec, sparse object) object { return specToAlpha(spec, sparse, false) }
 
-// toFreshAlpha translates a spec that has never been written in v1alpha1 into the form that its users write: see placer.placeFresh.
+// toFreshAlpha translates a spec that was never written in v1alpha1 into the form that v1alpha1 users write: see placer.placeFresh.
 func toFreshAlpha(spec object) object { return specToAlpha(spec, nil, true) }
 
 func specToAlpha(spec, sparse object, fresh bool) object {

@@ -5,7 +5,7 @@ package convert
 
 import "slices"
 
-// What v1beta1's status takes where v1alpha1's takes any text.
+// The values that v1beta1's status accepts, where v1alpha1's accepts any text.
 var (
 	componentKinds  = []string{"ScalingGroup", "PodClique", "PodCliqueScalingGroup", "Deployment", "LeaderWorkerSet"}
 	placementStates = []string{"Reported", "Partial", "Unsupported", "Unknown"}
@@ -49,7 +49,7 @@ func componentStatus(c object) {
 	}
 }
 
-// keepKnown drops a text that v1beta1 does not have.
+// keepKnown drops a text that v1beta1 does not accept.
 func keepKnown(o object, key string, known []string) {
 	if value, ok := o[key]; ok {
 		if text, isText := value.(string); !isText || !slices.Contains(known, text) {

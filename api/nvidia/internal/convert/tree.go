@@ -12,7 +12,7 @@ import (
 	"strconv"
 )
 
-// object is a JSON object. Numbers in it are json.Numbers, so that they keep their text.
+// object is a JSON object. Its numbers are json.Numbers, which keep their text.
 type object = map[string]any
 
 func clone(value any) any {
@@ -33,7 +33,7 @@ func clone(value any) any {
 	return value
 }
 
-// ownObject is a copy whose keys can be changed.
+// ownObject returns a copy whose keys can be changed.
 func ownObject(o object) object {
 	if out := maps.Clone(o); out != nil {
 		return out
@@ -41,7 +41,7 @@ func ownObject(o object) object {
 	return object{}
 }
 
-// ownLists has an object, whose keys can be changed, hold copies of lists, so that elements can be taken out and added.
+// ownLists replaces lists of an object by copies, so that elements can be removed and added.
 func ownLists(o object, keys ...string) {
 	for _, key := range keys {
 		if list, ok := o[key].([]any); ok {
@@ -50,14 +50,14 @@ func ownLists(o object, keys ...string) {
 	}
 }
 
-// ownSpec is a copy of a pod's spec in which containers and volumes can be taken out and added, but not changed.
+// ownSpec returns a copy of a pod spec in which containers and volumes can be removed and added, but not changed.
 func ownSpec(spec object) object {
 	out := ownObject(spec)
 	ownLists(out, "containers", "volumes")
 	return out
 }
 
-// ownContainer is a copy of a container in which the lists that have another place in v1alpha1, and the resources, can be changed.
+// ownContainer returns a copy of a container whose resources, and the lists that v1alpha1 has in other fields, can be changed.
 func ownContainer(container object) object {
 	out := ownObject(container)
 	ownLists(out, "env", "envFrom", "volumeMounts")
@@ -91,7 +91,7 @@ func equal(a, b any) bool {
 	return a == b
 }
 
-// hash tells two trees apart.
+// hash returns a hash of a tree.
 func hash(value any) string { return hashOf(appendTree(nil, value)) }
 
 func hashOf(text []byte) string {
@@ -99,7 +99,7 @@ func hashOf(text []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// appendTree writes a tree so that no two are written alike. JSON would do, but takes several times as long.
+// appendTree writes a tree unambiguously, several times as fast as JSON.
 func appendTree(to []byte, value any) []byte {
 	switch v := value.(type) {
 	case object:
@@ -137,7 +137,7 @@ func appendText(to []byte, s string) []byte {
 	return append(to, '"')
 }
 
-// isPlain reports whether a text needs no escapes, as most do not.
+// isPlain reports whether a text needs no escapes, like most texts.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -147,13 +147,13 @@ func isPlain(s string) bool {
 	return true
 }
 
-// sorted are the keys of an object in order.
+// sorted returns the keys of an object, sorted.
 func sorted(o object) []string { return sortedInto(make([]string, 0, len(o)), o) }
 
-// fewKeys is as many keys as most objects have. An array of so many on the stack holds them without an allocation.
+// fewKeys is at least the number of keys of most objects, so an array of this size on the stack holds them without an allocation.
 const fewKeys = 16
 
-// sortedInto appends the keys to an empty slice, in order.
+// sortedInto appends the keys to an empty slice, sorted.
 func sortedInto(keys []string, o object) []string {
 	for key := range o {
 		keys = append(keys, key)
@@ -162,7 +162,7 @@ func sortedInto(keys []string, o object) []string {
 	return keys
 }
 
-// objectAt is the object under a key, or an empty one that is not there.
+// objectAt returns the object under a key; nil if there is none.
 func objectAt(o object, key string) object {
 	child, _ := o[key].(object)
 	return child
@@ -183,7 +183,7 @@ func trueAt(o object, key string) bool {
 	return b
 }
 
-// ensure returns the object under a key, made if it is not there.
+// ensure returns the object under a key, and adds it if there is none.
 func ensure(o object, key string) object {
 	child, ok := o[key].(object)
 	if !ok {
@@ -193,8 +193,8 @@ func ensure(o object, key string) object {
 	return child
 }
 
-// copyKeys copies what is there and not null. Values are shared: below the keys of an object that a function made itself, nothing is
-// changed in place, but for what ownSpec, ownContainer and clone have copied.
+// copyKeys copies values that are not null. The copies share them: a function changes only the keys of objects that it made itself, and
+// the parts that ownSpec, ownContainer and clone have copied.
 func copyKeys(to, from object, keys ...string) {
 	for _, key := range keys {
 		if value, ok := from[key]; ok && value != nil {
@@ -203,9 +203,9 @@ func copyKeys(to, from object, keys ...string) {
 	}
 }
 
-// names of a list's elements, if each is an object with a name of its own.
+// names returns the names of a list's elements, if each is an object with a distinct name.
 func names(list []any) ([]string, bool) {
-	if len(list) > 0 && nameOf(list[0]) == "" { // most lists are of texts
+	if len(list) > 0 && nameOf(list[0]) == "" { // most lists contain texts
 		return nil, false
 	}
 	out := make([]string, 0, len(list))

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command evidence lists and writes docs/evidence.yaml. The Makefile runs it in the repository's root.
+// Command evidence lists and writes docs/evidence.yaml. The Makefile runs it in the root of the repository.
 package main
 
 import (
@@ -77,7 +77,7 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// list prints a row for each run: whether it is evidence of the commit that is checked out, and what is not.
+// list prints a row for each run: whether it is evidence for the checked out commit, and if not, why.
 func list(out io.Writer, ages []evidence.Age) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RUN\tCURRENT\tDATE\tCOMMIT\tSEED\tWHAT IS MISSING\tCOMMAND")

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
-// kubectl runs the sandbox's kubectl, and through it the plugin.
+// kubectl runs the kubectl of the sandbox, and with it the plugin.
 type kubectl struct {
 	path, root, cache string
 	env               []string
@@ -33,9 +33,9 @@ func newKubectl(root string, s *sandbox.Sandbox) (*kubectl, error) {
 	return &kubectl{path: filepath.Join(s.Assets(), "kubectl"), root: root, cache: cache, env: env}, nil
 }
 
-func (k *kubectl) close() { _ = os.RemoveAll(k.cache) } // a few files in the system's temporary directory
+func (k *kubectl) close() { _ = os.RemoveAll(k.cache) } // cache has a few files in the temporary directory
 
-// run returns what a command printed. The error is the command's, with nothing added.
+// run runs a kubectl command and returns its output. It returns the error of the command as it is.
 func (k *kubectl) run(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, k.path, args...)
 	cmd.Env, cmd.Dir = k.env, k.root
@@ -43,7 +43,7 @@ func (k *kubectl) run(ctx context.Context, args ...string) (string, error) {
 	return string(out), err
 }
 
-// output returns what a command wrote to its standard output. The error has what it wrote to the other one.
+// output runs a kubectl command and returns its standard output. The error contains the standard error output.
 func (k *kubectl) output(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, k.path, args...)
 	cmd.Env, cmd.Dir = k.env, k.root
@@ -56,7 +56,7 @@ func (k *kubectl) output(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// run shows a command and what it prints.
+// run prints and runs a command, and prints its output.
 func (d *demo) run(ctx context.Context, args ...string) error {
 	d.stage.show(typed(args))
 	out, err := d.kubectl.run(ctx, args...)
@@ -67,7 +67,7 @@ func (d *demo) run(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// write shows a command whose output goes into a file of the clone.
+// write prints and runs a command, and writes its output to a file of the clone.
 func (d *demo) write(ctx context.Context, file string, args ...string) error {
 	d.stage.show(typed(args) + " > " + file)
 	out, err := d.kubectl.output(ctx, args...)
@@ -77,10 +77,10 @@ func (d *demo) write(ctx context.Context, file string, args ...string) error {
 	return os.WriteFile(filepath.Join(d.root, file), out, 0o644) //nolint:gosec // for everybody to look at
 }
 
-// refusals are the words by which the API server turns an object down: the schema, admission, and fields that it does not know.
+// refusals are the phrases of the API server when the schema, admission or strict decoding of unknown fields rejects an object.
 var refusals = []string{"is invalid", "denied", "strict decoding error", "error validating"}
 
-// refused shows a command that the API server has to refuse.
+// refused prints and runs a command that the API server must reject.
 func (d *demo) refused(ctx context.Context, args ...string) error {
 	d.stage.show(typed(args))
 	out, err := d.kubectl.run(ctx, args...)
@@ -97,13 +97,13 @@ func (d *demo) refused(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// typed is a command as it would be typed into a shell, in several lines when one is too short.
+// typed is a command as a user would type it into a shell, broken into several lines when it is too long.
 func typed(args []string) string {
 	command, line := "", "kubectl"
 	for i := 0; i < len(args); i++ {
 		word := quote(args[i])
 		if isFlag(args[i]) && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
-			i++ // its value stays alongside it
+			i++ // the value of a flag stays on the line of the flag
 			word += " " + quote(args[i])
 		}
 		if text.Width("$ "+line+" "+word+` \`) > text.Columns {
@@ -114,10 +114,10 @@ func typed(args []string) string {
 	return command + line
 }
 
-// isFlag: -x or --long, with the value in the next word.
+// isFlag reports whether an argument is a flag (-x or --long) whose value is the next argument.
 func isFlag(arg string) bool { return strings.HasPrefix(arg, "-") && !strings.Contains(arg, "=") }
 
-// quote makes a text one word of a shell's.
+// quote quotes a text as one word of a shell command.
 func quote(word string) string {
 	if !strings.ContainsAny(word, ` '"{}[]$\*?<>|&;()!#~`+"`\t\n") {
 		return word

@@ -13,10 +13,10 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox"
 )
 
-// logLines is how much of the operator's log a failure shows.
+// logLines is how many lines of the operator's log the demo prints after a failure.
 const logLines = 25
 
-// operatorLog is the end of the operator's log, made short.
+// operatorLog is the end of the operator's log in a short form.
 func operatorLog(s *sandbox.Sandbox) string {
 	file := s.LogFile(sandbox.DefaultManager)
 	data, err := os.ReadFile(file)
@@ -26,7 +26,7 @@ func operatorLog(s *sandbox.Sandbox) string {
 	return tail(string(data), logLines)
 }
 
-// entry is what of a line of the log says most.
+// entry has the fields of a JSON log line that the demo prints.
 type entry struct {
 	Level  string `json:"level"`
 	Time   string `json:"ts"`
@@ -36,7 +36,7 @@ type entry struct {
 	Kind   string `json:"controller"`
 }
 
-// tail keeps the last lines of a JSON log, equal ones that follow each other as one; failed health probes say nothing.
+// tail returns the last lines of a JSON log. Consecutive equal lines become one line with their count; failed health probes are left out.
 func tail(log string, lines int) string {
 	var out []string
 	last, repeated := "", 0
@@ -56,7 +56,7 @@ func tail(log string, lines int) string {
 	return strings.Join(out[max(0, len(out)-lines):], "\n")
 }
 
-// shorten takes a line apart; one that is no JSON, as of a crash, stays whole.
+// shorten splits a JSON log line into its text and its time. It returns a line that is not JSON, such as one of a panic, unchanged.
 func shorten(line string) (said, stamp string) {
 	e := entry{}
 	if json.Unmarshal([]byte(line), &e) != nil || e.Msg == "" {

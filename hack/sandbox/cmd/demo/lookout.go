@@ -22,10 +22,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli"
 )
 
-// namespace of everything the demo makes.
+// namespace is the namespace of all objects of the demo.
 const namespace = "default"
 
-// patience is how long the demo waits for any one thing.
+// patience is the time limit of each wait of the demo.
 const patience = time.Minute
 
 func newClient(s *sandbox.Sandbox) (client.WithWatch, error) {
@@ -40,22 +40,22 @@ func newClient(s *sandbox.Sandbox) (client.WithWatch, error) {
 	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }
 
-// sighting is a condition of a graph that has come to what was waited for.
+// sighting is a condition of a graph that has reached the wanted status.
 type sighting struct {
 	name      string
 	condition metav1.Condition
-	// after the graph was first seen.
+	// after is the time since the watch first saw the graph.
 	after time.Duration
 }
 
-// want is what a condition shall come to, and perhaps more.
+// want describes the condition to wait for: its type and status, and with also a further test.
 type want struct {
 	kind   string
 	status metav1.ConditionStatus
 	also   func(*nvidiav1beta1.DynamoGraphDeployment, *metav1.Condition) bool
 }
 
-// lookout watches graphs until a condition of each is as wanted.
+// lookout watches graphs until each has the wanted condition.
 type lookout struct {
 	want      want
 	waiting   []string
@@ -65,7 +65,7 @@ type lookout struct {
 	failed    chan error
 }
 
-// watchFor begins to watch, so that nothing is missed of what the caller does next.
+// watchFor starts the watch. Callers call it before they change anything, so that the watch sees every result of the change.
 func (d *demo) watchFor(ctx context.Context, names []string, wanted want) (*lookout, error) {
 	c, err := newClient(d.sandbox)
 	if err != nil {
@@ -127,7 +127,7 @@ func (l *lookout) note(dgd *nvidiav1beta1.DynamoGraphDeployment, now time.Time) 
 	}
 }
 
-// late describes what did not come, with the last word on each.
+// late is the error after the time limit: it lists the graphs without the wanted condition, each with its last message.
 func (l *lookout) late() error {
 	lines := make([]string, 0, len(l.waiting))
 	for _, name := range l.waiting {
@@ -136,7 +136,7 @@ func (l *lookout) late() error {
 	return fmt.Errorf("%s did not become %s within %s for\n%s", l.want.kind, l.want.status, patience, strings.Join(lines, "\n"))
 }
 
-// each hands every sighting to a function as it comes, and returns when all have come.
+// each calls f with every sighting as it arrives, and returns after the last graph.
 func (l *lookout) each(f func(sighting)) error {
 	for s := range l.sightings {
 		f(s)
@@ -149,7 +149,7 @@ func (l *lookout) each(f func(sighting)) error {
 	}
 }
 
-// awaitEvent waits for an event about a graph: it comes a moment after the condition that it is about.
+// awaitEvent waits for an event of a graph, which the API server has a moment after the condition of the graph.
 func (d *demo) awaitEvent(ctx context.Context, graph, reason string) error {
 	c, err := newClient(d.sandbox)
 	if err != nil {

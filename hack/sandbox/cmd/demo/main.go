@@ -1,9 +1,9 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command demo shows what Trellis does, on a sandbox of its own, without questions: graphs being packed, wrong ones being refused,
-// a topology level going away. It is make demo. What it runs, it shows first, so that everything can be typed again:
-// with --keep the sandbox stays.
+// Command demo (make demo) shows without questions what Trellis does, in a sandbox of its own: it packs graphs, rejects invalid ones, and
+// shows what happens when a topology level is removed. It prints each command before it runs it, so that a reader can repeat the
+// commands: with --keep the sandbox stays.
 package main
 
 import (
@@ -42,7 +42,7 @@ func main() {
 }
 
 func run(ctx context.Context, stage *stage, name string, keep bool) int {
-	log.SetLogger(logr.New(log.NullLogSink{})) // otherwise clients complain after half a minute that there is none
+	log.SetLogger(logr.New(log.NullLogSink{})) // without a logger, controller-runtime logs a warning after half a minute
 	d := &demo{stage: stage, name: name, keep: keep, started: time.Now()}
 	at, err := d.perform(ctx)
 	switch {
@@ -63,7 +63,7 @@ func run(ctx context.Context, stage *stage, name string, keep bool) int {
 	return 0
 }
 
-// demo is one performance.
+// demo is one run of the demo.
 type demo struct {
 	stage   *stage
 	name    string
@@ -77,7 +77,7 @@ type demo struct {
 	summary []string
 }
 
-// step is one scene.
+// step is one step of the demo.
 type step struct {
 	title string
 	do    func(context.Context) error
@@ -96,7 +96,7 @@ func (d *demo) steps() []step {
 	}
 }
 
-// perform plays all scenes and returns the title of the one that failed.
+// perform runs all steps and returns the title of the step that failed.
 func (d *demo) perform(ctx context.Context) (at string, err error) {
 	for i, s := range d.steps() {
 		d.stage.heading(fmt.Sprintf("%d. %s", i+1, s.title))
@@ -123,7 +123,7 @@ func (d *demo) bringUp(ctx context.Context) error {
 			d.downCommand())
 	}
 	if err != nil {
-		return err // Up has left nothing but the logs it speaks of
+		return err // Up has removed everything but the logs that its error names
 	}
 	d.sandbox = s
 	took := seconds(time.Since(began))
@@ -136,7 +136,7 @@ func (d *demo) bringUp(ctx context.Context) error {
 	return err
 }
 
-// prepare finds what the demo needs before anything is started.
+// prepare finds the clone and reads the samples, before the demo starts anything.
 func (d *demo) prepare() error {
 	wd, err := os.Getwd()
 	if err != nil {
@@ -153,7 +153,7 @@ func (d *demo) sum(format string, args ...any) {
 	d.summary = append(d.summary, fmt.Sprintf(format, args...))
 }
 
-// complain describes what failed, with the operator's last words.
+// complain prints the failure and the end of the operator's log.
 func (d *demo) complain(at string, err error) {
 	fmt.Fprintf(d.stage, "\n%s\n%v\n", d.stage.bold(fmt.Sprintf("The demo failed at %q:", at)), err)
 	if d.sandbox != nil {
@@ -161,7 +161,7 @@ func (d *demo) complain(at string, err error) {
 	}
 }
 
-// leave ends the sandbox, or describes how to use and end it.
+// leave deletes the sandbox, or prints how to use and delete it.
 func (d *demo) leave() error {
 	if d.kubectl != nil {
 		d.kubectl.close()
@@ -191,7 +191,7 @@ func (d *demo) leave() error {
 
 func (d *demo) downCommand() string { return "make sandbox-down ARGS='--name " + d.name + "'" }
 
-// finish sums up a performance that came to its end.
+// finish prints the summary of a complete demo.
 func (d *demo) finish() {
 	if len(d.summary) < len(d.steps()) {
 		return

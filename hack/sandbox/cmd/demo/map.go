@@ -8,10 +8,10 @@ import (
 	"fmt"
 )
 
-// The hosts that the demo cordons.
+// cordoned are the hosts that the demo cordons.
 var cordoned = []string{"zone-1-block-1-rack-1-host-1", "zone-1-block-1-rack-2-host-2"}
 
-// applyNeighbours takes some capacity away, so that whole racks are rare.
+// applyNeighbours uses up some capacity, so that few racks are completely free.
 func (d *demo) applyNeighbours(ctx context.Context) error {
 	d.stage.say("Another team trains on four hosts, and two hosts are cordoned. Trellis counts what is left.")
 	if err := d.run(ctx, "apply", "-f", neighboursFile); err != nil {
@@ -24,10 +24,10 @@ func (d *demo) applyNeighbours(ctx context.Context) error {
 	return d.run(ctx, "-n", "research", "wait", "--for=condition=Ready", "pod", "--all", "--timeout=1m")
 }
 
-// Where the demo draws the cluster while replicas wait. docs/map.svg shows the same.
+// mapPage and mapImage are the files of the map, which the demo draws while replicas are pending. docs/map.svg shows the same map.
 const mapPage, mapImage = "bin/demo-map.html", "bin/demo-map.svg"
 
-// drawMap draws the cluster, as a page for a browser, and as an image with a plan laid over it.
+// drawMap draws the cluster as an HTML page, and as an SVG image with a plan on it.
 func (d *demo) drawMap(ctx context.Context) error {
 	fmt.Fprintln(d.stage)
 	d.stage.say("The whole cluster, as a page for a browser, and as an image with a plan laid over it:")

@@ -17,17 +17,17 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Where the manifests are.
+// Paths of the manifests in the clone.
 const (
 	samplesDir  = "config/samples"
 	rejectedDir = samplesDir + "/rejected"
-	// neighboursFile has the pods of another team.
+	// neighboursFile has the pods of another team, which use up capacity.
 	neighboursFile = samplesDir + "/neighbours/training.yaml"
-	// whatifFile is a deployment that is planned only.
+	// whatifFile has a deployment that the demo plans and does not apply.
 	whatifFile = samplesDir + "/whatif/new-llm.yaml"
 )
 
-// samples are the manifests that the demo shows.
+// samples are the manifests that the demo uses.
 type samples struct {
 	topologyFile string
 	topology     grovev1alpha1.ClusterTopology
@@ -40,7 +40,7 @@ type graphSample struct {
 	graph nvidiav1beta1.DynamoGraphDeployment
 }
 
-// rejectedSample is a manifest with the comment that it begins with.
+// rejectedSample is an invalid manifest, with the comment at its top as the reason.
 type rejectedSample struct{ file, why string }
 
 func readSamples(root string) (*samples, error) {
@@ -73,7 +73,7 @@ func readSamples(root string) (*samples, error) {
 	return s, nil
 }
 
-// manifests lists the YAML files of a directory, in the order of their names.
+// manifests lists the YAML files of a directory, sorted by name.
 func manifests(root, dir string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(root, dir, "*.yaml"))
 	if err != nil {
@@ -86,7 +86,7 @@ func manifests(root, dir string) ([]string, error) {
 	return files, nil
 }
 
-// read takes one object out of a file; what is neither topology nor graph is left alone.
+// read reads the ClusterTopology or the graph of a file, and ignores objects of other kinds.
 func (s *samples) read(root, file string) error {
 	data, err := os.ReadFile(filepath.Join(root, file))
 	if err != nil {
@@ -112,7 +112,7 @@ const (
 	kindGraph    = "DynamoGraphDeployment"
 )
 
-// kindOf a manifest, or "" when it is none of the kinds shown; a wrong one need not be readable beyond that.
+// kindOf is the kind of a manifest, or "" for a kind that the demo does not use. Of an invalid manifest only the kind must be readable.
 func kindOf(manifest []byte) string {
 	var object struct {
 		Kind string `json:"kind"`
@@ -123,7 +123,7 @@ func kindOf(manifest []byte) string {
 	return object.Kind
 }
 
-// firstComment is the comment at the top of a manifest, in one line.
+// firstComment is the comment at the top of a manifest as one line.
 func firstComment(manifest string) string {
 	var words []string
 	for line := range strings.Lines(manifest) {
@@ -136,7 +136,7 @@ func firstComment(manifest string) string {
 	return strings.Join(words, " ")
 }
 
-// level finds a level of the topology.
+// level is the index of the topology level of a domain.
 func (s *samples) level(domain string) (int, error) {
 	i := slices.IndexFunc(s.topology.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Domain == domain })
 	if i < 0 {
@@ -145,7 +145,7 @@ func (s *samples) level(domain string) (int, error) {
 	return i, nil
 }
 
-// usersOf are the graphs whose constraints name a level.
+// usersOf are the names of the graphs whose topology constraints name a domain.
 func (s *samples) usersOf(domain string) []string {
 	var names []string
 	for _, g := range s.graphs {
@@ -163,15 +163,15 @@ func (s *samples) usersOf(domain string) []string {
 	return names
 }
 
-// packed is a multinode component each replica of which takes a whole domain of a level.
+// packed is a multinode component each replica of which fills one domain of a level.
 type packed struct {
 	graph, component string
 	replicas         int32
-	// within is the level that all of the graph is packed in; empty when there is none.
+	// within is the level that the whole graph is packed into; empty for none.
 	within string
 }
 
-// packedIn finds such a component for a level whose domains have so many hosts.
+// packedIn finds a packed component for a level whose domains have this number of hosts.
 func (s *samples) packedIn(domain string, hosts int) (packed, error) {
 	for _, g := range s.graphs {
 		for _, component := range g.graph.Spec.Components {

@@ -16,15 +16,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
-// stage is what the audience sees.
+// stage prints the output of the demo.
 type stage struct {
 	io.Writer
 	styled bool
-	// progress of what takes long.
+	// progress reports the progress of long work.
 	progress progress.Func
 }
 
-// newStage shows on a file, with bold type when that is a terminal.
+// newStage prints to a file, with styles when the file is a terminal.
 func newStage(f *os.File) *stage {
 	return &stage{Writer: f, progress: progress.To(f), styled: term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" &&
 		os.Getenv("TERM") != "dumb"}
@@ -39,23 +39,23 @@ func (s *stage) style(code, words string) string {
 
 func (s *stage) bold(words string) string { return s.style("1", words) }
 
-// heading begins a scene.
+// heading prints the heading of a step.
 func (s *stage) heading(title string) {
 	line := "── " + title + " " + strings.Repeat("─", max(3, text.Columns-text.Width(title)-4))
 	fmt.Fprintf(s, "\n%s\n\n", s.style("1;36", line))
 }
 
-// say is the narrator.
+// say prints an explanation.
 func (s *stage) say(format string, args ...any) {
 	fmt.Fprintln(s, s.style("3", text.Wrap(fmt.Sprintf(format, args...), "")))
 }
 
-// show shows a command as it would be typed.
+// show prints a command with a prompt.
 func (s *stage) show(command string) {
 	fmt.Fprintln(s, s.bold("$ "+command))
 }
 
-// print shows what a command printed: tables that are too wide pulled together, sentences that are too long broken.
+// print prints the output of a command. It narrows tables that are too wide and wraps lines of text that are too long.
 func (s *stage) print(output string) {
 	blocks := strings.Split(strings.TrimRight(output, "\n"), "\n\n")
 	for i, block := range blocks {
@@ -68,15 +68,15 @@ func (s *stage) print(output string) {
 	fmt.Fprintln(s, strings.Join(blocks, "\n\n"))
 }
 
-// heads are the columns of a kubectl table, by their headings.
+// heads matches the column headings of a kubectl table.
 var heads = regexp.MustCompile(`[A-Z]+( [A-Z]+)*\s*`)
 
-// isTable: kubectl's tables begin with a line of headings.
+// isTable reports whether lines are a table of kubectl, which begins with a line of column headings.
 func isTable(lines []string) bool {
 	return len(lines) > 1 && strings.TrimSpace(heads.ReplaceAllString(lines[0], "")) == ""
 }
 
-// squeeze takes spaces from between the columns of a table of kubectl's until it fits.
+// squeeze narrows the gaps between the columns of a kubectl table until the table fits.
 func squeeze(table []string) []string {
 	widest := 0
 	for _, line := range table {
@@ -86,7 +86,7 @@ func squeeze(table []string) []string {
 		return table
 	}
 	starts := heads.FindAllStringIndex(table[0], -1)
-	gap := 2 // kubectl's is 3
+	gap := 2 // kubectl has 3 spaces between columns
 	if widest-(len(starts)-1) > text.Columns {
 		gap = 1
 	}
@@ -95,7 +95,7 @@ func squeeze(table []string) []string {
 		for j, at := range starts {
 			end := at[1]
 			if j == len(starts)-1 {
-				end = len(line) // the last column is as long as it likes
+				end = len(line) // the last column has no limit
 			}
 			start := min(at[0], len(line))
 			rows[i] = append(rows[i], strings.TrimSpace(line[start:max(start, min(end, len(line)))]))

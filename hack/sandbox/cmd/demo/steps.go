@@ -21,10 +21,10 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
-// lostLevel is the level that the demo takes away.
+// lostLevel is the topology level that the demo removes.
 const lostLevel = "rack"
 
-// What is printed of objects, one line each.
+// jsonpath output formats of conditions and events, one line each.
 const (
 	conditionsPath = `jsonpath={range .status.conditions[*]}{.type}={.status} {.message}{"\n"}{end}`
 	placedPath     = `jsonpath={range .status.conditions[?(@.type=="Placed")]}{.reason}: {.message}{end}`
@@ -43,7 +43,7 @@ func (d *demo) applyTopology(ctx context.Context) error {
 	return nil
 }
 
-// applyGraphs applies the graphs, each when the one before is Ready: so every demo places them alike.
+// applyGraphs applies one graph after the other, each when the previous one is Ready, so that every demo places them in the same way.
 func (d *demo) applyGraphs(ctx context.Context) error {
 	var longest time.Duration
 	for _, g := range d.samples.graphs {
@@ -77,7 +77,7 @@ func (d *demo) showPlacement(ctx context.Context) error {
 	return nil
 }
 
-// overload asks for one replica more than there can ever be capacity for, and then scales back.
+// overload scales a component to one replica more than the cluster, zone or block that it is packed into can hold, and then back.
 func (d *demo) overload(ctx context.Context) error {
 	shape := simulated.DefaultShape
 	p, err := d.samples.packedIn(lostLevel, shape.Hosts)
@@ -115,7 +115,7 @@ func (d *demo) overload(ctx context.Context) error {
 	return l.each(func(s sighting) { fmt.Fprintf(d.stage, "%s is Ready again\n", d.stage.bold(s.name)) })
 }
 
-// explainOverload scales a component and shows what the graph says once all of its replicas have been considered.
+// explainOverload scales a component and prints the status of the graph after the controller has considered all replicas.
 func (d *demo) explainOverload(ctx context.Context, p packed, replicas int32) error {
 	considered := func(dgd *nvidiav1beta1.DynamoGraphDeployment, c *metav1.Condition) bool {
 		return c.Reason == placement.CodeInsufficientCapacity && dgd.Status.Components[p.component].Replicas == replicas &&
@@ -161,7 +161,7 @@ func (d *demo) showRefusals(ctx context.Context) error {
 	return nil
 }
 
-// loseLevel takes a level away and puts it back.
+// loseLevel removes a level from the topology and adds it again.
 func (d *demo) loseLevel(ctx context.Context) error {
 	index, err := d.samples.level(lostLevel)
 	if err != nil {
@@ -200,7 +200,7 @@ func (d *demo) loseLevel(ctx context.Context) error {
 	return nil
 }
 
-// showLoss shows what the loss looks like to the owners of graphs.
+// showLoss prints how graphs report the missing level.
 func (d *demo) showLoss(ctx context.Context, users []string, before map[string]types.UID) error {
 	fmt.Fprintln(d.stage)
 	d.stage.say("Graphs that use it say so, in a condition and in an event:")
@@ -248,7 +248,7 @@ func (d *demo) restoreLevel(ctx context.Context, users []string) error {
 	})
 }
 
-// pods are the pods by name and node, without those that are on their way out. One that does not run is an error.
+// pods are the UIDs of the pods by name and node, without pods that are being deleted. A pod that does not run is an error.
 func (d *demo) pods(ctx context.Context) (map[string]types.UID, error) {
 	c, err := newClient(d.sandbox)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubectl-trellis is the plugin of make build: that of cmd/kubectl-trellis, and kubectl trellis sandbox, which needs a clone of
-// the repository.
+// Command kubectl-trellis is the plugin that make build builds: cmd/kubectl-trellis with the additional command kubectl trellis sandbox,
+// which needs a clone of the repository.
 package main
 
 import (

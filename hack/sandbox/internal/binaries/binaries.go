@@ -1,12 +1,12 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package binaries builds the control plane's programs from Go modules, once per version, into the user's cache.
+// Package binaries builds the programs of the control plane from Go modules, once per version, into the user's cache directory.
 //
-// There is no image and no download of binaries: hack/controlplane is a Go module whose one program is etcd, the Kubernetes components,
-// kubectl and kwok, chosen by name. A cold build takes about ten minutes on two cores; afterwards the result is found by the
-// hash of that module's files. The same directory serves API-server tests as KUBEBUILDER_ASSETS. What real nodes need is built from
-// hack/kubelet and hack/coredns in the same way, and only when it is asked for.
+// It needs no image and downloads no binaries: hack/controlplane is a Go module with one program that contains etcd, the Kubernetes
+// components, kubectl and kwok, and runs as one of them by its name. A first build takes about ten minutes on two cores; later calls find
+// the build by a hash of the module's files. Tests against an API server use the same directory as KUBEBUILDER_ASSETS. The programs of
+// real nodes are built from hack/kubelet and hack/coredns in the same way, and only when a sandbox has real nodes.
 package binaries
 
 import (
@@ -27,23 +27,23 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 )
 
-// Version of Kubernetes that hack/controlplane builds.
+// Version is the Kubernetes version of hack/controlplane.
 const Version = "v1.37.2"
 
-// Names of the control plane's programs, each a link to the one binary.
+// Names are the programs of the control plane; each is a symbolic link to the one binary.
 var Names = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok", "secret-mount"}
 
-// The module of the control plane, below the repository's root, and the file it is linked to.
+// moduleDir is the module of the control plane in the clone, and program the name of its binary.
 const (
 	moduleDir = "hack/controlplane"
 	program   = "controlplane"
 )
 
-// module is a Go module below the repository's root with one program, which is several, chosen by name.
+// module is a Go module of the clone with one binary that contains several programs and runs as one of them by its name.
 type module struct {
 	dir, program string
 	names        []string
-	// title is what progress and errors call the program, work how long a cold build takes.
+	// title names the binary in progress reports and errors; work is the time of a first build.
 	title, work string
 }
 
@@ -53,11 +53,11 @@ var (
 	coreDNS      = module{dir: "hack/coredns", program: "dns", names: []string{CoreDNS}, title: "CoreDNS", work: "some minutes"}
 )
 
-// ErrNotInClone states that the working directory does not belong to a clone of the repository.
+// ErrNotInClone says that the working directory is not in a clone of the repository.
 var ErrNotInClone = errors.New("not inside a clone of the Trellis repository: the sandbox builds its control plane from " +
 	"hack/controlplane there")
 
-// FindRoot finds the repository's root at or above a directory.
+// FindRoot finds the root of the clone at or above a directory.
 func FindRoot(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -75,7 +75,7 @@ func FindRoot(dir string) (string, error) {
 	}
 }
 
-// CacheDir is where built programs and default sandboxes live.
+// CacheDir is the directory of built programs and of sandboxes without a directory of their own.
 func CacheDir() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -84,9 +84,8 @@ func CacheDir() (string, error) {
 	return filepath.Join(cache, "trellis"), nil
 }
 
-// Ensure returns the directory that holds the programs, and builds them first when they are missing. After a build it removes the builds
-// that no one asked for in a month.
-// Of several processes that need the same build one does it; the others wait and report how far it is.
+// Ensure returns the directory of the programs, and builds them if they are missing. After a build it removes the builds that nobody used
+// for a month. When several processes need the same build, one of them builds; the others wait and report its progress.
 func Ensure(ctx context.Context, root string, report progress.Func) (string, error) {
 	return controlPlane.ensure(ctx, root, report)
 }
@@ -118,7 +117,7 @@ func (m module) ensure(ctx context.Context, root string, report progress.Func) (
 		return "", fmt.Errorf("waiting for the build in %s: %w", cache, err)
 	}
 	defer unlock()
-	if m.complete(dir) { // by the process we waited for
+	if m.complete(dir) { // by the process that held the lock
 		return dir, nil
 	}
 	defer os.Remove(dir + newsSuffix)
@@ -131,7 +130,7 @@ func (m module) ensure(ctx context.Context, root string, report progress.Func) (
 	return dir, nil
 }
 
-// install builds into a scratch directory and renames it, so that a directory with the final name is always whole.
+// install builds into a temporary directory and renames that, so that a directory with the final name is always complete.
 func (m module) install(ctx context.Context, root, dir string, report progress.Func) error {
 	scratch, err := os.MkdirTemp(filepath.Dir(dir), m.program+"-building-")
 	if err != nil {
@@ -146,7 +145,7 @@ func (m module) install(ctx context.Context, root, dir string, report progress.F
 			return err
 		}
 	}
-	if err := os.RemoveAll(dir); err != nil { // left incomplete by another owner's hand
+	if err := os.RemoveAll(dir); err != nil { // someone deleted files of an earlier build
 		return err
 	}
 	return os.Rename(scratch, dir)
@@ -159,7 +158,7 @@ func (m module) complete(dir string) bool {
 	})
 }
 
-// hash covers every file of the module that can change the program, and the platform.
+// hash is a hash of the platform and of all files of the module that affect the program.
 func (m module) hash(root string) (string, error) {
 	folder := filepath.Join(root, m.dir)
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 )
 
-// linkerFlags stamp the version: clients and components compare it and cannot parse the empty one.
+// linkerFlags set the version, because clients and components compare versions and cannot parse an empty one.
 const linkerFlags = "-s -w" +
 	" -X k8s.io/component-base/version.gitVersion=" + Version +
 	" -X k8s.io/component-base/version.gitMajor=1" +
@@ -29,8 +29,8 @@ const linkerFlags = "-s -w" +
 
 const compiling = "compiling packages"
 
-// build compiles the module's program. Its progress comes from go build -v, which names every package it compiles,
-// and from the number of packages that the build cache does not hold yet.
+// build compiles the program of the module. It reports progress from the output of go build -v, which names every package that it
+// compiles, and from the number of packages that are not in the build cache.
 func (m module) build(ctx context.Context, folder, out string, report progress.Func) error {
 	missing, err := m.countMissing(ctx, folder, report)
 	if err != nil {
@@ -42,7 +42,7 @@ func (m module) build(ctx context.Context, folder, out string, report progress.F
 		report.Say("linking %s: about half a minute, once", m.title)
 	}
 	cmd := goCommand(ctx, folder, "build", "-v", "-ldflags", linkerFlags, "-o", out, ".")
-	cmd.Env = append(cmd.Env, "GOTMPDIR="+filepath.Dir(out)) // removed with the rest when the build is cut short
+	cmd.Env = append(cmd.Env, "GOTMPDIR="+filepath.Dir(out)) // so that an interrupted build leaves no temporary files
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (m module) build(ctx context.Context, folder, out string, report progress.F
 	return nil
 }
 
-// follow counts the compiled packages and returns all other output, which is only there when something is wrong.
+// follow counts the compiled packages and returns all other output, which is an error message.
 func (m module) follow(output io.Reader, missing int, report progress.Func) string {
 	var rest strings.Builder
 	done := 0
@@ -79,18 +79,18 @@ func (m module) follow(output io.Reader, missing int, report progress.Func) stri
 			report.Count(compiling, min(done, missing), missing)
 		}
 	}
-	if scanner.Err() != nil { // a line too long; go build waits until someone reads the rest
+	if scanner.Err() != nil { // a line that is too long; go build blocks until somebody reads the rest
 		_, _ = io.Copy(io.Discard, output)
 	}
 	return rest.String()
 }
 
-// isPackage tells an import path from a compiler's message.
+// isPackage reports whether a line is an import path, and not a message of the compiler.
 func isPackage(line string) bool {
 	return line != "" && !strings.HasPrefix(line, "#") && !strings.ContainsAny(line, " :\t")
 }
 
-// countMissing asks which packages are not in the build cache; it downloads the modules that are not there, too.
+// countMissing counts the packages that are not in the build cache. It also downloads missing modules.
 func (m module) countMissing(ctx context.Context, folder string, report progress.Func) (int, error) {
 	report.Say("looking for what has to be built (downloads Go modules the first time)")
 	cmd := goCommand(ctx, folder, "list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", ".")
@@ -100,15 +100,15 @@ func (m module) countMissing(ctx context.Context, folder string, report progress
 	if err != nil {
 		return 0, fmt.Errorf("listing the packages of %s in %s: %w\n%s", m.title, folder, err, stderr.String())
 	}
-	return max(1, strings.Count(string(out), "\n")-1), nil // the program itself is linked, not counted
+	return max(1, strings.Count(string(out), "\n")-1), nil // without the program itself, which is linked, not compiled
 }
 
-// goCommand runs the go tool with settings of its own: no cgo, so that one build serves every distribution, and nothing inherited
-// that would give the build cache other keys or take the module's own dependencies away.
+// goCommand runs the go tool without cgo, so that one build runs on every distribution, and without inherited settings that would change
+// the keys of the build cache or hide the dependencies of the module.
 func goCommand(ctx context.Context, module string, verb string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", append([]string{verb, "-buildvcs=false"}, args...)...)
 	cmd.Dir = module
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its compilers; killed, it could not
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // SIGKILL would leave its compilers running
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "PWD="+module)
 	return cmd

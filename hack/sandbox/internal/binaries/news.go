@@ -14,13 +14,13 @@ import (
 	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 )
 
-// newsSuffix ends the name of the file that holds the latest progress of a build, for the processes that wait for it.
+// newsSuffix is the suffix of the file with the latest progress of a build, for the processes that wait for the build.
 const newsSuffix = ".progress"
 
-// newsInterval is how often a waiting process looks at it.
+// newsInterval is how often a waiting process reads the progress file.
 const newsInterval = 200 * time.Millisecond
 
-// shared reports progress here and to the processes that wait. A file that cannot be written is no reason to stop the build.
+// shared reports progress to report and, by a file, to the processes that wait. The build continues if it cannot write the file.
 func shared(file string, report progress.Func) progress.Func {
 	return func(e progress.Event) {
 		report.Tell(e)
@@ -30,8 +30,7 @@ func shared(file string, report progress.Func) progress.Func {
 	}
 }
 
-// relay reports the progress that another process shares, until it is ended. Each piece of news is reported once; nothing is reported after
-// the end.
+// relay reports the progress of another process from its file until the caller calls end. It reports each event once.
 func relay(ctx context.Context, file string, report progress.Func) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

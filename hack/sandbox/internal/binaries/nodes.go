@@ -23,15 +23,15 @@ const (
 // KubeletNames are the programs of hack/kubelet.
 var KubeletNames = []string{Kubelet, NodeInit, NodeSwitch, NodeLink, GPUPlugin}
 
-// NodePrograms are the files of the programs of real nodes.
+// NodePrograms are the paths of the programs of real nodes.
 type NodePrograms struct {
-	// Dir holds the programs of hack/kubelet.
+	// Dir is the directory with the programs of hack/kubelet.
 	Dir string `json:"dir"`
-	// CoreDNS is a file.
+	// CoreDNS is the path of the program of hack/coredns.
 	CoreDNS string `json:"coreDNS"`
 }
 
-// EnsureNodePrograms returns the programs of real nodes, and builds them first when they are missing.
+// EnsureNodePrograms returns the programs of real nodes, and builds them if they are missing.
 func EnsureNodePrograms(ctx context.Context, root string, report progress.Func) (NodePrograms, error) {
 	dir, err := kubelet.ensure(ctx, root, report)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command is the command line of the sandbox: kubectl trellis sandbox in a clone.
+// Package command is the command kubectl trellis sandbox, which needs a clone.
 package command
 
 import (
@@ -22,14 +22,14 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/simulated"
 )
 
-// place reports which sandbox is meant.
+// place identifies a sandbox by the flags --name and --dir.
 type place struct {
 	name, dir string
 }
 
 func (p *place) find() (string, error) { return sandbox.Dir(p.name, p.dir) }
 
-// New returns the command "sandbox" with its subcommands.
+// New returns the command sandbox with its subcommands.
 func New() *cobra.Command {
 	p := &place{}
 	cmd := &cobra.Command{
@@ -65,7 +65,7 @@ func newUpCommand(p *place) *cobra.Command {
 				return err
 			}
 			if opts.GPUs == 0 {
-				opts.GPUs = -1 // none was asked for, not the default
+				opts.GPUs = -1 // 0 GPUs, not the default
 			}
 			opts.Progress = progress.To(os.Stderr)
 			dir, err := p.find()
@@ -73,7 +73,7 @@ func newUpCommand(p *place) *cobra.Command {
 				return err
 			}
 			if err := useProvider(&opts, with...); err != nil {
-				if running := sandbox.Running(dir); running != nil { // and so needs nothing of this shell's environment
+				if running := sandbox.Running(dir); running != nil { // a running sandbox needs nothing from the environment
 					return sayRunning(cmd, running)
 				}
 				return err
@@ -83,7 +83,7 @@ func newUpCommand(p *place) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "engine" { // its former name
+		if name == "engine" { // the former name of the flag
 			name = "provider"
 		}
 		return pflag.NormalizedName(name)
@@ -107,7 +107,7 @@ func newUpCommand(p *place) *cobra.Command {
 	return cmd
 }
 
-// checkShape refuses what the sandbox would take for its default.
+// checkShape rejects values for which the sandbox would use its defaults.
 func checkShape(s simulated.Shape) error {
 	for _, c := range []struct {
 		flag         string
@@ -146,7 +146,7 @@ func sayKubeconfig(cmd *cobra.Command, s *sandbox.Sandbox) error {
 	return err
 }
 
-// shellQuote makes a path safe to paste into a shell.
+// shellQuote quotes a path for a shell where necessary.
 func shellQuote(path string) string {
 	if !strings.ContainsAny(path, " '\"$\\`!*?[](){}<>|&;~#\t\n") {
 		return path
@@ -230,7 +230,7 @@ func printStatus(cmd *cobra.Command, st sandbox.Status) {
 	fmt.Fprintf(out, "export KUBECONFIG=%s\n", shellQuote(st.Kubeconfig))
 }
 
-// newBinariesCommand is for the Makefile: API-server tests take the directory as KUBEBUILDER_ASSETS.
+// newBinariesCommand is for the Makefile: tests against an API server use the printed directory as KUBEBUILDER_ASSETS.
 func newBinariesCommand() *cobra.Command {
 	nodes := false
 	cmd := &cobra.Command{

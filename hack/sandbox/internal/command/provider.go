@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// useProvider has the operator use the sandbox's provider for graphs that name none, and the peers started that it needs and those that
-// --with names.
+// useProvider sets the sandbox's provider as the default provider of the operator, and adds the peers that the provider
+// needs and those of --with.
 func useProvider(opts *sandbox.Options, with ...string) error {
 	if !slices.Contains(sandbox.Providers, opts.Provider) {
 		return nil // sandbox.Up refuses it
@@ -48,7 +48,7 @@ func useProvider(opts *sandbox.Options, with ...string) error {
 	return nil
 }
 
-// newPeersCommand is for the Makefile: what runs with the real peers is skipped where they are not there.
+// newPeersCommand is for the Makefile, which skips the tests with real peers when peers are missing on the machine.
 func newPeersCommand() *cobra.Command {
 	clone := false
 	cmd := &cobra.Command{
@@ -83,8 +83,8 @@ func newPeersCommand() *cobra.Command {
 	return cmd
 }
 
-// providerFlag is the operator's flag for a provider of the sandbox; "" for none: Gates is what the operator chooses by itself, and
-// LeaderWorkerSet is not a provider of the operator's.
+// providerFlag is the operator's --provider flag for the provider of a sandbox. It is "" for Gates, the operator's own default, and for
+// LeaderWorkerSet, which is not a provider of the operator.
 func providerFlag(provider sandbox.Provider) string {
 	if provider == sandbox.Gates || provider == sandbox.LeaderWorkerSet {
 		return ""
@@ -92,7 +92,7 @@ func providerFlag(provider sandbox.Provider) string {
 	return "--provider=" + string(provider)
 }
 
-// hint describes what a user has to know of the provider.
+// hint says what a user must know about the provider.
 func hint(opts sandbox.Options) string {
 	text := ""
 	switch opts.Provider {

@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package write reads and writes the objects of other projects: kinds that come and go with their operators, so nothing of them is kept in
-// the manager's cache.
+// Package write reads and writes objects of other projects. The cluster may start or stop serving their kinds, so the manager's
+// cache does not contain them.
 package write
 
 import (
@@ -28,11 +28,11 @@ import (
 type Writer struct {
 	// Client writes.
 	Client client.Client
-	// Live reads past every cache.
+	// Live reads from the API server.
 	Live client.Reader
 }
 
-// Definition reads a custom resource definition, nil when there is none.
+// Definition reads a custom resource definition; nil if it does not exist.
 func (w Writer) Definition(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	err := w.Live.Get(ctx, client.ObjectKey{Name: name}, crd)
@@ -42,8 +42,8 @@ func (w Writer) Definition(ctx context.Context, name string) (*apiextensionsv1.C
 	return crd, err
 }
 
-// NamesRefused states that the API server does not serve a definition because another one in its group has one of its names; "" when it
-// does.
+// NamesRefused says that the API server does not serve a definition because another one in its group has one of its
+// names; "" if it serves it.
 func NamesRefused(crd *apiextensionsv1.CustomResourceDefinition) string {
 	for _, c := range crd.Status.Conditions {
 		if c.Type == apiextensionsv1.NamesAccepted && c.Status == apiextensionsv1.ConditionFalse {
@@ -55,7 +55,7 @@ func NamesRefused(crd *apiextensionsv1.CustomResourceDefinition) string {
 	return ""
 }
 
-// Get reads an object past every cache, nil when there is none, or nothing of its kind.
+// Get reads an object from the API server; nil if it does not exist or its kind is not served.
 func (w Writer) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
@@ -69,15 +69,15 @@ func (w Writer) Get(ctx context.Context, kind schema.GroupVersionKind, namespace
 	return object, nil
 }
 
-// Orphaned reports whether an object that was read past the cache was made by Trellis, and has no owner any more.
+// Orphaned reports whether Trellis made an object, read from the API server, and it has no owner any more.
 func Orphaned(object *unstructured.Unstructured) bool {
 	return adoption.Orphaned(object) && slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == render.FieldOwner
 	})
 }
 
-// Apply makes an object of owner's as it is wanted, have being what was read of it, or nil. It adopts an orphan. It never takes over an
-// object of another owner, and does not write what is right already. What came back has to say all that was sent.
+// Apply creates or updates an object of an owner. have is the existing object, or nil. Apply adopts an orphan, never takes over an object
+// of another owner, and writes nothing if have is up to date. It is an error if the returned object lacks sent fields.
 func (w Writer) Apply(ctx context.Context, owner client.Object, want, have *unstructured.Unstructured) error {
 	orphaned := have != nil && Orphaned(have)
 	if have != nil {
@@ -100,7 +100,7 @@ func (w Writer) Apply(ctx context.Context, owner client.Object, want, have *unst
 	}
 	sent := want.DeepCopy()
 	err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(render.FieldOwner), client.ForceOwnership)
-	if orphaned && apierrors.IsInvalid(err) { // what is immutable differs
+	if orphaned && apierrors.IsInvalid(err) { // an immutable field differs
 		plural, _ := meta.UnsafeGuessKindToResource(sent.GroupVersionKind())
 		return fmt.Errorf("%s %s of an earlier owner of this name cannot be adopted: %w; to delete it: kubectl delete -n %s %s/%s",
 			sent.GetKind(), sent.GetName(), err, sent.GetNamespace(), plural.GroupResource(), sent.GetName())
@@ -114,7 +114,7 @@ func (w Writer) Apply(ctx context.Context, owner client.Object, want, have *unst
 	return nil
 }
 
-// Delete deletes exactly this object.
+// Delete deletes the object with this UID.
 func (w Writer) Delete(ctx context.Context, object *unstructured.Unstructured) error {
 	uid := object.GetUID()
 	err := w.Client.Delete(ctx, object, client.Preconditions{UID: &uid})

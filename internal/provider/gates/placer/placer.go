@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placer releases and evicts pods by the API of Kubernetes alone; see package gates.
+// Package placer releases and evicts pods with the Kubernetes API alone; see package gates.
 package placer
 
 import (
@@ -27,7 +27,7 @@ import (
 type Placer struct {
 	// Client writes.
 	Client client.Client
-	// Live reads past every cache.
+	// Live reads from the API server.
 	Live client.Reader
 }
 
@@ -39,7 +39,7 @@ var (
 // Name implements provider.Provider.
 func (Placer) Name() string { return specs.Gates.Name }
 
-// Probe implements provider.Provider: scheduling gates are there in every Kubernetes that Trellis supports.
+// Probe implements provider.Provider: every version of Kubernetes that Trellis supports has scheduling gates.
 func (Placer) Probe(context.Context) (provider.State, error) { return provider.Ready(), nil }
 
 // Unsuited implements provider.Provider.
@@ -48,13 +48,13 @@ func (Placer) Unsuited([]*trellisv1alpha1.ScalingGroup) string { return "" }
 // Watches implements provider.Provider.
 func (Placer) Watches() []provider.Watch { return nil }
 
-// Prepare implements provider.Placer: the gate is all.
+// Prepare implements provider.Placer: pods need nothing but the gate.
 func (Placer) Prepare(*trellisv1alpha1.ScalingGroup, int32, []*corev1.Pod, []*corev1.Pod) {}
 
 // Pin implements provider.Pinner.
 func (Placer) Pin(pod *corev1.Pod, pin gang.Pin) { gates.Open(pod, pin) }
 
-// Kept implements provider.Placer. A pod made for another provider would wait for what only that provider makes.
+// Kept implements provider.Placer: a pod of another provider would wait for objects that only that provider makes.
 func (Placer) Kept(pods []*corev1.Pod) bool {
 	return gates.Made(pods)
 }
@@ -62,14 +62,13 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 // Form implements provider.Placer: the pins hold the gang together.
 func (Placer) Form(context.Context, gang.Members) error { return nil }
 
-// Objections implements provider.Placer: a gang that cannot be bound is requeued soon, which says it.
+// Objections implements provider.Placer: the scheduler soon requeues a gang that cannot be bound, which reports it.
 func (Placer) Objections(context.Context, client.Reader, []*corev1.Pod, []*corev1.Pod) map[types.UID]gang.Objection {
 	return nil
 }
 
-// Release pins the pod and opens Trellis' gate in one patch, leaving gates of others closed.
-// The patch carries the resourceVersion it was made from; on a conflict the pod is read again and the patch made from that.
-// The API server continues tracking the managed fields of the pod: they say who set what, also on pods that others edited.
+// Release adds the pins and removes Trellis' gate in one patch, which contains the resourceVersion of the pod. On a conflict it reads the
+// pod again and makes a new patch. The API server keeps tracking the managed fields of the pod, which show its writers.
 func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
 	current := pod
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -109,8 +108,7 @@ func (p Placer) reread(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error
 	return live, nil
 }
 
-// Evict deletes exactly this pod: of the name, the one with its UID, and, when it is not bound, in the state in which it was read, so that
-// a pod that is bound meanwhile stays.
+// Evict deletes the pod by its UID and, if it is not bound, by its resourceVersion, so that a pod that is bound meanwhile stays.
 func (p Placer) Evict(ctx context.Context, pod *corev1.Pod) error {
 	only := client.Preconditions{UID: &pod.UID}
 	if pod.Spec.NodeName == "" && pod.ResourceVersion != "" {

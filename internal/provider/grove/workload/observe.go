@@ -27,10 +27,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// CodeWaitsForGrove is the reason of the condition Placed while Grove, or the scheduler behind it, has not placed every replica yet.
+// CodeWaitsForGrove is the reason of the condition Placed while Grove, or its scheduler, has not placed every replica yet.
 const CodeWaitsForGrove = "WaitsForGrove"
 
-// Observe implements provider.Workload. groups may be a part of the graph; names depend on all of it, so the others are read.
+// Observe implements provider.Workload. groups may be a part of the graph; names depend on the whole graph, so it reads the other groups.
 func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*trellisv1alpha1.ScalingGroup) (provider.Observation, error) {
 	out := provider.Observation{Counts: map[string]provider.Counts{}, Reason: CodeWaitsForGrove, Message: "Grove is not watched yet",
 		Blind: true}
@@ -41,7 +41,7 @@ func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*tre
 	if err != nil {
 		return out, err
 	}
-	if len(all) == 0 { // deleted since they were read, with their deployment
+	if len(all) == 0 { // deleted meanwhile, with their deployment
 		out.Message = "the scaling groups of the deployment are gone"
 		return out, nil
 	}
@@ -83,7 +83,7 @@ func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*tre
 	return out, nil
 }
 
-// countsOf are the replicas of a component. pcs is nil while there is none.
+// countsOf returns the counts of a component. pcs is nil if there is no set.
 func countsOf(g grove.Input, sg *trellisv1alpha1.ScalingGroup, pcs *grove.PodCliqueSet, s grove.Component) provider.Counts {
 	current := pcs != nil && grove.Current(g, sg, pcs)
 	return provider.Counts{
@@ -92,12 +92,12 @@ func countsOf(g grove.Input, sg *trellisv1alpha1.ScalingGroup, pcs *grove.PodCli
 	}
 }
 
-// judge reports whether all is where it has to be.
+// judge sets whether every replica is in its place, and otherwise why not.
 func (w *Workload) judge(g grove.Input, waiting []string, strays grove.Strays, out *provider.Observation) {
 	switch levels := out.Levels; {
 	case levels != nil && !levels.Available && constraint.TopologyOf(g.Groups) != nil:
 		out.Reason, out.Message = levels.Reason, levels.Message
-	case strays.Message != "": // before what waits: that ends by itself, this does not
+	case strays.Message != "": // before waiting replicas: waiting ends by itself
 		out.Reason = gang.CodeOutsideReplicaDomain
 		if strays.Graph {
 			out.Reason = gang.CodeOutsideGraphDomain
@@ -142,7 +142,7 @@ func component(ctx context.Context, own client.Reader, g grove.Input, sg *trelli
 	return grove.SingleNode(g, sg, clique), err
 }
 
-// made reads the object that Grove made of a component, by its usual name or else by its labels; nil when there is none.
+// made reads the object that Grove made of a component, by its usual name or else by its labels; nil if it does not exist.
 func made(ctx context.Context, reader client.Reader, namespace string, of grove.Made) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(of.Kind)
@@ -169,7 +169,7 @@ func made(ctx context.Context, reader client.Reader, namespace string, of grove.
 	return nil, nil
 }
 
-// as decodes an object, if there is one.
+// as decodes an object; nil for nil.
 func as[T any](object *unstructured.Unstructured) (*T, error) {
 	if object == nil {
 		return nil, nil
@@ -194,7 +194,7 @@ func withReason(waiting, reason string) string {
 	return waiting + "; " + reason
 }
 
-// podsOf are the pods that Grove has made of the graph.
+// podsOf returns the pods that Grove has made for the graph.
 func (w *Workload) podsOf(ctx context.Context, g grove.Input) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := w.Client.List(ctx, list, client.InNamespace(g.Namespace),
@@ -212,7 +212,7 @@ func podsOfComponent(pods []*corev1.Pod, component string) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Labels[render.LabelComponent] != component })
 }
 
-// strays looks where the pods are, by the labels of their nodes.
+// strays finds pods outside their required domains, by the labels of their nodes.
 func (w *Workload) strays(ctx context.Context, g grove.Input, pods []*corev1.Pod) grove.Strays {
 	t := constraint.TopologyOf(g.Groups)
 	if t == nil {

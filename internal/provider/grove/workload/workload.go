@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workload is the provider Grove: it makes the pods from one PodCliqueSet for each deployment, and Trellis plans nothing.
+// Package workload is the provider Grove, which makes the pods of each deployment from one PodCliqueSet; Trellis plans nothing.
 package workload
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
-// Definitions of Grove's kinds, and the one that shows that Grove has KAI to schedule for it.
+// Definitions of Grove's kinds, and the definition whose existence shows that KAI schedules for Grove.
 const (
 	podCliqueSets = "podcliquesets.grove.io"
 	bindings      = "clustertopologybindings.grove.io"
@@ -40,14 +40,14 @@ const (
 // Workload is the provider Grove.
 type Workload struct {
 	write.Writer
-	// TopologyKept reports whether Trellis keeps KAI's Topology of a ClusterTopology. Without it Grove makes its own.
+	// TopologyKept reports whether Trellis maintains KAI's Topology of a ClusterTopology. Otherwise Grove makes its own.
 	TopologyKept func(context.Context) bool
 
 	mu     sync.Mutex
 	served served
 }
 
-// served is what the last probe found.
+// served is the result of the last probe.
 type served struct {
 	schema        grove.Schema
 	kai, bindings bool
@@ -70,7 +70,7 @@ func New(writer client.Client, live client.Reader) *Workload {
 // Name implements provider.Provider.
 func (*Workload) Name() string { return specs.Grove.Name }
 
-// Probe implements provider.Provider: PodCliqueSets are served, and which words they understand.
+// Probe implements provider.Provider: it checks that PodCliqueSets are served, and which fields they have.
 func (w *Workload) Probe(ctx context.Context) (provider.State, error) {
 	var now served
 	for _, name := range []string{podCliqueSets, bindings, kaiPodGroups} {
@@ -108,8 +108,8 @@ func (w *Workload) Probe(ctx context.Context) (provider.State, error) {
 	return state, nil
 }
 
-// evicts returns [kai.Evicts]: Grove gives the PodGroups that it writes no period of their own. Without KAI, or the right to read its
-// shards, it is "".
+// evicts returns [kai.Evicts], because Grove sets no staleness period on its PodGroups; "" without KAI, or without the
+// right to read its shards.
 func (w *Workload) evicts(ctx context.Context) (string, error) {
 	if crd, err := w.Definition(ctx, kai.SchedulingShards); crd == nil || err != nil {
 		return "", err
@@ -144,7 +144,8 @@ func (w *Workload) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	return strings.Join(grove.Problems(w.graphOf(groups, ""), w.last().schema), "; ")
 }
 
-// graphOf groups, of which there is at least one. Where KAI is there, Grove's pods are KAI's. queue "" is the default one then.
+// graphOf returns the input for groups, which must not be empty. If the cluster has KAI, it schedules Grove's pods, and an empty
+// queue is the default queue.
 func (w *Workload) graphOf(groups []*trellisv1alpha1.ScalingGroup, queue string) grove.Input {
 	g := grove.Input{Namespace: groups[0].Namespace, Name: groups[0].Spec.Graph, Groups: groups}
 	if w.last().kai {
@@ -156,8 +157,8 @@ func (w *Workload) graphOf(groups []*trellisv1alpha1.ScalingGroup, queue string)
 	return g
 }
 
-// Watches implements provider.Provider: what Grove makes of a deployment; and its bindings, where it has them, which are of no deployment
-// and so of no namespace.
+// Watches implements provider.Provider: the objects that Grove makes of a deployment, and its bindings if it has them, which belong to no
+// deployment and have no namespace.
 func (w *Workload) Watches() []provider.Watch {
 	var out []provider.Watch
 	if w.last().bindings {
@@ -173,8 +174,8 @@ func (w *Workload) Watches() []provider.Watch {
 	return out
 }
 
-// deploymentOf reads whose an object is: a set by its owner, what Grove made of it by a label. A set whose name was shortened is found by
-// its owner alone; its status follows the others'.
+// deploymentOf returns the deployment of an object: of a set by its owner, of other objects by a label. The label holds the set's name,
+// so if that was shortened, only the set itself is found; its status changes with theirs.
 func deploymentOf(o client.Object) (types.NamespacedName, bool) {
 	if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == "DynamoGraphDeployment" {
 		return types.NamespacedName{Namespace: o.GetNamespace(), Name: owner.Name}, true
@@ -222,7 +223,7 @@ func (w *Workload) Apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDepl
 	return nil
 }
 
-// scale sets the replicas of an object that Grove made. One that is not there yet is made with them.
+// scale sets the replicas of an object that Grove made. A missing object is created with them.
 func (w *Workload) scale(ctx context.Context, namespace string, to grove.Scale) error {
 	object, err := made(ctx, w.Live, namespace, to.Made)
 	if object == nil || err != nil {
@@ -238,10 +239,10 @@ func (w *Workload) scale(ctx context.Context, namespace string, to grove.Scale) 
 	return nil
 }
 
-// KeepBinding brings Grove's binding in step with a ClusterTopology, where this Grove has bindings, and describes what cannot be, or "".
+// KeepBinding updates Grove's binding of a ClusterTopology, if this Grove has bindings, and returns why it cannot, or "".
 func (w *Workload) KeepBinding(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error) {
 	seen := w.last()
-	if !seen.bindings || ct.FromBinding() { // which is what Grove reads
+	if !seen.bindings || ct.FromBinding() { // Grove reads the Binding itself
 		return "", nil
 	}
 	have, err := w.Get(ctx, grove.ClusterTopologyBindingKind, "", ct.Name)

@@ -23,10 +23,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// forming are pods whose gang was formed and that may still be gated: two gangs of one graph may be released at a time, and the list of one
-// must not leave out the other.
+// forming are pods whose gang is formed but that may still be gated. Two gangs of a graph may be released at the same time, and the
+// PodGroup written for one must not leave out the other.
 type forming struct {
-	// writing is held while a PodGroup is written, mu never for long: the loop that plans waits for it.
+	// writing is held while a PodGroup is written. mu is held only briefly, because the planning loop waits for it.
 	writing, mu sync.Mutex
 	pods        map[types.NamespacedName]map[types.UID]bool // by deployment
 }
@@ -35,7 +35,7 @@ func newForming() *forming {
 	return &forming{pods: map[types.NamespacedName]map[types.UID]bool{}}
 }
 
-// of are the pods of a graph. They must not be changed.
+// of returns the pods of a graph. Callers must not change them.
 func (f *forming) of(graph client.Object) map[types.UID]bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -55,9 +55,9 @@ func (p Placer) Forget(graph types.NamespacedName) {
 	delete(p.forming.pods, graph)
 }
 
-// Form implements provider.Placer: the deployment's PodGroup lists the replicas of this gang alongside those released before.
+// Form implements provider.Placer: it adds the replicas of this gang to the deployment's PodGroup.
 func (p Placer) Form(ctx context.Context, of gang.Members) error {
-	p.forming.writing.Lock() // one PodGroup for the graph: one writer at a time
+	p.forming.writing.Lock() // a graph has one PodGroup, so one writer at a time
 	defer p.forming.writing.Unlock()
 	released, err := p.released(ctx, of)
 	if err != nil {
@@ -104,7 +104,7 @@ type replica struct {
 	ordinal int32
 }
 
-// released are the replicas with a pod that was released, or is about to be. One caller at a time.
+// released returns the replicas with a pod that was released, or is about to be. Only one caller at a time may run it.
 func (p Placer) released(ctx context.Context, of gang.Members) (map[replica]bool, error) {
 	pods := &corev1.PodList{}
 	err := p.Writer.Client.List(ctx, pods, client.InNamespace(of.Graph.Namespace),
@@ -137,7 +137,7 @@ func (p Placer) released(ctx context.Context, of gang.Members) (map[replica]bool
 	return out, nil
 }
 
-// topologyName is KAI's Topology for the graph's ClusterTopology.
+// topologyName returns the name of KAI's Topology for the graph's ClusterTopology.
 func (p Placer) topologyName(ctx context.Context, groups []*trellisv1alpha1.ScalingGroup) (string, error) {
 	t := constraint.TopologyOf(groups)
 	if t == nil {
@@ -153,8 +153,8 @@ func (p Placer) topologyName(ctx context.Context, groups []*trellisv1alpha1.Scal
 	return name, nil
 }
 
-// KeepTopology brings KAI's Topology in step with a ClusterTopology and describes what cannot be, or "". Levels cannot be changed, so that
-// another order of them takes a new object; KAI leaves running pods alone.
+// KeepTopology updates KAI's Topology of a ClusterTopology, and returns why it cannot, or "". Levels are immutable, so another order of
+// levels needs a new object; KAI does not touch running pods.
 func (p Placer) KeepTopology(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error) {
 	name, _ := kai.Reference(ct)
 	object, err := p.Get(ctx, kai.TopologyKind, "", name)

@@ -1,10 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placer is the provider KAI: Trellis plans and pins, and KAI Scheduler takes each gang all or nothing.
+// Package placer is the provider KAI: Trellis plans and pins, and KAI Scheduler binds each gang as a unit.
 //
-// The pods of a gang are gated until it is placed. Then the deployment's PodGroup lists its replicas, and the gates open. A replica that
-// is gone or waits again leaves the list.
+// The pods of a gang are gated until it is placed. Then its replicas are added to the deployment's PodGroup, and the gates are removed. A
+// replica that is gone or waits again is removed from the PodGroup.
 package placer
 
 import (
@@ -36,7 +36,7 @@ const (
 	topologies = "topologies.kai.scheduler"
 )
 
-// Placer is the provider KAI. A gang is released and requeued as under Gates.
+// Placer is the provider KAI. It releases and requeues gangs as Gates does.
 type Placer struct {
 	gates.Placer
 	write.Writer
@@ -65,7 +65,7 @@ func New(writer client.Client, live client.Reader) Placer {
 // Name implements provider.Provider.
 func (Placer) Name() string { return specs.KAI.Name }
 
-// Probe implements provider.Provider: both kinds are served, and PodGroups know all that is written.
+// Probe implements provider.Provider: it checks that both kinds are served, and that PodGroups have all fields that Trellis writes.
 func (p Placer) Probe(ctx context.Context) (provider.State, error) {
 	for _, name := range []string{podGroups, topologies} {
 		crd, err := p.Definition(ctx, name)
@@ -91,7 +91,8 @@ func (Placer) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	return strings.Join(kai.Input{Groups: groups}.Problems(), "; ")
 }
 
-// Watches implements provider.Provider: KAI's report on a PodGroup; and Topologies, which are of no deployment and so of no namespace.
+// Watches implements provider.Provider: PodGroups, for KAI's reports, and Topologies, which belong to no
+// deployment and have no namespace.
 func (Placer) Watches() []provider.Watch {
 	podGroup, topology := &unstructured.Unstructured{}, &unstructured.Unstructured{}
 	podGroup.SetGroupVersionKind(kai.PodGroupKind)
@@ -116,8 +117,8 @@ func (Placer) Prepare(sg *trellisv1alpha1.ScalingGroup, _ int32, fresh, _ []*cor
 	}
 }
 
-// Route implements provider.Router: pods without a constraint are KAI's too, or they would use what their queue has not been granted.
-// KAI's own grouper makes a PodGroup of each.
+// Route implements provider.Router: KAI also schedules pods without a constraint, because otherwise they would use resources that their
+// queue has not been granted. KAI's own grouper makes a PodGroup of each.
 func (Placer) Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod) {
 	for _, pod := range fresh {
 		pod.Spec.SchedulerName = kai.SchedulerName
@@ -137,10 +138,10 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 	return true
 }
 
-// Release implements provider.Placer: the pod becomes a member of the PodGroup, which lists its replica by now. KAI evicts pods
-// in an order of its own, and continues until there is capacity: pinned to the planned rack, let alone hosts, a gang had all evicted that
-// come before those that are there. So one that preempts is pinned to the widest domain, and KAI holds it to one rack by the constraint of
-// its leaf. KAI is not told which pods are to be apart, so those keep their hosts.
+// Release implements provider.Placer: the pod becomes a member of the PodGroup, which already lists its replica. KAI chooses victims in
+// its own order until there is capacity: for a gang pinned to the planned rack or hosts, it would first evict pods elsewhere. So a gang
+// that preempts is pinned only to the broadest domain, and the constraint of its leaf makes KAI keep it in one rack. KAI does not know
+// which pods must be apart, so such pods keep their hosts.
 func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
 	if pin.Preempts && !pin.Apart {
 		pin.Labels, pin.Node = pin.Wide, ""
@@ -149,13 +150,13 @@ func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) erro
 	return p.Placer.Release(ctx, pod, pin)
 }
 
-// Objections implements provider.Placer: KAI's report on the deployment's PodGroup, where it came after the pod, or else on the pod.
+// Objections implements provider.Placer: KAI's report on the deployment's PodGroup, if it is newer than the pod, or else on the pod.
 func (Placer) Objections(ctx context.Context, own client.Reader, unbound, _ []*corev1.Pod) map[types.UID]gang.Objection {
 	out := map[types.UID]gang.Objection{}
 	word, said := reportOnGroup(ctx, own, unbound[0])
 	for _, pod := range unbound {
 		switch why := wordOnPod(pod); {
-		case pod.Status.NominatedNodeName != "": // it waits for those who free capacity
+		case pod.Status.NominatedNodeName != "": // it waits until its preempted pods have gone
 		case said && !word.Since.Time.Before(pod.CreationTimestamp.Time):
 			out[pod.UID] = gang.Objection{Message: word.Message, Anywhere: word.Anywhere}
 		case why != "":
@@ -165,7 +166,7 @@ func (Placer) Objections(ctx context.Context, own client.Reader, unbound, _ []*c
 	return out
 }
 
-// reportOnGroup is KAI's last report on the graph's PodGroup; KAI leaves it in place when all is well again.
+// reportOnGroup returns KAI's last report on the graph's PodGroup, which KAI does not remove when the pods are placed.
 func reportOnGroup(ctx context.Context, own client.Reader, pod *corev1.Pod) (kai.Pending, bool) {
 	if own == nil {
 		return kai.Pending{}, false
@@ -174,7 +175,7 @@ func reportOnGroup(ctx context.Context, own client.Reader, pod *corev1.Pod) (kai
 	object.SetGroupVersionKind(kai.PodGroupKind)
 	key := client.ObjectKey{Namespace: pod.Namespace, Name: pod.Annotations[kai.AnnotationPodGroup]}
 	if own.Get(ctx, key, object) != nil || external.Read(object, pg) != nil {
-		return kai.Pending{}, false // gone, or not to be read: nothing is known
+		return kai.Pending{}, false // gone or unreadable: nothing is known
 	}
 	return kai.WhyWaiting(pg)
 }

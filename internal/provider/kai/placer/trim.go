@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Trim implements provider.Trimmer. A replica that was lost stands in the PodGroup until then, and KAI reports the whole of it as stale in
-// every cycle. Replicas with pods on their way out stay listed until those are gone.
+// Trim implements provider.Trimmer. Without it, the PodGroup would keep a lost replica, and KAI would report the whole PodGroup as stale
+// in every cycle. Replicas with terminating pods stay in it until the pods are gone.
 func (p Placer) Trim(ctx context.Context, own client.Reader, of gang.Members, pods []*corev1.Pod) error {
 	if own == nil {
 		return nil
@@ -43,7 +43,7 @@ func (p Placer) Trim(ctx context.Context, own client.Reader, of gang.Members, po
 		}
 	}
 	if !lost || !kept {
-		return nil // with none left there is nothing to call stale, and the next gang forms it
+		return nil // a PodGroup without pods is not stale, and the next gang forms it
 	}
 	of.Replicas = nil
 	return p.Form(ctx, of)

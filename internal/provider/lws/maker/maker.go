@@ -1,11 +1,11 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package maker has LeaderWorkerSets make the pods of multinode components: one set for each replica, which belongs to the scaling group.
+// Package maker makes the pods of multinode components as LeaderWorkerSets: one set per replica, owned by the scaling group.
 //
-// The provider of the deployment stays what it is. The pods come from the set as that provider's placer prepares them, so they wait behind
-// the gate and are planned, pinned, released and counted like pods of our own. A set is deleted in the foreground: its name is free again
-// when the last of its pods is gone, and not before.
+// The deployment keeps its provider. The provider's placer prepares the pods in the set's template, so the pods have the gate, and are
+// planned, pinned, released and counted like Trellis' own pods. A set is deleted in the foreground: its name is free only when the
+// last of its pods is gone.
 package maker
 
 import (
@@ -49,7 +49,7 @@ func New(writer client.Client, live client.Reader) Maker {
 // Name implements provider.Provider.
 func (Maker) Name() string { return specs.LeaderWorkerSet }
 
-// Probe implements provider.Provider: the kind is served, and keeps all that is written.
+// Probe implements provider.Provider: it checks that the kind is served, with all fields that Trellis writes.
 func (m Maker) Probe(ctx context.Context) (provider.State, error) {
 	crd, err := m.Definition(ctx, lws.Definition)
 	if err != nil {
@@ -64,8 +64,8 @@ func (m Maker) Probe(ctx context.Context) (provider.State, error) {
 	return provider.Ready(), nil
 }
 
-// Unsuited implements provider.Provider. A pod group of PodGroup has its pods by a name that is new with every generation, and the pods of
-// a set are recreated from one template.
+// Unsuited implements provider.Provider. The provider PodGroup needs a new name of the group in the pods of every generation, but all
+// pods of a set are recreated from one template.
 func (Maker) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	for _, sg := range groups {
 		if render.InSets(sg) && !specs.Named(sg.Spec.Provider).TakesSets {
@@ -140,7 +140,8 @@ func (m Maker) make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, set *
 	return nil
 }
 
-// taken says whose the set of that name is. One of ours is the same set, not in the cache yet, or on its way out: its end is an event.
+// taken returns why the name of a set is taken, or nil for a set of this group: it is not in the cache yet, or is being
+// deleted, which triggers an event.
 func (m Maker) taken(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, name string) error {
 	have, err := m.Get(ctx, lws.Kind, sg.Namespace, name)
 	if err != nil || have == nil || metav1.IsControlledBy(have, sg) {
@@ -159,7 +160,7 @@ func (m Maker) taken(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, name
 		taken, sg.Namespace, strings.Join(orphans, " "))
 }
 
-// orphans are the names of the sets that an earlier group of the same name left without an owner.
+// orphans returns the names of the sets that an earlier group of the same name left without an owner.
 func (m Maker) orphans(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) ([]string, error) {
 	sets, err := list(ctx, m.Live, sg)
 	if err != nil {
@@ -174,7 +175,7 @@ func (m Maker) orphans(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) ([
 	return names, nil
 }
 
-// list reads the sets that carry the name of the group, of any owner; none when the kind is not served.
+// list reads the sets with the label of the group, of any owner; none if the kind is not served.
 func list(ctx context.Context, reader client.Reader, sg *trellisv1alpha1.ScalingGroup) (*unstructured.UnstructuredList, error) {
 	out := &unstructured.UnstructuredList{}
 	out.SetGroupVersionKind(lws.Kind.GroupVersion().WithKind(lws.Kind.Kind + "List"))

@@ -18,13 +18,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 )
 
-// compositeKind is the kind of the root of a tree. It is of v1beta1 from Kubernetes 1.38 on, with the fields of v1alpha3.
+// compositeKind is the kind of the root of a tree. From Kubernetes 1.38 on its version is v1beta1, with the fields of v1alpha3.
 const compositeKind = "CompositePodGroup"
 
-// Composite is the version of CompositePodGroups that the last probe found. The zero value is v1alpha3.
+// Composite holds the version of CompositePodGroups that the last probe found. The zero value is v1alpha3.
 type Composite struct{ beta atomic.Bool }
 
-// root returns an empty CompositePodGroup in the version that is served.
+// root returns an empty CompositePodGroup in the served version.
 func (p Placer) root() *unstructured.Unstructured {
 	out := &unstructured.Unstructured{}
 	out.SetGroupVersionKind(schedulingv1alpha3.SchemeGroupVersion.WithKind(compositeKind))
@@ -34,7 +34,7 @@ func (p Placer) root() *unstructured.Unstructured {
 	return out
 }
 
-// formTree creates the root of a tree, or makes sure that the one there is of that name will do.
+// formTree creates the root of a tree, or checks that the existing one matches.
 func (p Placer) formTree(ctx context.Context, want *schedulingv1alpha3.CompositePodGroup) error {
 	object, err := external.Object(want)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placer forms the groups of gangs by the API of Kubernetes, and asks whether that is served; see package podgroup.
+// Package placer forms the groups of gangs with the Kubernetes API, and checks whether the API is served; see package podgroup.
 package placer
 
 import (
@@ -27,14 +27,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Placer is the provider PodGroup. Pods are released and requeued as under Gates.
+// Placer is the provider PodGroup. It releases and requeues pods as Gates does.
 type Placer struct {
 	gates.Placer
-	// Discovery describes what the API server serves.
+	// Discovery lists the resources that the API server serves.
 	Discovery discovery.ServerResourcesInterface
 	// Composite is set by probes; nil: v1alpha3.
 	Composite *Composite
-	// Namespace in which fields are tried, without leaving anything.
+	// Namespace of dry-run requests that test fields.
 	Namespace string
 }
 
@@ -50,7 +50,7 @@ var (
 // Name implements provider.Provider.
 func (Placer) Name() string { return specs.PodGroup.Name }
 
-// Watches implements provider.Provider. The root of a tree has no status worth watching: the scheduler writes none.
+// Watches implements provider.Provider: only PodGroups, because the scheduler writes no status of the root of a tree.
 func (Placer) Watches() []provider.Watch {
 	return []provider.Watch{{Object: &schedulingv1beta1.PodGroup{}, Graph: func(o client.Object) (types.NamespacedName, bool) {
 		name := o.GetAnnotations()[podgroup.AnnotationGraph]
@@ -63,7 +63,7 @@ func (Placer) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	return podgroup.Unsuited(groups)
 }
 
-// Prepare implements provider.Placer: the pods of one generation of a replica name one group.
+// Prepare implements provider.Placer: the pods of one generation of a replica name the same group.
 func (Placer) Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*corev1.Pod) {
 	podgroup.Prepare(sg, ordinal, fresh, made, rand.String(5))
 }
@@ -79,8 +79,8 @@ func (Placer) Objections(ctx context.Context, own client.Reader, unbound, all []
 	return podgroup.Objections(groups.Items, watched, unbound, all)
 }
 
-// Form implements provider.Placer: the groups first, the largest before the others, then their root. Pods are gated meanwhile, so no half
-// of the tree can be taken for the whole.
+// Form implements provider.Placer: it creates the groups, the largest first, then their root. The pods are still gated, so the scheduler
+// cannot take half of the tree for the whole.
 func (p Placer) Form(ctx context.Context, of gang.Members) error {
 	podgroup.LargestFirst(of.Replicas)
 	w := podgroup.Workload(of.Graph, of.Groups)
@@ -101,7 +101,7 @@ func (p Placer) Form(ctx context.Context, of gang.Members) error {
 	return p.formTree(ctx, podgroup.Tree(of, w, members))
 }
 
-// Adopt implements provider.Adopter: the graph owns its Workloads. Groups belong to their pods.
+// Adopt implements provider.Adopter: it adopts the graph's Workloads. Pods own their groups.
 func (p Placer) Adopt(ctx context.Context, by adoption.Adopter) error {
 	workloads := &schedulingv1beta1.WorkloadList{}
 	if err := p.Live.List(ctx, workloads, client.InNamespace(by.Owner.GetNamespace()),
@@ -118,7 +118,7 @@ func (p Placer) Adopt(ctx context.Context, by adoption.Adopter) error {
 	return nil
 }
 
-// formGroup creates a group, or makes sure that the one there is of that name will do.
+// formGroup creates a group, or checks that the existing one matches.
 func (p Placer) formGroup(ctx context.Context, of gang.Members, want *schedulingv1beta1.PodGroup) (*schedulingv1beta1.PodGroup, error) {
 	made := want.DeepCopy()
 	err := p.Client.Create(ctx, made)
@@ -138,7 +138,7 @@ func (p Placer) formGroup(ctx context.Context, of gang.Members, want *scheduling
 		want.Spec.ParentCompositePodGroupName) {
 		return nil, fmt.Errorf("PodGroup %s: %w", want.Name, provider.ErrStale)
 	}
-	if parent := made.Spec.ParentCompositePodGroupName; parent != nil && !of.Base { // the rest of a gang whose release was cut short
+	if parent := made.Spec.ParentCompositePodGroupName; parent != nil && !of.Base { // the rest of a gang whose release was interrupted
 		err := p.Live.Get(ctx, types.NamespacedName{Namespace: made.Namespace, Name: *parent}, p.root())
 		if apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("PodGroup %s, whose root %s is gone: %w", want.Name, *parent, provider.ErrStale)
