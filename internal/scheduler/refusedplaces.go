@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/placement"
@@ -29,6 +30,36 @@ const (
 	// maxNames bounds how many places a message names.
 	maxNames = 5
 )
+
+// refusedPlaces learns the places that a scheduler refused pods in, and forgets them when they change.
+type refusedPlaces struct {
+	places refusals
+	known  knownRefusals
+	// ended are the graphs for which some ended since the loop asked.
+	ended map[types.NamespacedName]bool
+
+	clock        clock.Clock
+	requeueAfter time.Duration
+	cluster      *topology.Cluster
+	pods         *releasedPods
+	// requeues returns how often gangs of a graph were requeued in a row.
+	requeues func(types.NamespacedName, time.Time) int
+	wakeLoop func()
+}
+
+func newRefusedPlaces(o Options, c *topology.Cluster, pods *releasedPods, requeues func(types.NamespacedName, time.Time) int,
+	wakeLoop func()) *refusedPlaces {
+	return &refusedPlaces{
+		places: refusals{}, known: knownRefusals{}, ended: map[types.NamespacedName]bool{}, clock: o.Clock, requeueAfter: o.RequeueAfter,
+		cluster: c, pods: pods, requeues: requeues, wakeLoop: wakeLoop,
+	}
+}
+
+// forget drops what is known of a graph.
+func (p *refusedPlaces) forget(graph types.NamespacedName) {
+	delete(p.places, graph)
+	delete(p.known, graph)
+}
 
 // refusals are the places that a scheduler refused pods in, by graph and by the digest of the pods' shape before their release
 // (docs/placement.md#places-that-a-scheduler-refused). The planner does not place such pods there for a while, and then only for want of

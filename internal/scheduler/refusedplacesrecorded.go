@@ -11,9 +11,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/assignment"
 )
 
-// recordedRefusals returns the refusals of a graph for its record.
-func (l *ledger) recordedRefusals(graph types.NamespacedName) (out []assignment.Refused) {
-	for shape, list := range l.refusals[graph] {
+// recorded returns the refusals of a graph for its record.
+func (p *refusedPlaces) recorded(graph types.NamespacedName) (out []assignment.Refused) {
+	for shape, list := range p.places[graph] {
 		for i := range list {
 			one := &list[i]
 			out = append(out, assignment.Refused{
@@ -24,12 +24,12 @@ func (l *ledger) recordedRefusals(graph types.NamespacedName) (out []assignment.
 	return out
 }
 
-// takeRecordedRefusals takes over the refusals that another operator has recorded.
-func (l *ledger) takeRecordedRefusals(graph types.NamespacedName, record *assignment.Record) {
+// takeRecorded takes over the refusals that another operator has recorded.
+func (p *refusedPlaces) takeRecorded(graph types.NamespacedName, record *assignment.Record) {
 	if record == nil {
 		return
 	}
-	now := l.clock.Now()
+	now := p.clock.Now()
 	for _, recorded := range record.Refused {
 		one := refusal{
 			place: recorded.Place, name: recorded.Domain.String(), said: recorded.Message, path: recorded.Domain, times: recorded.Times,
@@ -38,15 +38,15 @@ func (l *ledger) takeRecordedRefusals(graph types.NamespacedName, record *assign
 		if one.place.Host != "" {
 			one.name = "host " + one.place.Host
 		}
-		known, is := l.known[graph][recorded.Shape+" "+one.name]
+		known, is := p.known[graph][recorded.Shape+" "+one.name]
 		if is && !recorded.Last.After(known) || one.forgotten(now) {
 			continue
 		}
-		l.known.add(graph, recorded.Shape, &one)
-		if l.refusals[graph] == nil {
-			l.refusals[graph] = map[string][]refusal{}
+		p.known.add(graph, recorded.Shape, &one)
+		if p.places[graph] == nil {
+			p.places[graph] = map[string][]refusal{}
 		}
-		l.refusals[graph][recorded.Shape] = append(slices.DeleteFunc(l.refusals[graph][recorded.Shape], func(other refusal) bool {
+		p.places[graph][recorded.Shape] = append(slices.DeleteFunc(p.places[graph][recorded.Shape], func(other refusal) bool {
 			return other.place.Equal(one.place)
 		}), one)
 	}

@@ -29,11 +29,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -80,7 +82,9 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 		objects: objects{reader: c}, cache: c, providers: providers, recorder: recorder, results: results, options: o, queue: newQueue(),
 		unannounced: map[types.NamespacedName]map[gang.Key]bool{}, awaiting: map[types.NamespacedName]map[gang.Key]types.UID{},
 	}
-	s.ledger = newLedger(o, s.queue.wake, s.objects.followed)
+	s.ledger = newLedger(o, s.queue.wake, func(gone *corev1.Pod) (types.NamespacedName, bool) {
+		return s.objects.followed(s.placements, gone)
+	})
 	s.placements = newGraphPlacements(c, o.Records, o.Live)
 	s.writers = newWriters(s.ledger, s.queue, s.placements, o, func() { s.providers.Suspect() })
 	// A graph is evaluated again when its provider may work now, or when something of the provider's own that concerns the graph has changed.
@@ -98,9 +102,15 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 // running is the loop that leads, if any. There is one in a process; tests that start another one see the last.
 var running atomic.Pointer[Scheduler]
 
-// AttemptsOf returns the recorded attempts of the replicas of a group. Pods of attempts that do not count are deleted.
-func (s *Scheduler) AttemptsOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (assignment.Attempts, error) {
-	return s.placements.attemptsOf(ctx, sg)
+// Recorded returns the recorded replicas of a group. Pods of attempts that do not count are deleted.
+func (s *Scheduler) Recorded(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (assignment.Replicas, error) {
+	return s.placements.replicasOf(ctx, sg)
+}
+
+// RecordOf returns the record of a deployment; nil if placements are not recorded.
+func (s *Scheduler) RecordOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (*assignment.Record, error) {
+	now, err := s.placements.of(ctx, dgd)
+	return now.record, err
 }
 
 // HostsFor lists hosts, by their label kubernetes.io/hostname, that have room for a pod of a shape now: at most so many, the first ones by

@@ -65,7 +65,7 @@ func (o *options) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	informers := unpaged{cached, bindings}
+	informers := unpaged{cached, snapshot.Lacks}
 	s := NewServer()
 	if err := o.refresh(ctx, s, c, informers, namespace, o.ErrOut); err != nil {
 		return err
@@ -187,14 +187,21 @@ func watch(ctx context.Context, config *rest.Config, bindings bool, patience tim
 // unpaged reads from memory without pages: a cache does not support limits, and reports further items that do not exist.
 type unpaged struct {
 	client.Reader
-	// bindings: the user may read Grove's Bindings. Without the right, a cache would wait for them.
-	bindings bool
+	// lacks reports whether the user may not read a kind. Without the right, a cache would wait for the kind.
+	lacks func(kind string) bool
 }
 
 // List implements client.Reader.
 func (u unpaged) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	if _, is := list.(*topologybinding.BindingList); is && !u.bindings {
-		return apierrors.NewForbidden(schema.ParseGroupResource(live.Bindings), "", nil)
+	kind := ""
+	switch list.(type) {
+	case *topologybinding.BindingList:
+		kind = live.Bindings
+	case *trellisv1alpha1.GraphPlacementList:
+		kind = live.Placements
+	}
+	if kind != "" && u.lacks(kind) {
+		return apierrors.NewForbidden(schema.ParseGroupResource(kind), "", nil)
 	}
 	all := (&client.ListOptions{}).ApplyOptions(options)
 	all.Limit, all.Continue = 0, ""

@@ -69,8 +69,8 @@ func newServer(ctx context.Context) *server {
 		Client: c, Live: cl.GetAPIReader(), Domains: direct, Providers: provider.New(provider.Options{}, provider.All{
 			Placers: []provider.Placer{gates.Placer{Client: c, Live: cl.GetAPIReader()}},
 		}),
-		AttemptsOf: func(context.Context, *trellisv1alpha1.ScalingGroup) (assignment.Attempts, error) {
-			return assignment.Attempts{}, nil
+		Recorded: func(context.Context, *trellisv1alpha1.ScalingGroup) (assignment.Replicas, error) {
+			return assignment.Replicas{}, nil
 		},
 	}}
 	at := time.Now()

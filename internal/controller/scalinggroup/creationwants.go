@@ -24,8 +24,6 @@ import (
 type view struct {
 	o     observed
 	graph types.UID
-	// remembered are the replicas whose former domain is known.
-	remembered map[int32]bool
 	// charges are those of the group's pods, by role.
 	charges map[string]storedPod
 	// ordinals are the replicas that exist or are to be created; base and first are those that begin together.
@@ -38,15 +36,11 @@ type view struct {
 
 // viewOf reads which gangs the replicas of a group belong to, and what these lack.
 func (r *Reconciler) viewOf(ctx context.Context, o observed, d *decision) (*view, error) {
-	v := &view{o: o, graph: o.sg.UID, remembered: map[int32]bool{}, base: map[int32]bool{}, first: map[int32]bool{}}
-	former := remembered(o.sg)
-	for _, ordinal := range former {
-		v.remembered[int32(ordinal)] = true
-	}
+	v := &view{o: o, graph: o.sg.UID, base: map[int32]bool{}, first: map[int32]bool{}}
 	if owner := metav1.GetControllerOfNoCopy(o.sg); owner != nil {
 		v.graph = owner.UID
 	}
-	for _, ordinal := range rollout.For(o.sg).Ordinals(summaries(o.sg, o.replicas), former, batch+1) {
+	for _, ordinal := range rollout.For(o.sg).Ordinals(summaries(o.sg, o.replicas), o.attempts.recorded.Ordinals(), batch+1) {
 		v.ordinals = append(v.ordinals, int32(ordinal))
 	}
 	if err := r.addTogether(ctx, v); err != nil {
@@ -161,7 +155,8 @@ func (v *view) addWant(ordinal int32, creatable, removed bool) {
 // wantOf is what a replica wants, without the pods that it lacks.
 func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want {
 	want := creationturns.Want{
-		Key: v.keyOf(ordinal), Name: v.nameOf(ordinal), Ready: creatable, Succeeds: v.remembered[ordinal], Others: render.InSets(v.o.sg),
+		Key: v.keyOf(ordinal), Name: v.nameOf(ordinal), Ready: creatable,
+		Succeeds: v.o.attempts.recorded.Ran(ordinal), Others: render.InSets(v.o.sg),
 	}
 	if one := v.o.replicas[ordinal]; one != nil {
 		want.Succeeds = want.Succeeds || one.wasPlaced()

@@ -38,7 +38,7 @@ type planned struct {
 
 // recordedAt notes the place that is recorded at an attempt, and reports whether there is one and the host names of the pods are of that
 // attempt. Otherwise the answer has come after the record was read; then the group is reconciled again.
-func (p *planned) recordedAt(attempt int32, recorded assignment.Attempts) (assigned bool) {
+func (p *planned) recordedAt(attempt int32, recorded assignment.Replicas) (assigned bool) {
 	p.gang, p.place, assigned = recorded.Assigned(p.ordinal)
 	return assigned && attempt > 0 && p.place.Attempt == attempt && p.namedFor(attempt)
 }

@@ -7,11 +7,7 @@ import (
 	"context"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // lookForEnds finds pods that were deleted and do not end, and returns the time until another one has not ended in time; 0 for never. A
@@ -19,7 +15,7 @@ import (
 // the capacity of the old one is not held any more.
 func (r *Reconciler) lookForEnds(ctx context.Context, replicas map[int32]*replica) (again time.Duration) {
 	now := r.refusals.clock()
-	ready := func(node string) bool { return r.nodeReady(ctx, node) }
+	ready := func(node string) bool { return r.nodes().ready(ctx, node) }
 	for _, one := range replicas {
 		for _, pod := range one.leaving {
 			by, deleted := gang.EndsBy(pod)
@@ -41,10 +37,4 @@ func (r *Reconciler) lookForEnds(ctx context.Context, replicas map[int32]*replic
 		}
 	}
 	return again
-}
-
-// nodeReady reports whether a node is ready, by the cache; one that is not there is not.
-func (r *Reconciler) nodeReady(ctx context.Context, name string) bool {
-	node := &corev1.Node{}
-	return r.Client.Get(ctx, types.NamespacedName{Name: name}, node) == nil && topology.Ready(node)
 }

@@ -27,7 +27,7 @@ func (r *Reconciler) lookForExcess(ctx context.Context, o observed) error {
 	for ordinal, replica := range o.replicas {
 		created[ordinal] = replica.created()
 	}
-	for ordinal, excess := range gang.Excess(o.sg, groups, created) {
+	for ordinal, excess := range gang.Excess(o.sg, groups, o.attempts.recorded.Record(), created) {
 		if replica := o.replicas[ordinal]; replica != nil {
 			replica.excess = excess
 		}

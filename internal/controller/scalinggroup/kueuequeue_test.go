@@ -185,7 +185,7 @@ func TestUpdateWithinQuota(t *testing.T) {
 	}
 	look := func(of map[int32]*replica) (inPlace bool, removed int, says string) {
 		next := plan(sg, of)
-		sg.Status = statusOf(sg, of, next, func(string) map[string]string { return nil }, nil)
+		sg.Status = statusOf(sg, of, next, nil)
 		c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
 		return sg.Status.Progress.InPlace, len(next.Remove), c.Message
 	}

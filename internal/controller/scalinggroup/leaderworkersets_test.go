@@ -148,7 +148,7 @@ func TestSets(t *testing.T) {
 			if len(got.create) > 0 || len(got.delete) > 0 {
 				t.Errorf("pods of our own: %v", got)
 			}
-			s := statusOf(sg, replicas, next, func(string) map[string]string { return nil }, nil)
+			s := statusOf(sg, replicas, next, nil)
 			if status := fmt.Sprint(s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, s.OutdatedReplicas); status != c.status {
 				t.Errorf("status %s, want %s", status, c.status)
 			}

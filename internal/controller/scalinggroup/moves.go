@@ -135,7 +135,7 @@ type leaves struct {
 func (r *Reconciler) whyLeaves(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, one *replica, now time.Time) (l leaves) {
 	for _, index := range one.indexes() {
 		pod := one.pods[index]
-		node := r.nodeOf(ctx, pod)
+		node := r.nodes().of(ctx, pod)
 		if node == nil {
 			continue
 		}
@@ -171,18 +171,6 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// nodeOf is the node of a pod as the cache has it, or nil. It is not to be changed.
-func (r *Reconciler) nodeOf(ctx context.Context, pod *corev1.Pod) *corev1.Node {
-	node := &corev1.Node{}
-	if pod.Spec.NodeName == "" {
-		return nil
-	}
-	if r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node, client.UnsafeDisableDeepCopy) != nil {
-		return nil
-	}
-	return node
 }
 
 // pinned reports whether Trellis chooses the hosts of a group's pods: none of them returns to a node that is to be removed.

@@ -32,7 +32,7 @@ func TestCanWait(t *testing.T) {
 		want   bool
 	}{
 		"one more is ready":      {func(s *status) { s.ReadyReplicas = 3 }, true},
-		"one is bound":           {func(s *status) { s.Placements = []trellisv1alpha1.ReplicaPlacement{{Domain: "z/r", Bound: true}} }, true},
+		"one is bound":           {func(s *status) { s.ScheduledReplicas = 3 }, true},
 		"one more is there":      {func(s *status) { s.Replicas, s.Pods = 5, 40 }, true},
 		"a message":              {func(s *status) { s.Conditions[0].Message = "2 of 4" }, true},
 		"the last one is ready":  {func(s *status) { s.ReadyReplicas = 4 }, false},

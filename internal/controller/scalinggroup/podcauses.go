@@ -100,7 +100,7 @@ func (r *Reconciler) lookForCauses(ctx context.Context, sg *trellisv1alpha1.Scal
 			switch {
 			case pod.Spec.NodeName == "" || render.PodReady(pod) || whyNotStarting(pod) != "":
 				continue
-			case !r.nodeReady(ctx, pod.Spec.NodeName):
+			case !r.nodes().ready(ctx, pod.Spec.NodeName):
 				one.causes[pod.UID] = podCause{"its node " + pod.Spec.NodeName + " is not ready", true}
 				continue
 			}

@@ -55,8 +55,8 @@ type Reconciler struct {
 	// Asks are the replicas that are to be created in place, and Placed has groups reconciled that have an answer; nil: all are gated.
 	Asks   *scheduler.Asks
 	Placed <-chan event.GenericEvent
-	// AttemptsOf is [scheduler.Scheduler.AttemptsOf].
-	AttemptsOf func(context.Context, *trellisv1alpha1.ScalingGroup) (assignment.Attempts, error)
+	// Recorded is [scheduler.Scheduler.Recorded].
+	Recorded func(context.Context, *trellisv1alpha1.ScalingGroup) (assignment.Replicas, error)
 	// Retries after failures.
 	Retries blocked.Retries
 	// Leaving decides which nodes are to be removed, and MoveTimeout is how long a replica there waits for its successor.
@@ -103,7 +103,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(groupOf)).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.easedBy), builder.WithPredicates(blocked.QuotaEased())).
 		Watches(&corev1.Node{}, r.onNodes()).
-		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.budgeted),
+		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.budgets().concerned),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.Providers.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
 		WatchesRawSource(source.Channel(r.tellTurns(), &handler.EnqueueRequestForObject{})).
@@ -120,7 +120,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if workload := r.Providers.Workload(sg.Spec.Provider); workload != nil {
 		r.Asks.Forget(req.NamespacedName)
 		again, err := r.countWorkload(ctx, sg, workload)
-		return ctrl.Result{RequeueAfter: again}, errors.Join(err, r.keepBudget(ctx, observed{sg: sg}, 0))
+		return ctrl.Result{RequeueAfter: again}, errors.Join(err, r.budgets().keep(ctx, observed{sg: sg}, 0))
 	}
 	adopting, refused := r.adopt(ctx, sg, pods.orphans)
 	if adopting && refused == nil {
@@ -150,7 +150,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	noDomain := r.prepareDomains(ctx, sg, o.replicas, &d.steps)
 	failure := errors.Join(refused, noDomain, r.apply(ctx, o, d.steps))
 	result, err := r.finish(ctx, o, d, allowed, failure)
-	return result, errors.Join(err, r.keepBudget(ctx, o, podsThatStay(o.sg, o.replicas)))
+	return result, errors.Join(err, r.budgets().keep(ctx, o, podsThatStay(o.sg, o.replicas)))
 }
 
 // find reads a group and the pods that name it, and deletes the pods of earlier groups of its name. The group is nil when there is nothing
@@ -205,15 +205,14 @@ type observed struct {
 // observe sorts the pods into replicas and adds what else there is of these.
 func (r *Reconciler) observe(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, pods found) (observed, error) {
 	o := observed{sg: sg, pods: pods}
-	o.replicas = replicasOf(sg, pods.own, func(pod *corev1.Pod) bool { return r.nodeGone(ctx, pod) })
+	o.replicas = replicasOf(sg, pods.own, func(pod *corev1.Pod) bool { return r.nodes().gone(ctx, pod) })
 	if err := r.lookForSets(ctx, sg, o.replicas); err != nil {
 		return o, err
 	}
-	queue, err := r.queueOf(ctx, sg)
-	if err != nil {
+	var err error
+	if o.queue, err = r.queueOf(ctx, sg); err != nil {
 		return o, err
 	}
-	o.queue = queue
 	o.queue.judge(sg, pods.own, o.replicas)
 	r.lookForMoves(ctx, &o)
 	if err := r.lookForMetadata(ctx, sg, o.replicas); err != nil {
@@ -240,7 +239,7 @@ type decision struct {
 // decide plans the rollout, leaves out the replicas that are recreated later, and turns the rest into steps. By a spec that another client
 // has changed it creates and deletes no pod: the graph controller applies the spec again.
 func (r *Reconciler) decide(ctx context.Context, o observed) (decision, error) {
-	d := decision{next: plan(o.sg, o.replicas), failing: backOffOf(o.sg, o.replicas, r.refusals.clock())}
+	d := decision{next: plan(o.sg, o.replicas, o.attempts.recorded.Ordinals()...), failing: backOffOf(o.sg, o.replicas, r.refusals.clock())}
 	if render.EditOf(o.sg) != nil {
 		return d, nil
 	}
@@ -270,7 +269,7 @@ func (r *Reconciler) finish(ctx context.Context, o observed, d decision, allowed
 		return result, nil // the new pods will be seen in a moment, and reported then
 	}
 	shown := errors.Join(allowed.refused, failure)
-	status := statusOf(o.sg, o.replicas, d.next, func(node string) map[string]string { return r.nodeLabels(ctx, node) }, shown)
+	status := statusOf(o.sg, o.replicas, d.next, shown)
 	d.failing.into(o.sg, o.replicas, &status)
 	again, err := r.report(ctx, o.sg, status)
 	result.RequeueAfter = earliest(result.RequeueAfter, again)

@@ -27,7 +27,7 @@ const (
 
 // attempts are those of the replicas of a group.
 type attempts struct {
-	recorded assignment.Attempts
+	recorded assignment.Replicas
 	// answered are the attempts of replicas that are to be created in place, begun those that are being created.
 	answered map[int32]int32
 	begun    []int32
@@ -35,7 +35,7 @@ type attempts struct {
 
 func (r *Reconciler) attemptsOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (a attempts, err error) {
 	a.answered, a.begun = r.Asks.Answered(sg)
-	a.recorded, err = r.AttemptsOf(ctx, sg)
+	a.recorded, err = r.Recorded(ctx, sg)
 	return a, err
 }
 
