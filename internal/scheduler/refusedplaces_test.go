@@ -252,10 +252,9 @@ func TestRefusalsDoNotHideAShortage(t *testing.T) {
 func TestNoDomainIsReservedForARefusedGang(t *testing.T) {
 	p := newPicky(t, everywhere)
 	p.live(func() gang.Observation { return asking(1, 2, 0) }, time.Minute)
-	for _, list := range p.s.ledger.refused.places[types.NamespacedName{Namespace: "ns", Name: "g1"}] {
-		for i := range list {
-			list[i].until = p.clock.Now().Add(time.Hour)
-		}
+	list := p.s.ledger.refused.places[types.NamespacedName{Namespace: "ns", Name: "g1"}]
+	for i := range list {
+		list[i].Until = p.clock.Now().Add(time.Hour)
 	}
 	for range 4 {
 		p.pass(11 * time.Second)

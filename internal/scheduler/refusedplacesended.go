@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -18,9 +19,9 @@ import (
 // and for a domain a node that came to it or takes pods that it did not take before. Among many nodes one changes all the time. old is nil
 // for a new node, and now for one that is gone.
 func (p *refusedPlaces) nodeDiffers(old, now *corev1.Node) {
-	p.end(func(_ types.NamespacedName, one *refusal) bool {
-		was, is := coversNode(one.place, old), coversNode(one.place, now)
-		if one.place.Host != "" {
+	p.end(func(_ types.NamespacedName, one *assignment.Refused) bool {
+		was, is := coversNode(one.Place, old), coversNode(one.Place, now)
+		if one.Place.Host != "" {
 			return was || is
 		}
 		return is && (!was || takesMore(old, now))
@@ -58,32 +59,30 @@ func (p *refusedPlaces) podLeft(pod *corev1.Pod) {
 	if len(p.places) == 0 || pod.Spec.NodeName == "" {
 		return
 	}
-	p.end(func(graph types.NamespacedName, one *refusal) bool {
+	p.end(func(graph types.NamespacedName, one *assignment.Refused) bool {
 		own := pod.Namespace == graph.Namespace && pod.Labels[render.LabelGraph] == render.LabelValue(graph.Name)
-		return !own && one.place.Host == pod.Spec.NodeName
+		return !own && one.Place.Host == pod.Spec.NodeName
 	}, false)
 }
 
 // end ends refusals and has their graphs evaluated again. Those that are not forgotten come last from then on.
-func (p *refusedPlaces) end(ends func(types.NamespacedName, *refusal) bool, forget bool) {
+func (p *refusedPlaces) end(ends func(types.NamespacedName, *assignment.Refused) bool, forget bool) {
 	now := p.clock.Now()
-	for graph, shapes := range p.places {
-		for shape, list := range shapes {
-			ended := false
-			for i := range list {
-				if one := &list[i]; (forget || now.Before(one.until)) && ends(graph, one) {
-					one.until, ended = earlier(one.until, now), true
-				}
+	for graph, list := range p.places {
+		ended := false
+		for i := range list {
+			if one := &list[i]; (forget || now.Before(one.Until)) && ends(graph, one) {
+				one.Until, ended = earlier(one.Until, now), true
 			}
-			if !ended {
-				continue
-			}
-			if forget {
-				p.places.set(graph, shape, slices.DeleteFunc(list, func(one refusal) bool { return ends(graph, &one) }))
-			}
-			p.ended[graph] = true
-			p.wakeLoop()
 		}
+		if !ended {
+			continue
+		}
+		if forget {
+			p.places.keep(graph, func(one *assignment.Refused) bool { return !ends(graph, one) })
+		}
+		p.ended[graph] = true
+		p.wakeLoop()
 	}
 }
 

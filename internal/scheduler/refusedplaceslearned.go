@@ -134,11 +134,15 @@ func (p *refusedPlaces) learn(round *learning, t gang.Tried, said string) {
 		if !round.first(t.Shape, "host "+host) {
 			continue
 		}
-		p.refused(round.graph, t.Shape, refusal{place: topology.Refused{Host: host}, name: "host " + host, said: said, path: path})
+		p.refused(round.graph, assignment.Refused{Shape: t.Shape, Place: topology.Refused{Host: host}, Domain: path, Message: said})
 		if p.refusesMost(round.graph, t, path) {
-			for _, one := range p.places.dropWithin(round.graph, t.Shape, path) {
-				round.forget(one.name)
-			}
+			p.places.keep(round.graph, func(one *assignment.Refused) bool { // the domain is refused as a whole
+				within := one.Shape == t.Shape && one.Place.Host != "" && one.Domain.Equal(path)
+				if within {
+					round.forget(one.Name())
+				}
+				return !within
+			})
 			p.learnDomain(round, t, path, said)
 		}
 	}
@@ -146,7 +150,7 @@ func (p *refusedPlaces) learn(round *learning, t gang.Tried, said string) {
 
 func (p *refusedPlaces) learnDomain(round *learning, t gang.Tried, path topology.Path, said string) {
 	if name := path.String(); round.first(t.Shape, name) {
-		p.refused(round.graph, t.Shape, refusal{place: topology.Refused{Labels: t.Labels(path)}, name: name, said: said, path: path})
+		p.refused(round.graph, assignment.Refused{Shape: t.Shape, Place: topology.Refused{Labels: t.Labels(path)}, Domain: path, Message: said})
 	}
 }
 
@@ -165,10 +169,10 @@ func (p *refusedPlaces) refusesMost(graph types.NamespacedName, t gang.Tried, pa
 		return false
 	}
 	refused, evictions := 0, map[time.Time]bool{}
-	for _, one := range p.places[graph][t.Shape] {
-		if one.place.Host != "" && one.path.Equal(path) {
+	for _, one := range p.places[graph] {
+		if one.Shape == t.Shape && one.Place.Host != "" && one.Domain.Equal(path) {
 			refused++
-			evictions[one.at] = true
+			evictions[one.Last] = true
 		}
 	}
 	hosts, within := 0, topology.Refused{Labels: t.Labels(path)}
@@ -181,29 +185,35 @@ func (p *refusedPlaces) refusesMost(graph types.NamespacedName, t gang.Tried, pa
 }
 
 // refused notes one refusal, and leaves the place out for twice as long as the last time.
-func (p *refusedPlaces) refused(graph types.NamespacedName, shape string, now refusal) {
-	if p.places[graph] == nil {
-		p.places[graph] = map[string][]refusal{}
-	}
-	list, at := p.places[graph][shape], p.clock.Now()
-	for i := range list {
-		if list[i].within(&now) && !list[i].forgotten(at) {
-			now.times = max(now.times, list[i].times)
+func (p *refusedPlaces) refused(graph types.NamespacedName, now assignment.Refused) {
+	at := p.clock.Now()
+	var least *assignment.Refused
+	n := 0
+	for i := range p.places[graph] {
+		one := &p.places[graph][i]
+		if one.Shape != now.Shape {
+			continue
+		}
+		if one.Overlaps(&now) && !forgotten(one, at) {
+			now.Times = max(now.Times, one.Times)
+		}
+		if !one.Place.Equal(now.Place) {
+			if n++; least == nil || one.Times < least.Times {
+				least = one
+			}
 		}
 	}
-	list = slices.DeleteFunc(list, func(one refusal) bool { return one.place.Equal(now.place) })
-	out := doubled(p.requeueAfter, lastRefusal, now.times)
-	if now.times > 0 {
+	if n >= maxRefusals {
+		place := least.Place
+		p.places.keep(graph, func(one *assignment.Refused) bool { return one.Shape != now.Shape || !one.Place.Equal(place) })
+	}
+	out := doubled(p.requeueAfter, lastRefusal, now.Times)
+	if now.Times > 0 {
 		out = max(out, p.untilTheNext(graph, at))
 	}
-	now.until, now.at = at.Add(out), at
-	now.times++
-	if len(list) >= maxRefusals {
-		least := slices.MinFunc(list, func(a, b refusal) int { return a.times - b.times })
-		list = slices.DeleteFunc(list, func(one refusal) bool { return one.place.Equal(least.place) })
-	}
-	p.places[graph][shape] = append(list, now)
-	p.known.add(graph, shape, &now)
+	now.Until, now.Last = at.Add(out), at
+	now.Times++
+	p.add(graph, now)
 }
 
 // untilTheNext is about how long it takes until the next place of a graph is refused, too, and its pause after that is over: a place that
