@@ -51,7 +51,7 @@ func TestEarlierAttempts(t *testing.T) {
 			sg := group(1, 2)
 			replicas := map[int32]*replica{0: {size: 2, pods: map[int32]*corev1.Pod{0: tc.pods[0], 1: tc.pods[1]}}}
 			o := observed{sg: sg, replicas: replicas, attempts: attempts{recorded: recordedAttempt(tc.recorded)}}
-			if _, err := (&Reconciler{}).lookForCreations(t.Context(), o); err != nil {
+			if err := (&pass{Reconciler: &Reconciler{}, observed: o}).lookForCreations(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if state, why := replicas[0].state(); state != tc.want || state == rollout.Broken && why != superseded {
@@ -94,7 +94,7 @@ func TestHostNamesOfAReplica(t *testing.T) {
 		t.Errorf("the rest of a replica has the host names %v", created)
 	}
 	mixed := map[int32]*replica{0: {size: 2, pods: map[int32]*corev1.Pod{0: build.Pod(0, 0), 1: build.PodOfAttempt(0, 1, 2)}}}
-	if _, err := (&Reconciler{}).lookForCreations(t.Context(), observed{sg: sg, replicas: mixed}); err != nil {
+	if err := (&pass{Reconciler: &Reconciler{}, observed: observed{sg: sg, replicas: mixed}}).lookForCreations(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if state, why := mixed[0].state(); state != rollout.Broken || why != mixedHosts {

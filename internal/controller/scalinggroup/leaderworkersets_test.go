@@ -134,7 +134,7 @@ func TestSets(t *testing.T) {
 			replicas := replicasOf(sg, pods, func(*corev1.Pod) bool { return false })
 			addSets(sg, replicas, sets)
 			next := plan(sg, replicas)
-			got := r.fit(t.Context(), observed{sg: sg, replicas: replicas}, next)
+			got := (&pass{Reconciler: r, observed: observed{sg: sg, replicas: replicas}}).fit(t.Context(), next)
 			var words []string
 			if len(got.make) > 0 {
 				words = append(words, "make", strings.Trim(fmt.Sprint(got.make), "[]"))

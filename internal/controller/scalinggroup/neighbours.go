@@ -17,21 +17,21 @@ import (
 
 // lookForNeighbours counts the pods of other replicas, of any graph, in the domain of each replica, when replicas are to be scaled in: the
 // end of a replica that is alone frees its domain.
-func (r *Reconciler) lookForNeighbours(ctx context.Context, o observed) error {
+func (p *pass) lookForNeighbours(ctx context.Context) error {
 	there := 0
-	for _, one := range o.replicas {
+	for _, one := range p.replicas {
 		if one.outdated {
 			return nil
 		}
 		countIf(&there, one.there())
 	}
-	if o.sg.Spec.Topology == nil || o.sg.Spec.Replicas == 0 || there <= int(o.sg.Spec.Replicas) {
+	if p.sg.Spec.Topology == nil || p.sg.Spec.Replicas == 0 || there <= int(p.sg.Spec.Replicas) {
 		return nil
 	}
-	levels := gang.LevelsOf(o.sg.Spec.Topology)
-	nodeLabels := func(node string) map[string]string { return r.nodes().labels(ctx, node) }
+	levels := gang.LevelsOf(p.sg.Spec.Topology)
+	nodeLabels := func(node string) map[string]string { return p.nodes().labels(ctx, node) }
 	pods, of := map[string]int{}, map[*replica]string{}
-	for _, one := range o.replicas {
+	for _, one := range p.replicas {
 		if path, bound := gang.SharedDomain(levels, one.active(), nodeLabels); bound && len(path) > 0 {
 			of[one], pods[path.String()] = path.String(), 0
 		}
@@ -39,7 +39,7 @@ func (r *Reconciler) lookForNeighbours(ctx context.Context, o observed) error {
 	if len(pods) < 2 {
 		return nil
 	}
-	if err := r.nodes().countPods(ctx, levels, pods); err != nil {
+	if err := p.nodes().countPods(ctx, levels, pods); err != nil {
 		return err
 	}
 	for one, domain := range of {

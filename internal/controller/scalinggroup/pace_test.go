@@ -103,7 +103,7 @@ func TestWhatIsSeenIsReported(t *testing.T) {
 		steps steps
 		want  time.Duration
 	}{{steps{unseen: true, more: true}, firstAfter}, {steps{unseen: true}, seenBy}, {steps{overLimit: true}, seenBy}} {
-		result, err := r.finish(t.Context(), observed{sg: stored}, decision{steps: step.steps}, allowance{}, nil)
+		result, err := (&pass{Reconciler: r, observed: observed{sg: stored}, decision: decision{steps: step.steps}}).finish(t.Context(), nil)
 		if err != nil || result.RequeueAfter != step.want {
 			t.Errorf("again after %s, error %v; want %s", result.RequeueAfter, err, step.want)
 		}
