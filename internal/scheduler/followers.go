@@ -41,11 +41,6 @@ func evictable(pods []*corev1.Pod) (out []*corev1.Pod) {
 	return out
 }
 
-// evicts reports whether the eviction of a gang of a graph is recorded, or a gang has pods that could not be created.
-func (l *ledger) evicts(o gang.Observation) bool {
-	return o.Record != nil && (o.Record.Evicts() || len(l.options.Asks.refusedOf(client.ObjectKeyFromObject(o.DGD), o.Record)) > 0)
-}
-
 // stillEvicted returns the gangs whose eviction is recorded and not complete, for ten times --requeue-after: an eviction has failed, or an
 // earlier leader began it. It includes gangs with pods that could not be created, and those that were released meanwhile and follow an
 // evicted base gang. The observation is read under the lock, since planned pods are added to it.

@@ -59,12 +59,12 @@ func (l *ledger) decideNow(
 func (l *ledger) continued(o gang.Observation, observe func() (gang.Observation, error)) (gang.Observation, map[string]eviction, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.evicts(o) {
+	if !l.options.Asks.evicts(o) {
 		return o, nil, nil
 	}
 	e := l.evaluate(client.ObjectKeyFromObject(o.DGD))
 	now, err := observe()
-	if err != nil || !l.evicts(now) {
+	if err != nil || !l.options.Asks.evicts(now) {
 		return now, nil, err
 	}
 	return now, e.stillEvicted(now), nil

@@ -38,7 +38,6 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/assignment"
-	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/turns"
@@ -46,22 +45,17 @@ import (
 
 // Scheduler is the loop. Start runs it; it needs to be the leader.
 type Scheduler struct {
+	announcer
 	objects   objects
 	cache     cache.Cache
 	providers *provider.Registry
-	recorder  events.EventRecorder
-	results   *Results
 	options   Options
 	// ledger is what is kept in memory of the cluster, and what decides by it.
 	ledger *ledger
 	queue  *queue
 	// line are the graphs that are due and not looked at yet; the loop alone reads and writes it.
-	line turns.Line
-	// unannounced are the waiting replicas of which no pod existed when their result was announced; the loop alone reads and writes it.
-	unannounced map[types.NamespacedName]map[gang.Key]bool
-	// awaiting are the replicas that were announced as waiting for admission, and on which pod; the loop alone reads and writes it.
-	awaiting map[types.NamespacedName]map[gang.Key]types.UID
-	writers  *writers
+	line    turns.Line
+	writers *writers
 	// placements are the GraphPlacements.
 	placements *graphPlacements
 	gathered   gathered
@@ -79,8 +73,7 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 		o.Clock = clock.RealClock{}
 	}
 	s := &Scheduler{
-		objects: objects{reader: c}, cache: c, providers: providers, recorder: recorder, results: results, options: o, queue: newQueue(),
-		unannounced: map[types.NamespacedName]map[gang.Key]bool{}, awaiting: map[types.NamespacedName]map[gang.Key]types.UID{},
+		objects: objects{reader: c}, cache: c, providers: providers, options: o, queue: newQueue(), announcer: newAnnouncer(results, recorder),
 	}
 	s.ledger = newLedger(o, s.queue.wake, func(gone *corev1.Pod) (types.NamespacedName, bool) {
 		return s.objects.followed(s.placements, gone)
