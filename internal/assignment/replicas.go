@@ -3,74 +3,81 @@
 
 package assignment
 
-import "slices"
+import (
+	"slices"
 
-// Replicas gives access to the recorded replicas of one component. The zero value has none.
-type Replicas struct {
-	of        *Record
-	component string
-}
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
 
-// Replicas returns the replicas of a component; none of a nil record.
-func (r *Record) Replicas(component string) Replicas { return Replicas{r, component} }
+// This file has the queries about single replicas. A nil record has none.
 
-func (r Replicas) key(ordinal int32) Key { return Key{r.component, int(ordinal)} }
-
-// Ordinals returns the recorded replicas, in order.
-func (r Replicas) Ordinals() (ordinals []int) {
-	if r.of == nil {
+// Ordinals returns the recorded replicas of a component, in order.
+func (r *Record) Ordinals(component string) (ordinals []int) {
+	if r == nil {
 		return nil
 	}
-	for _, list := range []map[Key]Place{r.of.Bound, r.of.Former} {
-		ordinals = r.appendOrdinals(ordinals, list)
+	add := func(key Key) {
+		if key.Component == component {
+			ordinals = append(ordinals, key.Ordinal)
+		}
 	}
-	for _, g := range r.of.Gangs {
-		ordinals = r.appendOrdinals(ordinals, g.Places)
+	for key := range r.gangOf {
+		add(key)
+	}
+	for _, list := range []map[Key]Place{r.Bound, r.Former} {
+		for key := range list {
+			add(key)
+		}
 	}
 	slices.Sort(ordinals)
 	return ordinals
 }
 
-func (r Replicas) appendOrdinals(ordinals []int, places map[Key]Place) []int {
-	for key := range places {
-		if key.Component == r.component {
-			ordinals = append(ordinals, key.Ordinal)
+// PlaceOf returns the recorded place of a replica, also a last one; false for none.
+func (r *Record) PlaceOf(key Key) (place Place, recorded bool) {
+	if r == nil {
+		return Place{}, false
+	}
+	if place, recorded = r.Gangs[r.gangOf[key]].Places[key]; recorded {
+		return place, true
+	}
+	if place, recorded = r.Bound[key]; recorded {
+		return place, true
+	}
+	place, recorded = r.Former[key]
+	return place, recorded
+}
+
+// Ran reports whether pods of a replica are or were in its recorded place. Those of a place with planned hosts in an assigned gang may not
+// exist yet.
+func (r *Record) Ran(key Key) bool {
+	place, recorded := r.PlaceOf(key)
+	return recorded && (len(place.Hosts) == 0 || r.Evicting(r.gangOf[key]))
+}
+
+// FormerDomain returns the domain of the place that a replica had before; nil for none. Pods may never have been in a place with planned
+// hosts.
+func (r *Record) FormerDomain(key Key) topology.Path {
+	if place, _ := r.PlaceOf(key); len(place.Hosts) == 0 {
+		return place.Domain
+	}
+	return nil
+}
+
+// AttemptOf returns the last attempt of a replica; 0 for none.
+func (r *Record) AttemptOf(key Key) int32 {
+	place, _ := r.PlaceOf(key)
+	return place.Attempt
+}
+
+// LowestAttempt returns the lowest attempt of pods that count. For a replica in Former it is the attempt after the last one: pods of the
+// last attempt, which another operator instance released or created meanwhile, do not count.
+func (r *Record) LowestAttempt(key Key) int32 {
+	lowest := r.AttemptOf(key)
+	if r != nil {
+		if _, is := r.Former[key]; is {
+			lowest++
 		}
 	}
-	return ordinals
+	return lowest
 }
-
-// Ran returns [Record.Ran] of a replica.
-func (r Replicas) Ran(ordinal int32) bool { return r.of.Ran(r.key(ordinal)) }
-
-// Last returns [Record.AttemptOf] of a replica.
-func (r Replicas) Last(ordinal int32) int32 { return r.of.AttemptOf(r.key(ordinal)) }
-
-// Lowest returns [Record.LowestAttempt] of a replica.
-func (r Replicas) Lowest(ordinal int32) int32 {
-	if r.of == nil {
-		return 0
-	}
-	return r.of.LowestAttempt(r.key(ordinal))
-}
-
-// Assigned returns the place of a replica in an assigned gang, and the name of the gang; false for none.
-func (r Replicas) Assigned(ordinal int32) (gang string, place Place, assigned bool) {
-	if r.of == nil {
-		return "", Place{}, false
-	}
-	key := r.key(ordinal)
-	place, assigned = r.of.Assigned(key)
-	return r.of.GangOf(key), place, assigned
-}
-
-// Members returns [Record.Members] of a gang, also of other components.
-func (r Replicas) Members(gang string) (members []Key, base bool) {
-	if r.of == nil {
-		return nil, false
-	}
-	return r.of.Members(gang)
-}
-
-// Record returns the record that the replicas are of; nil for none.
-func (r Replicas) Record() *Record { return r.of }

@@ -24,13 +24,12 @@ func TestReplicasThatRan(t *testing.T) {
 	r.Assign("evicted", key(4), rack, []string{"a"}, now)
 	r.Evict("evicted", nil, "no", now)
 	r.Bound[Key{"other", 7}] = Place{Attempt: 1}
-	work := r.Replicas("work")
-	if diff := cmp.Diff([]int{0, 1, 2, 3, 4}, work.Ordinals()); diff != "" {
+	if diff := cmp.Diff([]int{0, 1, 2, 3, 4}, r.Ordinals("work")); diff != "" {
 		t.Errorf("recorded (-want +got):\n%s", diff)
 	}
 	var ran, former []int
 	for ordinal := range 6 {
-		if work.Ran(int32(ordinal)) {
+		if r.Ran(key(ordinal)) {
 			ran = append(ran, ordinal)
 		}
 		if r.FormerDomain(key(ordinal)).Equal(rack) {
@@ -44,7 +43,8 @@ func TestReplicasThatRan(t *testing.T) {
 		t.Errorf("with a former domain (-want +got):\n%s", diff)
 	}
 	var none *Record
-	if none.Ran(key(0)) || none.FormerDomain(key(0)) != nil || len(none.Replicas("work").Ordinals()) > 0 || none.Replicas("work").Last(0) > 0 {
+	if none.Ran(key(0)) || none.FormerDomain(key(0)) != nil || len(none.Ordinals("work")) > 0 ||
+		none.AttemptOf(key(0))+none.LowestAttempt(key(0)) > 0 {
 		t.Error("without a record there are places")
 	}
 }

@@ -60,7 +60,7 @@ func Score(c *topology.Cluster, o Observation) float64 {
 }
 
 // WillBeFollowed reports whether the replica of a pod that is gone will be recreated. pods are those of the group that are left.
-func WillBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev1.Pod, pods []*corev1.Pod, recorded assignment.Replicas) bool {
+func WillBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev1.Pod, pods []*corev1.Pod, recorded *assignment.Record) bool {
 	ordinal, _, ok := render.ReplicaOf(gone)
 	if !ok {
 		return false

@@ -18,7 +18,7 @@ import (
 
 // Ordinals lists the replicas of a group that are there or will be made, as the operator will decide from its pods. Of those to be made
 // there are at most as many as the API allows a component. Recorded replicas are made before others.
-func Ordinals(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, recorded assignment.Replicas) []int {
+func Ordinals(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, recorded *assignment.Record) []int {
 	ordinals, _ := ordinalsOf(sg, podsByOrdinal(pods), recorded, nvidiav1beta1.MaxReplicas)
 	return ordinals
 }
@@ -33,7 +33,7 @@ func aheadOf(sg *trellisv1alpha1.ScalingGroup) int {
 
 // ordinalsOf lists the replicas that are there or will be made, as the scaling group controller will decide, and counts those beyond the
 // first most to be made. A replica without a pod that stays is on its way out.
-func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Pod, recorded assignment.Replicas, most int) (
+func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Pod, recorded *assignment.Record, most int) (
 	ordinals []int, beyond int,
 ) {
 	var replicas []rollout.Replica
@@ -51,7 +51,7 @@ func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Po
 		replicas = append(replicas, r)
 	}
 	group := rollout.For(sg)
-	ordinals = group.Ordinals(replicas, recorded.Ordinals(), most)
+	ordinals = group.Ordinals(replicas, recorded.Ordinals(sg.Spec.Service), most)
 	return ordinals, group.Wanted(replicas) - len(ordinals)
 }
 

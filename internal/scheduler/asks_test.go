@@ -161,9 +161,9 @@ func TestAsksThatEnd(t *testing.T) {
 
 // refuse has the gang of a first replica refused.
 func (w *creating) refuse(sg *trellisv1alpha1.ScalingGroup) (name string) {
-	attempts := w.records[sg.Spec.Graph].Replicas(sg.Spec.Service)
-	name, _, _ = attempts.Assigned(0)
-	members, base := attempts.Members(name)
+	record := w.records[sg.Spec.Graph]
+	name = record.GangOf(gang.Key{Component: sg.Spec.Service})
+	members, base := record.Members(name)
 	w.asks.Refuse(sg, name, members, base)
 	return name
 }

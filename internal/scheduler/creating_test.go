@@ -92,7 +92,7 @@ func (w *creating) inWords(sg *trellisv1alpha1.ScalingGroup, ordinal int32, answ
 	case answer.Attempt == 0:
 		return "wait"
 	}
-	_, place, _ := w.records[sg.Spec.Graph].Replicas(sg.Spec.Service).Assigned(ordinal)
+	place, _ := w.records[sg.Spec.Graph].Assigned(gang.Key{Component: sg.Spec.Service, Ordinal: int(ordinal)})
 	words := fmt.Sprintf("%d pods in %s", len(place.Hosts), place.Domain[len(place.Domain)-1])
 	if place.Attempt != answer.Attempt {
 		words = fmt.Sprintf("attempt %d, recorded is %d", answer.Attempt, place.Attempt)
@@ -127,13 +127,14 @@ func (w *creating) create(sg *trellisv1alpha1.ScalingGroup) (pods []*corev1.Pod)
 func (w *creating) createOrdinal(sg *trellisv1alpha1.ScalingGroup, ordinal int32) (pods []*corev1.Pod) {
 	w.t.Helper()
 	answer := w.asks.Ask(sg, wantsOf(sg, max(1, sg.Spec.Replicas), 0), nil)[ordinal]
-	name, place, assigned := w.records[sg.Spec.Graph].Replicas(sg.Spec.Service).Assigned(ordinal)
+	record, key := w.records[sg.Spec.Graph], gang.Key{Component: sg.Spec.Service, Ordinal: int(ordinal)}
+	place, assigned := record.Assigned(key)
 	if !assigned || !w.asks.Begin(sg, ordinal, place.Attempt) {
 		w.t.Fatalf("group %s has the answer %+v, recorded is %+v", sg.Name, answer, place)
 	}
 	for index, planned := range answer.Pods {
 		pod := planned.DeepCopy()
-		pin, _ := gang.RecordedPin(sg, name, place, int32(index))
+		pin, _ := gang.RecordedPin(sg, record.GangOf(key), place, int32(index))
 		gates.Placer{}.Pin(pod, pin)
 		pod.UID = types.UID(fmt.Sprintf("made-%d-%s", place.Attempt, pod.Name))
 		pods = append(pods, pod)

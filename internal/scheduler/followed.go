@@ -24,7 +24,7 @@ func (c *objects) followed(placements *graphPlacements, gone *corev1.Pod) (types
 	if err != nil {
 		return types.NamespacedName{}, false
 	}
-	recorded, err := placements.replicasOf(context.Background(), sg)
+	recorded, err := placements.recordFor(context.Background(), sg)
 	if err != nil {
 		return types.NamespacedName{}, false
 	}

@@ -96,15 +96,15 @@ func isNewer(object, than *trellisv1alpha1.GraphPlacement) bool {
 	return err != nil || order > 0
 }
 
-// replicasOf returns the recorded replicas of a group.
-func (g *graphPlacements) replicasOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (assignment.Replicas, error) {
+// recordFor returns the record of the deployment of a group; nil for none.
+func (g *graphPlacements) recordFor(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (*assignment.Record, error) {
 	owner := metav1.GetControllerOfNoCopy(sg)
 	if owner == nil {
-		return assignment.Replicas{}, nil
+		return nil, nil
 	}
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: sg.Namespace, Name: sg.Spec.Graph, UID: owner.UID}}
 	now, err := g.of(ctx, dgd)
-	return now.record.Replicas(sg.Spec.Service), err
+	return now.record, err
 }
 
 // changed reports whether an event of an object, or of its deletion, is from a write of another client.

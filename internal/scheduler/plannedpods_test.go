@@ -255,12 +255,11 @@ func TestWhatFollowsAGangThatIsNotCreated(t *testing.T) {
 			o.Groups[1].Spec.Replicas = 2
 			w.ask(o.Groups...)
 			w.look(o)
-			attempts := w.records["g1"].Replicas("prefill")
+			of := w.records["g1"].GangOf(follows)
 			late := w.createOrdinal(o.Groups[1], 1)
 			if base {
 				w.refuse(o.Groups[0])
 			} else {
-				of, _, _ := attempts.Assigned(1)
 				w.asks.Refuse(o.Groups[1], of, []gang.Key{{Component: "prefill", Ordinal: 7}}, false)
 				clear(w.asks.refused)
 			}
@@ -296,9 +295,8 @@ func TestPodsThatAppearBeforeAnEviction(t *testing.T) {
 			if err := w.s.placements.write(t.Context(), o.DGD, recorded{}, w.records["g1"]); err != nil {
 				t.Fatal(err)
 			}
-			attempts := w.records["g1"].Replicas("work")
-			refused, _, _ := attempts.Assigned(1)
-			members, base := attempts.Members(refused)
+			refused := w.records["g1"].GangOf(gang.Key{Component: "work", Ordinal: 1})
+			members, base := w.records["g1"].Members(refused)
 			late, pods := w.createOrdinal(sg, 1), w.create(sg)
 			w.asks.Refuse(sg, refused, members, base)
 			w.see(append(pods, late...))

@@ -95,9 +95,9 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 // running is the loop that leads, if any. There is one in a process; tests that start another one see the last.
 var running atomic.Pointer[Scheduler]
 
-// Recorded returns the recorded replicas of a group. Pods of attempts that do not count are deleted.
-func (s *Scheduler) Recorded(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (assignment.Replicas, error) {
-	return s.placements.replicasOf(ctx, sg)
+// Recorded returns the record of the deployment of a group. Pods of attempts that do not count are deleted.
+func (s *Scheduler) Recorded(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (*assignment.Record, error) {
+	return s.placements.recordFor(ctx, sg)
 }
 
 // RecordOf returns the record of a deployment; nil if placements are not recorded.

@@ -41,7 +41,7 @@ func (s *Subject) replicas(plan whatif.Plan) []Replica {
 			continue // Trellis does not make its pods
 		}
 		byOrdinal := map[int][]*corev1.Pod{}
-		ordinals := gang.Ordinals(sg, pods[sg.Name], record.Replicas(sg.Spec.Service))
+		ordinals := gang.Ordinals(sg, pods[sg.Name], record)
 		for _, pod := range pods[sg.Name] {
 			if ordinal, _, ok := render.ReplicaOf(pod); ok {
 				byOrdinal[int(ordinal)] = append(byOrdinal[int(ordinal)], pod)

@@ -72,9 +72,7 @@ func newServer(ctx context.Context) *server {
 		Client: c, Live: cl.GetAPIReader(), Domains: direct, Providers: provider.New(provider.Options{}, provider.All{
 			Placers: []provider.Placer{gates.Placer{Client: c, Live: cl.GetAPIReader()}},
 		}),
-		Recorded: func(_ context.Context, sg *trellisv1alpha1.ScalingGroup) (assignment.Replicas, error) {
-			return record.Replicas(sg.Spec.Service), nil
-		},
+		Recorded: func(context.Context, *trellisv1alpha1.ScalingGroup) (*assignment.Record, error) { return record, nil },
 	}}
 	at := time.Now()
 	s.r.written.Now = func() time.Time { // what can wait has waited when the next reconcile comes

@@ -27,15 +27,20 @@ const (
 
 // attempts are those of the replicas of a group.
 type attempts struct {
-	recorded assignment.Replicas
+	recorded *assignment.Record
 	// answered are the attempts of replicas that are to be created in place, begun those that are being created.
 	answered map[int32]int32
 	begun    []int32
 }
 
 // next is the attempt of a replica without pods that is to be created.
-func (a attempts) next(ordinal int32) int32 {
-	return cmp.Or(a.answered[ordinal], a.recorded.Last(ordinal)+1)
+func (a attempts) next(sg *trellisv1alpha1.ScalingGroup, ordinal int32) int32 {
+	return cmp.Or(a.answered[ordinal], a.recorded.AttemptOf(keyOf(sg, ordinal))+1)
+}
+
+// keyOf names a replica of a group in the record.
+func keyOf(sg *trellisv1alpha1.ScalingGroup, ordinal int32) assignment.Key {
+	return assignment.Key{Component: sg.Spec.Service, Ordinal: int(ordinal)}
 }
 
 // lookForCreations finds replicas that cannot stay: those with pods of an attempt that does not count any more, which another operator
@@ -47,7 +52,7 @@ func (p *pass) lookForCreations(ctx context.Context) (err error) {
 	for _, ordinal := range sortedOrdinals(p.replicas) {
 		one := p.replicas[ordinal]
 		switch {
-		case one.earlierThan(p.attempts.recorded.Lowest(ordinal)):
+		case one.earlierThan(p.attempts.recorded.LowestAttempt(keyOf(p.sg, ordinal))):
 			one.misplaced = superseded
 		case one.mixesHosts():
 			one.misplaced = mixedHosts

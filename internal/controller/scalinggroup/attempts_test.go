@@ -62,12 +62,12 @@ func TestEarlierAttempts(t *testing.T) {
 }
 
 // recordedAttempt returns the attempts of a record in which the first replica is bound at an attempt; of an empty one for 0.
-func recordedAttempt(n int32) assignment.Replicas {
+func recordedAttempt(n int32) *assignment.Record {
 	record := &assignment.Record{}
 	if n > 0 {
 		record.Bound = map[assignment.Key]assignment.Place{{Component: group(1, 2).Spec.Service}: {Attempt: n}}
 	}
-	return record.Replicas(group(1, 2).Spec.Service)
+	return record
 }
 
 // New pods have host names of the next attempt, or those of the replica's other pods. A replica with host names of several attempts is
@@ -127,7 +127,7 @@ func TestReplicasAreCreatedAsRecorded(t *testing.T) {
 			for index := range int32(2) {
 				one.pods[index] = render.NewBuilder(sg).PodOfAttempt(0, index, tc.hosts)
 			}
-			if got := one.recordedAt(tc.attempt, r.Replicas(sg.Spec.Service)); got != tc.want || got && (one.gang != "gang" || len(one.place.Hosts) != 2) {
+			if got := one.recordedAt(tc.attempt, r, key); got != tc.want || got && (one.gang != "gang" || len(one.place.Hosts) != 2) {
 				t.Errorf("%v in gang %q at %+v, want %v", got, one.gang, one.place, tc.want)
 			}
 		})

@@ -41,7 +41,7 @@ func (p *pass) view(ctx context.Context) (*view, error) {
 	if owner := metav1.GetControllerOfNoCopy(o.sg); owner != nil {
 		v.graph = owner.UID
 	}
-	for _, ordinal := range rollout.For(o.sg).Ordinals(summaries(o.sg, o.replicas), o.attempts.recorded.Ordinals(), batch+1) {
+	for _, ordinal := range rollout.For(o.sg).Ordinals(summaries(o.sg, o.replicas), o.attempts.recorded.Ordinals(o.sg.Spec.Service), batch+1) {
 		v.ordinals = append(v.ordinals, int32(ordinal))
 	}
 	if err := p.addTogether(ctx, v); err != nil {
@@ -157,7 +157,7 @@ func (v *view) addWant(ordinal int32, creatable, removed bool) {
 func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want {
 	want := creationturns.Want{
 		Key: v.keyOf(ordinal), Name: v.nameOf(ordinal), Ready: creatable,
-		Succeeds: v.o.attempts.recorded.Ran(ordinal), Others: render.InSets(v.o.sg),
+		Succeeds: v.o.attempts.recorded.Ran(keyOf(v.o.sg, ordinal)), Others: render.InSets(v.o.sg),
 	}
 	if one := v.o.replicas[ordinal]; one != nil {
 		want.Succeeds = want.Succeeds || one.wasPlaced()

@@ -38,8 +38,10 @@ type planned struct {
 
 // recordedAt notes the place that is recorded at an attempt, and reports whether there is one and the host names of the pods are of that
 // attempt. Otherwise the answer has come after the record was read; then the group is reconciled again.
-func (p *planned) recordedAt(attempt int32, recorded assignment.Replicas) (assigned bool) {
-	p.gang, p.place, assigned = recorded.Assigned(p.ordinal)
+func (p *planned) recordedAt(attempt int32, recorded *assignment.Record, key assignment.Key) (assigned bool) {
+	if p.place, assigned = recorded.Assigned(key); assigned {
+		p.gang = recorded.GangOf(key)
+	}
 	return assigned && attempt > 0 && p.place.Attempt == attempt && p.namedFor(attempt)
 }
 
@@ -86,7 +88,7 @@ func (p *pass) place(ctx context.Context) error {
 		one := fresh[ordinal]
 		s.leaveOut(ordinal)
 		s.asked = s.asked || answer.New
-		if one.asked = answer.Pods; one.recordedAt(answer.Attempt, p.attempts.recorded) {
+		if one.asked = answer.Pods; one.recordedAt(answer.Attempt, p.attempts.recorded, keyOf(p.sg, ordinal)) {
 			s.inPlace = append(s.inPlace, one)
 		}
 	}

@@ -27,7 +27,7 @@ func (p *pass) lookForExcess(ctx context.Context) error {
 	for ordinal, replica := range p.replicas {
 		created[ordinal] = replica.created()
 	}
-	for ordinal, excess := range gang.Excess(p.sg, groups, p.attempts.recorded.Record(), created) {
+	for ordinal, excess := range gang.Excess(p.sg, groups, p.attempts.recorded, created) {
 		if replica := p.replicas[ordinal]; replica != nil {
 			replica.excess = excess
 		}

@@ -76,7 +76,7 @@ type decision struct {
 // decide plans the rollout, leaves out the replicas that are recreated later, and turns the rest into steps. By a spec that another client
 // has changed it creates and deletes no pod: the graph controller applies the spec again.
 func (p *pass) decide(ctx context.Context) error {
-	p.next = plan(p.sg, p.replicas, p.attempts.recorded.Ordinals()...)
+	p.next = plan(p.sg, p.replicas, p.attempts.recorded.Ordinals(p.sg.Spec.Service)...)
 	p.failing = backOffOf(p.sg, p.replicas, p.refusals.clock())
 	if render.EditOf(p.sg) != nil {
 		return nil

@@ -111,7 +111,7 @@ func stepsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, atte
 			if s.more = len(s.create) == batch; s.more {
 				return s
 			}
-			s.create = append(s.create, build.PodOfAttempt(int32(ordinal), index, r.hostAttempt(attempts.next(int32(ordinal)))))
+			s.create = append(s.create, build.PodOfAttempt(int32(ordinal), index, r.hostAttempt(attempts.next(sg, int32(ordinal)))))
 		}
 	}
 	return s

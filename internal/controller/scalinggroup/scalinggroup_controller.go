@@ -53,7 +53,7 @@ type Reconciler struct {
 	Asks   *scheduler.Asks
 	Placed <-chan event.GenericEvent
 	// Recorded is [scheduler.Scheduler.Recorded].
-	Recorded func(context.Context, *trellisv1alpha1.ScalingGroup) (assignment.Replicas, error)
+	Recorded func(context.Context, *trellisv1alpha1.ScalingGroup) (*assignment.Record, error)
 	// Retries after failures.
 	Retries blocked.Retries
 	// Leaving decides which nodes are to be removed, and MoveTimeout is how long a replica there waits for its successor.
