@@ -125,7 +125,8 @@ func (w *world) create(
 	for _, change := range changes {
 		change(dgd)
 	}
-	Expect(w.c.Create(ctx, dgd)).To(Succeed())
+	// A webhook that answers late on a busy machine is tried again. The late answer may have been stored.
+	Eventually(ctx, func() error { return client.IgnoreAlreadyExists(w.c.Create(ctx, dgd.DeepCopy())) }).Should(Succeed())
 	for _, s := range components {
 		nodes := int32(1)
 		if s.Multinode != nil {
@@ -140,7 +141,7 @@ func (w *world) scale(ctx context.Context, name, component string, replicas, pod
 	GinkgoHelper()
 	patch := fmt.Sprintf(`{"spec":{"services":{%q:{"replicas":%d}}}}`, component, replicas)
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	Expect(w.c.Patch(ctx, dgd, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	Eventually(ctx, func() error { return w.c.Patch(ctx, dgd, client.RawPatch(types.MergePatchType, []byte(patch))) }).Should(Succeed())
 	w.wants[name] = pods
 }
 
