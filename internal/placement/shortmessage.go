@@ -54,7 +54,7 @@ func (r *Refusal) Short(most int) string {
 
 // shorter returns shorter forms of the message, the longest first.
 func (r *Refusal) shorter(causes string) []string {
-	bare := Refusal{Need: r.Need, Apart: r.Apart, Level: r.Level, LevelName: r.LevelName, Within: r.Within}
+	bare := Refusal{Need: r.Need, Apart: r.Apart, Paired: r.Paired, Level: r.Level, LevelName: r.LevelName, Within: r.Within}
 	if c := r.Closest; c != nil && r.Code != CodeNeverFits {
 		bare.Closest = &Closest{Domain: c.Domain, Holds: c.Holds, Of: c.Of}
 	}

@@ -30,6 +30,24 @@ func TestShortKeepsTheBracket(t *testing.T) {
 	}
 }
 
+// The short form says that prefill has to be alongside decode: without it, other domains seem to be free.
+func TestShortKeepsThePartner(t *testing.T) {
+	r := &Refusal{
+		Code: CodeInsufficientCapacity, Gang: "decode-4", Level: 1, LevelName: "rack", Within: topology.Path{"a"}, Paired: true,
+		Need:    []Need{{1, []topology.Request{{Name: "nvidia.com/gpu", Amount: 8}}}},
+		Closest: &Closest{Domain: topology.Path{"a", "r0"}, Of: 1}, OthersEqual: 1,
+	}
+	const need = "needs 1 pod x 8 nvidia.com/gpu in one rack inside a, prefill alongside decode"
+	for most, want := range map[int]string{
+		200: need + "; a/r0 holds 0 of 1; 1 other rack holds no more", 110: need + "; a/r0 holds 0 of 1",
+		90: "needs 1 pod x 8 nvidia.com/gpu in one rack, prefill alongside decode; a/r0 holds 0 of 1", 80: need,
+	} {
+		if got := r.Short(most); got != want {
+			t.Errorf("in %d bytes: %q, want %q", most, got, want)
+		}
+	}
+}
+
 // The short form of a refusal keeps the rule that keeps the pods off most hosts, which names what is in the way.
 func TestShortNamesTheRule(t *testing.T) {
 	rule := Excluded{topology.Exclusion{Kind: topology.KindRule, Detail: "devices of served.example/device: 0 of 2 devices of class gpu free"}, 12}
