@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -22,24 +24,17 @@ var _ = Describe("Prefill and decode replicas with a transfer policy", func() {
 		prefill, decode := worker(2, 1, 8, ""), worker(2, 1, 8, "")
 		prefill.SubComponentType, decode.SubComponentType = "prefill", "decode"
 		graph := w.graphOf("g", "zone", services{"Prefill": prefill, "Decode": decode})
-		graph.Spec.Experimental = &nvidiav1alpha1.FreeObject{RawExtension: runtime.RawExtension{Raw: fmt.Appendf(nil,
-			`{"kvTransferPolicy":{"clusterTopologyName":%q,"domain":"rack","enforcement":"required"}}`, w.name)}}
+		graph.Spec.Experimental = w.transferPolicy("required")
 		w.create(graph)
 		w.ready("g")
-		racksOf := func(component string) (all []string) {
-			for _, pods := range w.replicasOf(component) {
-				all = append(all, w.domains("rack", pods...)...)
-			}
-			return all
-		}
 		paired := func() {
 			GinkgoHelper()
-			for _, rack := range racksOf("Decode") {
-				Expect(racksOf("Prefill")).To(ContainElement(rack), "a decode replica without prefill in its rack")
+			for _, rack := range w.racksOf("Decode") {
+				Expect(w.racksOf("Prefill")).To(ContainElement(rack), "a decode replica without prefill in its rack")
 			}
 		}
 		paired()
-		Expect(racksOf("Prefill")).To(ConsistOf(racksOf("Decode")), "as many of one as of the other in each rack")
+		Expect(w.racksOf("Prefill")).To(ConsistOf(w.racksOf("Decode")), "as many of one as of the other in each rack")
 
 		By("scaling decode out inside the racks in use")
 		w.scale("g", "Decode", 4)
@@ -64,7 +59,45 @@ var _ = Describe("Prefill and decode replicas with a transfer policy", func() {
 		w.scale("g", "Decode", 3)
 		w.ready("g")
 		paired()
-		Expect(racksOf("Decode")).To(ConsistOf(racksOf("Prefill")), "one alongside each")
+		Expect(w.racksOf("Decode")).To(ConsistOf(w.racksOf("Prefill")), "one alongside each")
 		w.notEvicted(ctx)
 	}, SpecTimeout(suite.Timeout()))
+
+	DescribeTable("of one node each, which only the policy places, share racks, also after an update in step",
+		func(ctx SpecContext, way string) {
+			w := newOperated(ctx, "pairing-alone", way, racks(4, 8, "a/r0", "a/r1", "a/r2", "a/r3")...)
+			prefill, decode := worker(4, 1, 8, ""), worker(12, 1, 8, "")
+			prefill.SubComponentType, decode.SubComponentType = "prefill", "decode"
+			packed := frontend(1)
+			packed.TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: "rack"}
+			graph := w.graphOf("g", "", services{"Prefill": prefill, "Decode": decode, "Frontend": packed})
+			graph.Annotations = map[string]string{rollout.AnnotationSharedMaxUnavailable: "4", rollout.AnnotationSharedMaxSurge: "0"}
+			graph.Spec.Experimental = w.transferPolicy("preferred")
+			w.create(graph)
+			w.ready("g")
+			share := func() {
+				GinkgoHelper()
+				all := []string{"a/r0", "a/r1", "a/r2", "a/r3"}
+				Expect(w.racksOf("Prefill")).To(ConsistOf(all), "one prefill replica in each rack")
+				Expect(w.racksOf("Decode")).To(ConsistOf(slices.Concat(all, all, all)), "three decode replicas in each rack")
+			}
+			share()
+			w.updatePair(func() {})
+			share()
+			w.notEvicted(ctx)
+		}, eachWay())
 })
+
+// transferPolicy is a kvTransferPolicy by the racks of the world.
+func (w *world) transferPolicy(enforcement string) *nvidiav1alpha1.FreeObject {
+	return &nvidiav1alpha1.FreeObject{RawExtension: runtime.RawExtension{Raw: fmt.Appendf(nil,
+		`{"kvTransferPolicy":{"clusterTopologyName":%q,"domain":"rack","enforcement":%q}}`, w.name, enforcement)}}
+}
+
+// racksOf are the racks of the replicas of a component.
+func (w *world) racksOf(component string) (all []string) {
+	for _, pods := range w.replicasOf(component) {
+		all = append(all, w.domains("rack", pods...)...)
+	}
+	return all
+}
