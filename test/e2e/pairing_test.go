@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -90,8 +91,12 @@ var _ = Describe("Prefill and decode replicas with a transfer policy", func() {
 
 // transferPolicy is a kvTransferPolicy by the racks of the world.
 func (w *world) transferPolicy(enforcement string) *nvidiav1alpha1.FreeObject {
+	weight := ""
+	if enforcement == string(nvidiav1beta1.KVTransferPreferred) {
+		weight = `,"preferredWeight":0.5`
+	}
 	return &nvidiav1alpha1.FreeObject{RawExtension: runtime.RawExtension{Raw: fmt.Appendf(nil,
-		`{"kvTransferPolicy":{"clusterTopologyName":%q,"domain":"rack","enforcement":%q}}`, w.name, enforcement)}}
+		`{"kvTransferPolicy":{"clusterTopologyName":%q,"domain":"rack","enforcement":%q%s}}`, w.name, enforcement, weight)}}
 }
 
 // racksOf are the racks of the replicas of a component.
