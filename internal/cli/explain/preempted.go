@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
@@ -37,7 +38,8 @@ func (s *Subject) readPreempted(ctx context.Context, c client.Reader) error {
 	return nil
 }
 
-// preemptorOf finds the UID of the preemptor in the kube-scheduler's message: "Preempted by pod 6b1b... on node n".
+// preemptorOf finds the UID of the preemptor in the kube-scheduler's message: "Preempted by pod 6b1b... on node n". A gang of a PodGroup
+// preempts as one: "Preempted by podgroup 6b1b... on node cluster".
 var preemptorOf = regexp.MustCompile(`^Preempted by (?:a )?pod ([0-9a-f-]{36})`)
 
 // preemptedBy names the deployment or the pod that last preempted a replica; "" for none.
@@ -62,8 +64,7 @@ func (s *Subject) preemptedBy(pods []*corev1.Pod) string {
 func (s *Subject) preemptor(e *corev1.Event) string {
 	found := preemptorOf.FindStringSubmatch(e.Message)
 	for _, pod := range s.Pods {
-		related := e.Related != nil && e.Related.UID == pod.UID && pod.UID != ""
-		if !related && (found == nil || found[1] != string(pod.UID)) {
+		if !relatedTo(e, pod) && (found == nil || found[1] != string(pod.UID)) {
 			continue
 		}
 		who := pod.Namespace + "/" + pod.Name
@@ -72,8 +73,24 @@ func (s *Subject) preemptor(e *corev1.Event) string {
 		}
 		return fmt.Sprintf("%s (priority %d)", who, topology.PriorityOf(pod))
 	}
-	if e.Related != nil && e.Related.Kind == "Pod" && e.Related.Name != "" {
-		return fmt.Sprintf("pod %s/%s, which is gone", e.Related.Namespace, e.Related.Name)
+	if by := e.Related; by != nil && by.Name != "" {
+		kind := by.Kind
+		if kind == "Pod" {
+			kind = "pod"
+		}
+		return fmt.Sprintf("%s %s/%s, which is gone", kind, by.Namespace, by.Name)
 	}
 	return "a pod that is gone, or that you may not see"
+}
+
+// relatedTo reports whether an event names a pod, or the PodGroup that it is in.
+func relatedTo(e *corev1.Event, pod *corev1.Pod) bool {
+	by, group := e.Related, pod.Spec.SchedulingGroup
+	switch {
+	case by == nil:
+		return false
+	case by.Kind == "PodGroup":
+		return group != nil && ptr.Deref(group.PodGroupName, "") == by.Name && pod.Namespace == by.Namespace
+	}
+	return by.UID == pod.UID && pod.UID != ""
 }

@@ -184,6 +184,30 @@ var allSituations = map[string]situation{
 		},
 		[]string{"Worker-1: preempted 5m ago by team-b/other (priority 1000)"}, nil,
 	},
+	"it was preempted by a PodGroup": {
+		func(t *testing.T) *world {
+			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(secondWaits)
+			w.runs(strings.Replace(other, "replicas: 2", "replicas: 1", 1), "other-worker-0-0 node a-1-0\nother-worker-0-1 node a-1-1")
+			for _, pod := range w.Pods {
+				if pod.Namespace == "team-b" {
+					pod.Spec.Priority, pod.Spec.SchedulingGroup = ptr.To[int32](1000), &corev1.PodSchedulingGroup{PodGroupName: ptr.To("other-0-x")}
+				}
+			}
+			w.Preempted = []corev1.Event{preemptedBy("chat-worker-1-0", "other-0-x")}
+			return w.reports()
+		},
+		[]string{"Worker-1: preempted 5m ago by team-b/other (priority 1000)"}, nil,
+	},
+	"it was preempted by a PodGroup that is gone": {
+		func(t *testing.T) *world {
+			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(secondWaits)
+			w.runs(other, "other-worker-0-0 node a-1-0\nother-worker-0-1 node a-1-1")
+			w.Preempted = []corev1.Event{preemptedBy("chat-worker-1-0", "other-0-y")}
+			return w.reports()
+		},
+		[]string{"Worker-1: preempted 5m ago by PodGroup team-b/other-0-y, which is gone"},
+		[]string{"kubectl delete dgd -n team-b other"},
+	},
 	"one of its components has no priority": {
 		func(t *testing.T) *world {
 			manifest := strings.Replace(chat, "extraPodSpec: {mainContainer: {image: app, command", "extraPodSpec: {priorityClassName: high, mainContainer: {image: app, command", 1)
@@ -354,5 +378,15 @@ func TestAdviceIsNotCut(t *testing.T) {
 	}
 	if advised < 30 {
 		t.Errorf("only %d changes were advised", advised)
+	}
+}
+
+// preemptedBy is the kube-scheduler's event about a pod that a PodGroup has preempted.
+func preemptedBy(pod, group string) corev1.Event {
+	return corev1.Event{
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "team-a", Name: pod}, Reason: reasonPreempted,
+		Message:       "Preempted by podgroup 6b1b1d0c-0d0c-4a51-9d5c-0123456789ab on node cluster",
+		Related:       &corev1.ObjectReference{Kind: "PodGroup", Namespace: "team-b", Name: group},
+		LastTimestamp: ago(5 * time.Minute),
 	}
 }
