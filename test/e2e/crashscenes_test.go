@@ -18,7 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
@@ -36,8 +35,9 @@ type scene struct {
 	// writes are about how many the operator makes; a random one of them is died at. With TRELLIS_CRASHES=all they are counted, and died at
 	// one after the other.
 	writes int
-	// racks are there in addition.
+	// racks are there in addition. first is done before there is a graph.
 	racks []string
+	first func(w *world)
 	// options of the operator, which only the provider Gates has.
 	options func(*operator.Options)
 	// prepare is done before the operator may die.
@@ -72,7 +72,7 @@ var scenes = map[string]scene{
 		return errors.Join(w.movedOnce(before), w.endsAs(end))
 	}},
 	"moved-for-a-gang": {
-		writes: 45, racks: []string{"a/r1"}, options: repackSoon, prepare: fillInPieces,
+		writes: 45, racks: []string{"a/r1"}, options: repackSoon, first: func(w *world) { w.fillRack(8) }, prepare: fillInPieces,
 		change:  func(w *world) { w.create(w.graphOf("big", "zone", services{"Big": worker(1, 2, 8, "rack")})) },
 		missing: (*world).freedOnce,
 	},
@@ -175,24 +175,25 @@ func repackSoon(o *operator.Options) {
 	o.RepackAfter, o.RepackRest = time.Second, time.Second
 }
 
-// fillInPieces fills the racks of zone a so that neither has a place for two pods of 8 GPUs, and one would have without a replica that may
-// move to the other rack.
-func fillInPieces(w *world) {
-	fill := func(gpus int) (pods []*corev1.Pod) {
-		for host := range 2 {
-			pods = append(pods, w.occupy(fmt.Sprintf("fixed-%d-%d", gpus, host), fmt.Sprintf("a-r1-%d", host), gpus))
-		}
-		return pods
+// fillRack has other pods take GPUs of both hosts in a/r1.
+func (w *world) fillRack(gpus int) {
+	w.t.Helper()
+	for host := range 2 {
+		w.occupy(fmt.Sprintf("fixed-%d-%d", gpus, host), fmt.Sprintf("a-r1-%d", host), gpus)
 	}
-	whole := fill(8)
+}
+
+// fillInPieces fills the racks of zone a so that neither has a place for two pods of 8 GPUs, and one would have without a replica that may
+// move to the other rack, which was full.
+func fillInPieces(w *world) {
 	small := w.graphOf("small", "zone", services{"Small": worker(1, 2, 4, "rack")})
 	small.Annotations = map[string]string{render.AnnotationMayMove: "true"}
 	w.create(small)
 	w.ready("small")
-	for _, pod := range whole {
-		w.must(w.c.Delete(w.t.Context(), pod, client.GracePeriodSeconds(0)))
+	for host := range 2 {
+		w.deletePod(fmt.Sprintf("fixed-8-%d", host))
 	}
-	fill(4)
+	w.fillRack(4)
 }
 
 // freedOnce: the replica of small has moved once, big has the rack that it left, and nothing else is new.
@@ -325,6 +326,9 @@ func (sc scene) play(ctx context.Context, provider sandbox.Provider, name string
 	}
 	ended, stop := operate(config, name, s, options...)
 	defer func() { stop() }()
+	if sc.first != nil {
+		sc.first(w)
+	}
 	w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack"), "Frontend": frontend(1)}))
 	w.until("it runs", func() error { return w.endsAs(end) })
 	if sc.prepare != nil {
