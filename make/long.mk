@@ -23,7 +23,7 @@ test-peers: the rules of docs/providers.md on the real KAI Scheduler, Grove and 
 test-kueue: quotas on the real Kueue: two teams, preemption, a random life while Kueue and the operator are killed (builds Kueue)
 test-nodes: packed gangs on real kubelets with containers and DNS, their faults, nodes that are lost (needs Linux and root; builds the kubelet and CoreDNS)
 bench-peers: times under Gates, PodGroup, KAI and Grove with KAI on 1,000 nodes, side by side (needs PEERS_SRC and PEERS_BIN)
-test-upgrade: deployments through an upgrade from earlier commits, the way back, and another upgrade (builds these commits)
+test-upgrade: deployments through an upgrade from earlier commits, the way back, and another upgrade; two versions that answer in turn (builds these commits)
 test-karpenter: a waiting gang gets nodes from the real Karpenter with its KWOK provider (builds it)
 test-definitions: the tests of peers on their full definitions instead of the derived ones (needs ../shared/crds)
 test-versions: the core scenarios and those of the plugin on Kubernetes 1.30, 1.33 and 1.35 (builds these control planes)
@@ -166,7 +166,7 @@ node-packages:
 	@dpkg -s $(NODE_PACKAGES) > /dev/null 2>&1 || { apt-get $(APT_WAIT) update -qq && apt-get $(APT_WAIT) install -y -qq $(NODE_PACKAGES); }
 
 .PHONY: test-upgrade
-test-upgrade: build control-plane ## Upgrade from earlier commits, go back, and upgrade again, while deployments scale and lose pods (needs the git history)
+test-upgrade: build control-plane ## Upgrade from earlier commits, stop half way, go back, and upgrade again, while deployments scale and lose pods (needs the git history)
 	@KUBEBUILDER_ASSETS="$$(bin/kubectl-trellis sandbox binaries)" $(call RECORD,upgrade) $(call GINKGO,-v) $(GINKGOFLAGS) ./hack/upgrade
 
 .PHONY: test-karpenter

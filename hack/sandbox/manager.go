@@ -4,12 +4,14 @@
 package sandbox
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"slices"
 	"time"
 
@@ -43,7 +45,7 @@ type managerSpec struct {
 
 // newManagerSpec takes the arguments and plain environment variables from the Deployment, so that the sandbox runs the
 // manager as a cluster does.
-func newManagerSpec(opts Options, deployment *appsv1.Deployment) *managerSpec {
+func newManagerSpec(ctx context.Context, opts Options, deployment *appsv1.Deployment) *managerSpec {
 	container := deployment.Spec.Template.Spec.Containers[0]
 	spec := &managerSpec{Binary: opts.ManagerBinary, Namespace: deployment.Namespace, Args: container.Args}
 	for _, e := range container.Env {
@@ -52,10 +54,22 @@ func newManagerSpec(opts Options, deployment *appsv1.Deployment) *managerSpec {
 		}
 	}
 	// There is one process and no standby, and the lease of a killed manager would delay the next start.
-	spec.Args = append(spec.Args, "--leader-elect=false", "--shutdown-delay=0s")
+	spec.Args = append(spec.Args, "--leader-elect=false")
+	if knows(ctx, spec.Binary, noDelay) {
+		spec.Args = append(spec.Args, noDelay+"=0s")
+	}
 	spec.Args = append(spec.Args, opts.Manager.Args...)
 	spec.Env = append(append(spec.Env, "POD_NAMESPACE="+deployment.Namespace), opts.Manager.Env...)
 	return spec
+}
+
+// noDelay is the flag for how long an ending manager serves its webhooks. v0.1.0 does not have it.
+const noDelay = "--shutdown-delay"
+
+// knows reports whether the help of a program has a flag. A program without a help has every flag.
+func knows(ctx context.Context, program, flag string) bool {
+	help, err := exec.CommandContext(ctx, program, "--help").Output()
+	return err != nil || len(help) == 0 || bytes.Contains(help, []byte(flag+" "))
 }
 
 func webhookPort(name string) string { return name + "/webhook" }

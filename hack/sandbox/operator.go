@@ -48,7 +48,7 @@ func (s *Sandbox) installOperator(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	s.state.Manager = newManagerSpec(opts, m.manager)
+	s.state.Manager = newManagerSpec(ctx, opts, m.manager)
 	if err := s.takePort(webhookPort(DefaultManager)); err != nil {
 		return err
 	}

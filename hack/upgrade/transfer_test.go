@@ -94,7 +94,7 @@ var _ = DescribeTable("Deployments of an earlier version ignore their kvTransfer
 
 		By("the earlier version returns, and the present one takes over again")
 		before = w.bound(ctx)
-		former.Keep = []string{kept}
+		former.Keep = []string{keptDefinition}
 		w.becomes(ctx, former)
 		w.settled(ctx)
 		w.becomes(ctx, now)

@@ -48,15 +48,15 @@ type world struct {
 	deleted map[types.UID]string
 }
 
-// newWorld installs a version of the operator on a sandbox.
-func newWorld(ctx context.Context, name string, version sandbox.Release, shape simulated.Shape) *world {
+// newWorld installs a version of the operator on a sandbox, with some more flags.
+func newWorld(ctx context.Context, name string, version sandbox.Release, shape simulated.Shape, flags ...string) *world {
 	GinkgoHelper()
 	w := &world{wants: map[string]int{}, deleted: map[types.UID]string{}}
 	var err error
 	w.cluster, err = sandbox.Up(ctx, sandbox.Options{
 		Name: name, Dir: filepath.Join(GinkgoT().TempDir(), "s"), Root: root(),
 		Shape:    shape,
-		Operator: true, Manifests: version.Manifests, ManagerBinary: version.ManagerBinary,
+		Operator: true, Manifests: version.Manifests, ManagerBinary: version.ManagerBinary, Manager: sandbox.ManagerOptions{Args: flags},
 	})
 	Expect(err).NotTo(HaveOccurred(), "bringing the sandbox up")
 	DeferCleanup(w.cluster.Down, NodeTimeout(suite.Timeout()))

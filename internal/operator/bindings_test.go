@@ -17,12 +17,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/constraint"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 	"github.com/trellis-k8s/trellis/test/integration/peers/definitions"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
@@ -196,6 +199,32 @@ var _ = Describe("A deployment that names a ClusterTopologyBinding", func() {
 		b.Annotations = nil
 		Expect(w.c.Update(ctx, b)).To(Succeed())
 		w.open(2)
+	})
+
+	It("has prefill and decode replicas share a domain of the Binding, and its pods labels of its levels", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		w := newBindingWorld(ctx)
+		w.serve()
+		w.bind(nil)
+		prefill, decode := graphs.Worker(1, 1, 2, ""), graphs.Worker(1, 1, 2, "")
+		prefill.SubComponentType, decode.SubComponentType = "prefill", "decode"
+		dgd := w.graphOf(graphs.Components{"Prefill": prefill, "Decode": decode})
+		dgd.Spec.Experimental = &nvidiav1alpha1.FreeObject{RawExtension: runtime.RawExtension{Raw: fmt.Appendf(nil,
+			`{"kvTransferPolicy":{"clusterTopologyName":%q,"domain":"rack","enforcement":"required"}}`, w.name)}}
+		Expect(w.c.Create(ctx, dgd)).To(Succeed())
+		w.open(2)
+		groups := &trellisv1alpha1.ScalingGroupList{}
+		Expect(w.c.List(ctx, groups, client.InNamespace(w.namespace))).To(Succeed())
+		for i := range groups.Items {
+			t := groups.Items[i].Spec.Topology
+			Expect(constraint.Transfers(t)).To(BeTrue(), "the policy places %s", groups.Items[i].Name)
+			Expect(t.Profile).To(Equal(w.name))
+		}
+		pods := w.pods(w.namespace)
+		rack := pods[0].Spec.NodeSelector[rightRack]
+		for _, pod := range pods {
+			Expect(pod.Spec.NodeSelector).To(HaveKeyWithValue(rightRack, rack), "the rack of both roles")
+			Expect(pod.Labels).To(HaveKeyWithValue(render.LabelTopologyPrefix+"rack", rack), pod.Name)
+		}
 	})
 
 	It("needs no name where an annotation of the Binding makes it the default", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
