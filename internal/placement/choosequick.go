@@ -4,8 +4,6 @@
 package placement
 
 import (
-	"cmp"
-
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -19,27 +17,20 @@ func (c *choices) quick() topology.DomainID {
 	return c.s.quickest(u.total, c.level, c.bound)
 }
 
-// order is the rank of a class: fewest sub-domains used, then the tightest fit, as in [compareChoices].
-type order struct{ used, fit int }
-
-func (a order) compare(b order) int {
-	return cmp.Or(cmp.Compare(a.used, b.used), cmp.Compare(a.fit, b.fit))
-}
-
 // quickest returns the domain of a level that is tightest for the scarcest shape and holds the others too; Nowhere when there is none, or
 // when classes are not enough to decide.
 func (s *search) quickest(total []count, level int, bound topology.DomainID) topology.DomainID {
 	scarce := total[0]
 	classes := scarce.view.Classes(level)
-	last := order{used: -1}
+	last := packing{used: -1}
 	for {
-		now, found := nextOrder(classes, scarce.pods, last)
+		now, found := nextPacking(classes, scarce.pods, last)
 		if !found {
 			return topology.Nowhere
 		}
 		best := topology.Nowhere
 		for i := range classes {
-			if class := &classes[i]; class.Domains > 0 && orderOf(class, scarce.pods) == now {
+			if class := &classes[i]; class.Domains > 0 && packingIn(class, scarce.pods) == now {
 				if d := s.firstHolding(total, level, class, bound); d != topology.Nowhere && (best == topology.Nowhere || s.tree.Before(d, best)) {
 					best = d
 				}
@@ -52,23 +43,18 @@ func (s *search) quickest(total []count, level int, bound topology.DomainID) top
 	}
 }
 
-func orderOf(class *topology.Class, pods int) order {
-	if class.Biggest == 0 {
-		return order{fit: class.Fit}
-	}
-	return order{(pods + class.Biggest - 1) / class.Biggest, class.Fit}
+func packingIn(class *topology.Class, pods int) packing {
+	return packingOf(pods, class.Fit, class.Biggest)
 }
 
-// nextOrder returns the lowest order above last among the classes that hold the given number of pods.
-func nextOrder(classes []topology.Class, pods int, last order) (order, bool) {
-	var next order
-	found := false
+// nextPacking returns the next packing after the last one among the classes that hold the given number of pods.
+func nextPacking(classes []topology.Class, pods int, last packing) (next packing, found bool) {
 	for i := range classes {
 		if classes[i].Fit < pods || classes[i].Domains == 0 {
 			continue
 		}
-		if o := orderOf(&classes[i], pods); o.compare(last) > 0 && (!found || o.compare(next) < 0) {
-			next, found = o, true
+		if p := packingIn(&classes[i], pods); p.compare(last) > 0 && (!found || p.compare(next) < 0) {
+			next, found = p, true
 		}
 	}
 	return next, found
@@ -90,7 +76,7 @@ func (s *search) firstHolding(total []count, level int, class *topology.Class, b
 }
 
 // confirm returns the domain only if it really uses as few sub-domains as its class suggests.
-func (s *search) confirm(scarce count, level int, d topology.DomainID, o order) topology.DomainID {
+func (s *search) confirm(scarce count, level int, d topology.DomainID, p packing) topology.DomainID {
 	last := len(s.tree.Levels()) - 1
 	if level == last {
 		return d
@@ -99,7 +85,7 @@ func (s *search) confirm(scarce count, level int, d topology.DomainID, o order) 
 		return topology.Nowhere // with several levels below, domains have to be compared one by one
 	}
 	used := make([]int, last+1)
-	if spread(s.tree, scarce.view, d, scarce.pods, used); used[last] > o.used {
+	if spread(s.tree, scarce.view, d, scarce.pods, used); used[last] > p.used {
 		return topology.Nowhere
 	}
 	return d

@@ -4,6 +4,7 @@
 package placement
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -14,26 +15,40 @@ type choice struct {
 	domain topology.DomainID
 	// ahead is how many of the later replicas the domain holds too.
 	ahead int
-	// used is the minimum number of sub-domains needed, spread the real numbers per level.
-	used   int
+	packing
+	// spread is the number of sub-domains that are really used, by level; nil while it is only estimated.
 	spread []int
-	// slack is how many more pods of the scarcest shape the domain holds.
+}
+
+// packing is how tightly a domain packs pods of the scarcest shape.
+type packing struct {
+	// used is the minimum number of sub-domains needed; 0 on the narrowest level.
+	used int
+	// slack is how many more pods the domain holds.
 	slack int
 }
 
-// compareChoices orders domains, the best first. [order] is the same order for classes of domains: change both together.
+// packingOf returns the packing of a number of pods in a domain that holds fit of them, and biggest of them in one sub-domain, which is 0 on
+// the narrowest level.
+func packingOf(pods, fit, biggest int) packing {
+	p := packing{slack: fit - pods}
+	if biggest > 0 {
+		p.used = (pods + biggest - 1) / biggest
+	}
+	return p
+}
+
+// compare orders the tightest first.
+func (p packing) compare(o packing) int {
+	return cmp.Or(cmp.Compare(p.used, o.used), cmp.Compare(p.slack, o.slack))
+}
+
+// compareChoices orders domains, the best first.
 func compareChoices(a, b *choice) int {
-	if a.ahead != b.ahead {
-		return b.ahead - a.ahead
-	}
 	if a.spread != nil && b.spread != nil {
-		if c := slices.Compare(a.spread, b.spread); c != 0 {
-			return c
-		}
-	} else if a.used != b.used {
-		return a.used - b.used
+		return cmp.Or(cmp.Compare(b.ahead, a.ahead), slices.Compare(a.spread, b.spread), cmp.Compare(a.slack, b.slack))
 	}
-	return a.slack - b.slack
+	return cmp.Or(cmp.Compare(b.ahead, a.ahead), a.packing.compare(b.packing))
 }
 
 // ranked returns the domains of the current level that hold the unit, best first, then in path order; at most limit unless limit is 0.
@@ -75,15 +90,14 @@ func (s *search) rank(u *unit, d topology.DomainID) choice {
 		return one
 	}
 	scarce := u.total[0]
-	used := scarce.pods
+	pods, biggest := scarce.pods, 0
 	if come != nil {
-		used += come[0]
+		pods += come[0]
 	}
-	one.slack = scarce.view.Fit(d) - used
 	if s.tree.LevelOf(d) < len(s.tree.Levels())-1 {
-		biggest := max(scarce.view.Biggest(d), 1)
-		one.used = (used + biggest - 1) / biggest
+		biggest = max(scarce.view.Biggest(d), 1)
 	}
+	one.packing = packingOf(pods, scarce.view.Fit(d), biggest)
 	return one
 }
 
