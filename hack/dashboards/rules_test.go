@@ -85,7 +85,7 @@ func TestAlerts(t *testing.T) {
 			"for capacity":        {`trellis_gangs_waiting{reason="InsufficientCapacity"} 3x30`, 20 * time.Minute, nil},
 			"hosts that are lost": {`trellis_gangs_waiting{reason="DomainGone"} 0x5 1x10 0x15`, 20 * time.Minute, nil},
 			"for two reasons": {`trellis_gangs_waiting{reason="NeverFits"} 2x30` + "\n" + `trellis_gangs_waiting{reason="NoDomain"} 1x30`, 20 * time.Minute, []string{
-				"Gangs wait until somebody acts: 1 with the reason NoDomain.", "Gangs wait until somebody acts: 2 with the reason NeverFits."}},
+				"Gangs wait until a person acts: 1 with the reason NoDomain.", "Gangs wait until a person acts: 2 with the reason NeverFits."}},
 		},
 		"TrellisCreationRefused": {
 			"none":         {`trellis_graphs_reporting{condition="Placed",reason="CreationRefused"} 0x30`, 20 * time.Minute, nil},
@@ -133,7 +133,7 @@ func TestAlerts(t *testing.T) {
 		"TrellisReconcileErrors": {
 			"now and then":         {`controller_runtime_reconcile_errors_total{controller="graph",` + ours + `} 0x20 1x40`, 60 * time.Minute, nil},
 			"all the time":         {`controller_runtime_reconcile_errors_total{controller="graph",` + ours + `} 0+30x60`, 60 * time.Minute, []string{"The controller graph of Trellis keeps failing; its log says why."}},
-			"of somebody else":     {`controller_runtime_reconcile_errors_total{controller="graph",job="x"} 0+30x60`, 60 * time.Minute, nil},
+			"of another program":   {`controller_runtime_reconcile_errors_total{controller="graph",job="x"} 0+30x60`, 60 * time.Minute, nil},
 			"in another namespace": {`controller_runtime_reconcile_errors_total{controller="graph",job="trellis-controller-manager-metrics",namespace="x"} 0+30x60`, 60 * time.Minute, []string{"The controller graph of Trellis keeps failing; its log says why."}},
 		},
 		"TrellisWebhookFails": {
@@ -188,10 +188,10 @@ func TestWaitReasonsThatNeedAction(t *testing.T) {
 		needed := scheduler.NeedsAction(reason)
 		fires := firing(t, all[i], fmt.Sprintf(`trellis_gangs_waiting{reason=%q} 1x30`, reason), 20*time.Minute)
 		if len(fires) > 0 != needed {
-			t.Errorf("%s needs somebody: %t; the alert fires: %q", reason, needed, fires)
+			t.Errorf("%s needs a person: %t; the alert fires: %q", reason, needed, fires)
 		}
 		if listed := strings.Contains(section, "\n| `"+reason+"` |"); listed != needed {
-			t.Errorf("%s needs somebody: %t; the runbook lists it: %t", reason, needed, listed)
+			t.Errorf("%s needs a person: %t; the runbook lists it: %t", reason, needed, listed)
 		}
 	}
 }

@@ -58,7 +58,7 @@ type Run struct {
 	Failed bool `yaml:"failed,omitempty"`
 	// Result is the result in one line.
 	Result string `yaml:"result,omitempty"`
-	// Note says what else a reader must know, such as that somebody wrote the row by hand.
+	// Note says what else a reader must know, such as that the row was written by hand.
 	Note string `yaml:"note,omitempty"`
 }
 

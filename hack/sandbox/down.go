@@ -32,7 +32,7 @@ func Down(ctx context.Context, dir string) error {
 		if len(s.processes()) == 0 {
 			return fmt.Errorf("%w in %s", ErrNotFound, s.dir)
 		}
-		return s.killAll(ctx) // someone removed the directory while the processes were running
+		return s.killAll(ctx) // the directory was removed while the processes were running
 	}
 	unlock, err := s.lock(ctx, nil)
 	if err != nil {

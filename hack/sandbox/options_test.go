@@ -40,7 +40,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Neither up nor down may touch a directory with someone's files.
+// Neither up nor down may touch a directory with other files.
 func TestForeignDirectory(t *testing.T) {
 	dir := t.TempDir()
 	thesis := filepath.Join(dir, "thesis.tex")

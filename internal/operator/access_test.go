@@ -90,9 +90,9 @@ var _ = Describe("Accounts and Roles of others", func() {
 		b.binds(role, "", nvidiav1alpha1.ConditionReady, "Role "+own+"-role exists and does not belong to this deployment")
 		b.binds(account, "", nvidiav1alpha1.ConditionReady, "ServiceAccount "+own+" exists and does not belong to this deployment")
 
-		By("a Role of ours is bound, and replaced by somebody else's")
+		By("a Role of ours is bound, and replaced by another owner's")
 		b.binds(taken, own+"-binding: "+own, nvidiav1alpha1.ConditionPrerequisitesMet, "")
-		b.until("the Role is somebody else's", func() error {
+		b.until("the Role is another owner's", func() error {
 			ours := &rbacv1.Role{}
 			Expect(client.IgnoreNotFound(b.c.Get(ctx, client.ObjectKey{Namespace: taken, Name: own + "-role"}, ours))).To(Succeed())
 			ours.OwnerReferences, ours.Labels = nil, nil

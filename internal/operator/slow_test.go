@@ -240,7 +240,7 @@ func (s *served) sees(watched watch.Interface, name, value string) {
 	})), "the watch does not show %s", value)
 }
 
-// The version that is stored, and with it the operator, does not notice that nothing is converted. Writes wait of an object that someone wrote as
+// The version that is stored, and with it the operator, does not notice that nothing is converted. Writes wait of an object that a user wrote as
 // v1alpha1, for the API server converts it to find out which fields are whose.
 func (s *served) conversionHangs() {
 	By("conversion does not answer")
@@ -295,7 +295,7 @@ func (s *served) conversionIsMended(watched watch.Interface) {
 	}
 }
 
-// Callers that send half a request are many, and none stays. Whoever sends a whole one is answered meanwhile.
+// Callers that send half a request are many, and none stays. Entire requests are answered meanwhile.
 func (s *served) stuckConnectionsEnd() {
 	By("callers send half a request")
 	var callers sync.WaitGroup

@@ -28,8 +28,7 @@ type packing struct {
 	slack int
 }
 
-// packingOf returns the packing of a number of pods in a domain that holds fit of them, and biggest of them in one sub-domain, which is 0 on
-// the narrowest level.
+// packingOf returns the packing of pods in a domain that holds fit of them, and biggest in one sub-domain: 0 on the narrowest level.
 func packingOf(pods, fit, biggest int) packing {
 	p := packing{slack: fit - pods}
 	if biggest > 0 {

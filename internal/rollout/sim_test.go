@@ -21,7 +21,7 @@ type simulated struct {
 	leaves, overdue bool
 }
 
-// simulation is a component, and those that act on it: whoever makes and stops pods, finds capacity, and makes them serve. Each is a
+// simulation is a component, and those that act on it: they create and stop pods, find capacity, and make pods serve. Each is a
 // small step on its own, so that a test owns the order.
 type simulation struct {
 	want Group

@@ -100,7 +100,7 @@ func drawBound(t *rapid.T, name, node string) *corev1.Pod {
 }
 
 // Whatever happens to nodes and pods of others, a waiting graph that fits now and did not before is due at once.
-func TestWhoeverFitsIsDue(t *testing.T) {
+func TestGraphsThatFitAreDue(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b, all := newBench(t, Options{}), graphs{}
 		b.s.objects.reader = all

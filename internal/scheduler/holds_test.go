@@ -152,7 +152,7 @@ func TestHoldsOfAHalfMadeReplica(t *testing.T) {
 	half := o
 	half.Pods = o.Pods[:1]
 	b.expect("the first pod is made", half, gang.BeingCreated)
-	b.expect("somebody else", asking(2, 1, 0), "holds 0 of 1")
+	b.expect("another graph", asking(2, 1, 0), "holds 0 of 1")
 	b.expect("both are made", o, "rack a")
 	if b.s.ledger.holds.has(clientKey(o)) {
 		t.Error("held for ever")

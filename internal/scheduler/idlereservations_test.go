@@ -86,7 +86,7 @@ func TestReservationEndsWhenNothingBindsThePod(t *testing.T) {
 			func(pod *corev1.Pod) { pod.Spec.SchedulerName = "nobody" }, 30 * time.Second,
 			`no scheduler with the name "nobody" has tried to bind pod g5-work-0-1, so its capacity is not reserved any more`,
 		},
-		"a gate of somebody else": {
+		"a gate of another controller": {
 			gated, 30 * time.Second,
 			`pod g5-work-0-1 has the scheduling gate "example.com/hold", which is not Trellis', so its capacity is not reserved any more`,
 		},

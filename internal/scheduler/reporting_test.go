@@ -125,7 +125,7 @@ func codesIn(t *testing.T, pkg string) (codes []string) {
 	return codes
 }
 
-// Every reason that a gang may wait for has a series, from the beginning, and either needs somebody or does not. Pods outside of their domain
+// Every reason that a gang may wait for has a series, from the beginning, and either needs a person or does not. Pods outside of their domain
 // run, and do not wait.
 func TestWaitReasonsHaveSeries(t *testing.T) {
 	codes := slices.DeleteFunc(append(codesIn(t, "gang"), codesIn(t, "placement")...), gang.IsOutside)

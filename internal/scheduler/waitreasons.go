@@ -16,7 +16,7 @@ var patient = []string{
 	gang.CodeUnschedulable, gang.CodePreempting, gang.CodeWaitingForAdmission, gang.CodeCreating,
 }
 
-// needAction are the reasons of a gang that waits until somebody acts. The alert TrellisGangNeedsAction has the same ones.
+// needAction are the reasons of a gang that waits until a person acts. The alert TrellisGangNeedsAction has the same ones.
 var needAction = []string{
 	placement.CodeNeverFits, placement.CodeNoDomain, placement.CodeDomainGone, placement.CodeBudgetExhausted, placement.CodeAnchorConflict,
 	placement.CodeLevelGone, gang.CodeProviderNotReady, gang.CodeSchedulingBlocked, gang.CodeReleaseRefused, gang.CodeRecordFull,
@@ -29,5 +29,5 @@ var waitReasons = slices.Concat(patient, needAction)
 // WaitReasons returns the reasons of a gang that waits.
 func WaitReasons() []string { return slices.Clone(waitReasons) }
 
-// NeedsAction reports whether a gang that waits for the reason waits until somebody acts.
+// NeedsAction reports whether a gang that waits for the reason waits until a person acts.
 func NeedsAction(reason string) bool { return slices.Contains(needAction, reason) }

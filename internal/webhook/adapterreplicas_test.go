@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
-// Replicas that a scaling adapter owns stay whoever writes them, with a warning that names the adapter.
+// Replicas that a scaling adapter owns stay when others write them, with a warning that names the adapter.
 const (
 	withAdapterGraph = `
 metadata: {name: llm}
@@ -135,7 +135,7 @@ spec: {services: {Decode: {replicas: 7, scalingAdapter: {enabled: true}}, Fronte
 			return e.change(`{"spec":{"services":{"Decode":{"replicas":1,"scalingAdapter":null}}}}`)
 		}, "1"},
 	}
-	DescribeTable("stay whoever edits them", func(ctx SpecContext, tc editing) {
+	DescribeTable("stay when others edit them", func(ctx SpecContext, tc editing) {
 		e := newWithAdapter(ctx)
 		e.wantWarning(func() error { return tc.edit(e) }, stays5+tc.wanted)
 		e.wantReplicas("Decode", 5)

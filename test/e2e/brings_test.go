@@ -119,7 +119,7 @@ var _ = Describe("What a deployment brings", func() {
 		Expect(string(secret.Data["private.key.pub"])).To(HavePrefix("ssh-rsa "))
 		Expect(get(w, &networkingv1.Ingress{}, w.name, "one-frontend").Spec.Rules[0].Host).To(Equal("chat.example.com"))
 
-		By("an ingress is removed; what somebody deleted is recreated")
+		By("an ingress is removed; what was deleted is recreated")
 		w.patch("one", `{"spec":{"services":{"Frontend":{"ingress":{"enabled":false}}}}}`)
 		w.isGone(&networkingv1.Ingress{}, "one-frontend")
 		Expect(w.c.Delete(ctx, get(w, &rbacv1.Role{}, w.name, "one-k8s-service-discovery-role"))).To(Succeed())

@@ -125,7 +125,7 @@ func (w *world) same(what string, want, got map[string][]string) {
 }
 
 var _ = Describe("kubectl trellis", Label("cli"), func() {
-	// A gang waits: a cordon in one rack, someone's pod in the other. Explain says that the cordon is the easier one; plan finds that the
+	// A gang waits: a cordon in one rack, a pod of another client in the other. Explain says that the cordon is the easier one; plan finds that the
 	// uncordoned host would do, and that is what the operator then does.
 	It("explains why a gang waits, and plans what the operator then does", func(ctx SpecContext) {
 		w := newWorld(ctx, "plugin", racks(2, 8, "a/r0", "a/r1")...)
@@ -191,7 +191,7 @@ var _ = Describe("kubectl trellis", Label("cli"), func() {
 		}
 	}, SpecTimeout(suite.Timeout()))
 
-	// Someone who may see one namespace gets what there is to see in it, and the name of the right that would show more.
+	// A user who may see one namespace gets what there is to see in it, and the name of the right that would show more.
 	It("shows a user what may be seen, and names the right that would show more", func(ctx SpecContext) {
 		w := newWorld(ctx, "plugin-rights", racks(2, 8, "a/r0")...)
 		w.occupy("train", "a-r0-1", 8)

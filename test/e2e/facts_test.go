@@ -161,7 +161,7 @@ func (g *graphFacts) contradictions() []string {
 	return found
 }
 
-// fitsAfterAll says that a rack has enough hosts for a gang that waits for capacity: "" when none has, or someone's released pods are still on
+// fitsAfterAll says that a rack has enough hosts for a gang that waits for capacity: "" when none has, or released pods of others are still on
 // their way there.
 func (f *facts) fitsAfterAll(g *graphFacts) string {
 	if !g.waits() {

@@ -17,7 +17,7 @@ import (
 )
 
 var _ = Describe("A deployment written in v1beta1", func() {
-	// Workers of a graph with a transfer policy find in their labels where they are, whoever chose their node. The frontend is asked for nothing.
+	// Workers of a graph with a transfer policy find in their labels where they are, whichever scheduler chose their node. The frontend is asked for nothing.
 	It("has workers that find in their labels where they are, for its transfer policy", suite.Core, func(ctx SpecContext) {
 		w := newWorld(ctx, "kv-transfer", racks(1, 8, "a/r0", "b/r0")...)
 		w.applyText(strings.ReplaceAll(`apiVersion: nvidia.com/v1beta1

@@ -131,7 +131,7 @@ var _ = Describe("A running graph", func() {
 		}
 	}, SpecTimeout(suite.Timeout()))
 
-	// Someone else took the capacity between release and binding. The gang is requeued whole, bound members included, and starts once there
+	// Others took the capacity between release and binding. The gang is requeued whole, bound members included, and starts once there
 	// is capacity, in one rack. A gang that fills hosts of a large rack has these named in its pods, and finds others of the rack after it was requeued.
 	It("is requeued whole when others take its capacity between release and binding", func(ctx SpecContext) {
 		w := newWorld(ctx, "take-back", racks(2, 8, "a/r0")...)

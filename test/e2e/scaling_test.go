@@ -59,7 +59,7 @@ spec:
 `
 
 var _ = Describe("A scaling adapter", func() {
-	// Someone keeps a manifest with a number of replicas in it and applies it again and again, while others scale the component.
+	// A user keeps a manifest with a number of replicas in it and applies it again and again, while others scale the component.
 	It("keeps the number that others set when the manifest is applied again", func(ctx SpecContext) {
 		w := newWorld(ctx, "apply", racks(2, 8, "a/r0")...)
 		file := filepath.Join(GinkgoT().TempDir(), "llm.yaml")

@@ -40,7 +40,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// The holder may remove the file; whoever waited must not hold a lock that no one else can see.
+// The holder may remove the file; a process that waited must not hold a lock that no other can see.
 func TestLockOfARemovedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := Lock(t.Context(), path, nil)

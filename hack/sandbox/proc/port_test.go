@@ -52,7 +52,7 @@ func listen(address string) {
 	}
 }
 
-// Whoever waits for the end of a process starts the next one on its port. The first thread of a killed process is a zombie while others
+// A program that waits for the end of a process starts the next one on its port. The first thread of a killed process is a zombie while others
 // still hold its files.
 func TestAnEndedProcessHoldsNoPort(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

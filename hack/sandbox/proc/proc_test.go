@@ -115,13 +115,13 @@ func TestRecycledPID(t *testing.T) {
 				t.Fatal(err)
 			}
 			if old.Alive() {
-				t.Error("somebody else's process counts as ours")
+				t.Error("another program's process counts as ours")
 			}
 			if err := old.Kill(t.Context()); err != nil {
 				t.Error(err)
 			}
 			if !p.Alive() {
-				t.Fatal("killed somebody else's process")
+				t.Fatal("killed another program's process")
 			}
 		})
 	}

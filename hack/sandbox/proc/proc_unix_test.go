@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/patience"
 )
 
-// What this program inherited, a lock or the pipe of whoever waits for it, does not live on in the programs it starts.
+// What this program inherited, a lock or the pipe of the process that waits for it, does not live on in the programs it starts.
 func TestInheritedFilesStayBehind(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
@@ -36,6 +36,6 @@ func TestInheritedFilesStayBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := reader.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("reading: %v, want the end of the pipe, which somebody still holds open", err)
+		t.Errorf("reading: %v, want the end of the pipe, which a process still holds open", err)
 	}
 }

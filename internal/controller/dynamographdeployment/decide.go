@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// problem is the reason why nothing is applied for a deployment until somebody acts.
+// problem is the reason why nothing is applied for a deployment until a person acts.
 type problem struct {
 	reason, message string
 }

@@ -36,11 +36,11 @@ func TestQueue(t *testing.T) {
 // TestKeep: a queue that another client chose stays; one that the user changed on the deployment is written.
 func TestKeep(t *testing.T) {
 	cases := map[string]struct{ written, existing, wanted, want string }{
-		"as written":                     {"a", "a", "a", "a"},
-		"moved by somebody else":         {"a", "b", "a", "b"},
-		"changed on the deployment":      {"a", "a", "c", "c"},
-		"changed after somebody else":    {"a", "b", "c", "c"},
-		"made by somebody else, no mark": {"", "b", "a", "a"},
+		"as written":                      {"a", "a", "a", "a"},
+		"moved by another client":         {"a", "b", "a", "b"},
+		"changed on the deployment":       {"a", "a", "c", "c"},
+		"changed after another client":    {"a", "b", "c", "c"},
+		"made by another client, no mark": {"", "b", "a", "a"},
 	}
 	dgd := providertest.Deployment(t, "metadata: {name: g, namespace: ns}\nspec: {services: {A: {componentType: worker, multinode: {nodeCount: 2}}}}")
 	pod := func(queue string) *kai.PodGroup {

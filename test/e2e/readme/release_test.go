@@ -23,7 +23,7 @@ import (
 // downloads is where the documentation downloads a release.
 var downloads = regexp.MustCompile(`https://github\.com/trellis-k8s/trellis/releases/download/(v\d+\.\d+\.\d+)`)
 
-// release is what someone has who downloads the version that the README names.
+// release is what a user has after downloading the version that the README names.
 type release struct {
 	version string
 	// folder has the files of the release.

@@ -35,7 +35,7 @@ func newKeeping(ctx context.Context, name, kind string, write func(context.Conte
 	return k
 }
 
-// newBindingKeeping is the same for a topology that is a ClusterTopologyBinding of someone else.
+// newBindingKeeping is the same for a topology that is a ClusterTopologyBinding of another owner.
 func newBindingKeeping(ctx context.Context, name, kind string, write func(context.Context, *grovev1alpha1.ClusterTopology) (string, error)) *keeping {
 	GinkgoHelper()
 	b := &topologybinding.Binding{ObjectMeta: metav1.ObjectMeta{Name: name}}

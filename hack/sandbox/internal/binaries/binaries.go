@@ -145,7 +145,7 @@ func (m module) install(ctx context.Context, root, dir string, report progress.F
 			return err
 		}
 	}
-	if err := os.RemoveAll(dir); err != nil { // someone deleted files of an earlier build
+	if err := os.RemoveAll(dir); err != nil { // files of an earlier build were deleted
 		return err
 	}
 	return os.Rename(scratch, dir)

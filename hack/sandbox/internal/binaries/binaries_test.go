@@ -156,7 +156,7 @@ func TestFindRoot(t *testing.T) {
 	}
 }
 
-// A line that is too long to read ends the counting, not the reading: go build would wait for ever for someone to read what it says next.
+// A line that is too long to read ends the counting, not the reading: otherwise go build would wait for ever for its output to be read.
 func TestFollowReadsToTheEnd(t *testing.T) {
 	output := strings.NewReader(strings.Repeat("x", 2<<20) + "\nlast\n")
 	controlPlane.follow(output, 1, progress.Discard)

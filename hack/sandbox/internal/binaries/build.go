@@ -79,7 +79,7 @@ func (m module) follow(output io.Reader, missing int, report progress.Func) stri
 			report.Count(compiling, min(done, missing), missing)
 		}
 	}
-	if scanner.Err() != nil { // a line that is too long; go build blocks until somebody reads the rest
+	if scanner.Err() != nil { // a line that is too long; go build blocks until the rest is read
 		_, _ = io.Copy(io.Discard, output)
 	}
 	return rest.String()

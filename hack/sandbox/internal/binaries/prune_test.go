@@ -74,7 +74,7 @@ func TestBuildRemovesUnusedBuilds(t *testing.T) {
 	}
 }
 
-// Asking for a build counts as using it, whoever built it and however long ago.
+// Asking for a build counts as a use, independently of who built it and when.
 func TestAskingForABuildKeepsIt(t *testing.T) {
 	root, _ := clone(t, "echo program > $out; chmod +x $out")
 	dir, err := Ensure(t.Context(), root, progress.Discard)

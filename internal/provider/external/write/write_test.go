@@ -45,7 +45,7 @@ func TestOrphanThatCannotBeAdopted(t *testing.T) {
 		want string
 	}{
 		"an orphan":                   {object(render.FieldOwner), "; to delete it: kubectl delete -n ns podcliquesets.grove.io/g"},
-		"somebody else's, ownerless":  {object("kubectl"), "PodCliqueSet g exists and does not belong to owner: it has no controller; it is left alone"},
+		"of another owner, ownerless": {object("kubectl"), "PodCliqueSet g exists and does not belong to owner: it has no controller; it is left alone"},
 		"its own, which is not valid": {object(render.FieldOwner, *metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))), `PodCliqueSet.grove.io "g" is invalid`},
 	} {
 		if err := w.Apply(t.Context(), owner, object("wanted"), c.have); err == nil || !strings.HasSuffix(err.Error(), c.want) {
