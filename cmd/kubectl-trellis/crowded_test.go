@@ -112,8 +112,8 @@ var crowdedLines = map[string]map[string]int{
 	"version":          {"version": 50},
 }
 
-// endOfLine ends what During shows of the progress after a second, and what removes it.
-const endOfLine = "\x1b[K"
+// eraseLine is the escape sequence after the progress of a command, and after its removal ([cli.During]).
+const eraseLine = "\x1b[K"
 
 // TestCrowdedCluster: with 200 deployments every command fits terminals of 80, 100 and 160 columns, but for single words, and what is not a
 // list of everything fits a screen.
@@ -148,10 +148,7 @@ func TestCrowdedCluster(t *testing.T) {
 				if shown := strings.Count(got, "\n"); rows > 0 && shown > rows {
 					t.Errorf("%s at %d columns: %d of %d rows:\n%s", line, columns, shown, rows, got)
 				}
-				for out := range strings.Lines(got) {
-					if at := strings.LastIndex(out, endOfLine); at >= 0 { // the progress, which is removed again
-						out = out[at+len(endOfLine):]
-					}
+				for out := range strings.Lines(strings.ReplaceAll(got, eraseLine, "\n")) {
 					if width := text.Width(strings.TrimSuffix(out, "\n")); width > int(columns) && err == nil && len(strings.Fields(out)) > 1 {
 						t.Errorf("%s: %d of %d columns: %s", line, width, columns, out)
 					}

@@ -9,15 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"github.com/trellis-k8s/trellis/hack/sandbox"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
+	"github.com/trellis-k8s/trellis/test/testutil/pages"
 )
 
 // withoutBeta prepares the way back to a version that knows v1alpha1 only, as docs/migrate.md describes it: the present operator rewrites
@@ -37,12 +35,9 @@ func (w *world) withoutBeta(ctx context.Context) {
 // runBlock runs the commands of docs/migrate.md that contain a text.
 func (w *world) runBlock(ctx context.Context, contains string) {
 	GinkgoHelper()
-	page, err := os.ReadFile(filepath.Join(root(), "docs", "migrate.md"))
+	commands, err := pages.Commands(filepath.Join(root(), "docs", "migrate.md"), contains)
 	Expect(err).NotTo(HaveOccurred())
-	blocks := regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$").FindAllStringSubmatch(string(page), -1)
-	i := slices.IndexFunc(blocks, func(block []string) bool { return strings.Contains(block[1], contains) })
-	Expect(i).NotTo(Equal(-1), "commands with %s", contains)
-	w.kubectl(ctx, blocks[i][1])
+	w.kubectl(ctx, commands)
 }
 
 // kubectl returns the output of commands that use kubectl.

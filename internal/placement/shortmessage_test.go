@@ -30,7 +30,7 @@ func TestShortKeepsTheBracket(t *testing.T) {
 	}
 }
 
-// The short form says that prefill has to be alongside decode: without it, other domains seem to be free.
+// The short form keeps the rule about the other role: without the rule, other domains seem to be free.
 func TestShortKeepsThePartner(t *testing.T) {
 	r := &Refusal{
 		Code: CodeInsufficientCapacity, Gang: "decode-4", Level: 1, LevelName: "rack", Within: topology.Path{"a"}, Paired: true,

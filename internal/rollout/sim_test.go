@@ -21,8 +21,8 @@ type simulated struct {
 	leaves, overdue bool
 }
 
-// simulation is a component, and those that act on it: they create and stop pods, find capacity, and make pods serve. Each is a
-// small step on its own, so that a test owns the order.
+// simulation is a component and the actors around it: they create and stop pods, find capacity, and make pods serve. Each act is a small
+// step of its own, so that a test owns the order.
 type simulation struct {
 	want Group
 	// revision wanted; a broken one never serves.

@@ -257,7 +257,7 @@ func TestWakesWhenItCannotTell(t *testing.T) {
 		"a hold of its own": {func(b *bench) {
 			b.s.ledger.holds.byPod[types.NamespacedName{Name: "x"}] = held("g1")
 		}, 1},
-		"a hold": {func(b *bench) {
+		"a hold of another graph": {func(b *bench) {
 			b.s.ledger.holds.byPod[types.NamespacedName{Name: "x"}] = held("g2")
 		}, 0},
 		"reserved hosts":         {func(b *bench) { b.s.ledger.reserver.current = &domainReservation{} }, 1},

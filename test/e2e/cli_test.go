@@ -125,8 +125,8 @@ func (w *world) same(what string, want, got map[string][]string) {
 }
 
 var _ = Describe("kubectl trellis", Label("cli"), func() {
-	// A gang waits: a cordon in one rack, a pod of another client in the other. Explain says that the cordon is the easier one; plan finds that the
-	// uncordoned host would do, and that is what the operator then does.
+	// A gang waits: a cordon in one rack, a pod of another client in the other. Explain names the cordon as the easier one; plan places the
+	// gang with the uncordoned host, and the operator then does the same.
 	It("explains why a gang waits, and plans what the operator then does", func(ctx SpecContext) {
 		w := newWorld(ctx, "plugin", racks(2, 8, "a/r0", "a/r1")...)
 		w.occupy("train", "a-r0-1", 1)

@@ -35,8 +35,9 @@ type scene struct {
 	// writes are about how many the operator makes; a random one of them is died at. With TRELLIS_CRASHES=all they are counted, and died at
 	// one after the other.
 	writes int
-	// racks are there in addition. first is done before there is a graph.
+	// racks are further racks.
 	racks []string
+	// first runs before the graph is created.
 	first func(w *world)
 	// options of the operator, which only the provider Gates has.
 	options func(*operator.Options)
@@ -175,7 +176,7 @@ func repackSoon(o *operator.Options) {
 	o.RepackAfter, o.RepackRest = time.Second, time.Second
 }
 
-// fillRack has other pods take GPUs of both hosts in a/r1.
+// fillRack occupies GPUs of both hosts in a/r1 with pods of another client.
 func (w *world) fillRack(gpus int) {
 	w.t.Helper()
 	for host := range 2 {

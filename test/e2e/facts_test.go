@@ -161,8 +161,8 @@ func (g *graphFacts) contradictions() []string {
 	return found
 }
 
-// fitsAfterAll says that a rack has enough hosts for a gang that waits for capacity: "" when none has, or released pods of others are still on
-// their way there.
+// fitsAfterAll names a rack with enough hosts for a gang that waits for capacity; "" for none, and while released pods of others are not bound
+// there yet.
 func (f *facts) fitsAfterAll(g *graphFacts) string {
 	if !g.waits() {
 		return ""

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -24,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
+	"github.com/trellis-k8s/trellis/test/testutil/pages"
 	"github.com/trellis-k8s/trellis/test/testutil/stored"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -118,20 +118,13 @@ func (w *world) garbageCollectorWatches() {
 // runBlock runs the commands of a page that contain a text.
 func (w *world) runBlock(page, contains string) {
 	w.t.Helper()
-	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
+	commands, err := pages.Commands(filepath.Join("..", "..", "docs", page), contains)
 	w.must(err)
-	for _, block := range regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$").FindAllStringSubmatch(string(raw), -1) {
-		if !strings.Contains(block[1], contains) {
-			continue
-		}
-		command := exec.CommandContext(w.t.Context(), "bash", "-euo", "pipefail", "-c", block[1])
-		command.Env = append(os.Environ(), "KUBECONFIG="+w.cluster.Kubeconfig(), "PATH="+w.cluster.Assets()+":"+os.Getenv("PATH"), "KUBECACHEDIR="+w.t.TempDir())
-		if out, err := command.CombinedOutput(); err != nil {
-			w.t.Fatalf("%s\n%v\n%s", block[1], err, out)
-		}
-		return
+	command := exec.CommandContext(w.t.Context(), "bash", "-euo", "pipefail", "-c", commands)
+	command.Env = append(os.Environ(), "KUBECONFIG="+w.cluster.Kubeconfig(), "PATH="+w.cluster.Assets()+":"+os.Getenv("PATH"), "KUBECACHEDIR="+w.t.TempDir())
+	if out, err := command.CombinedOutput(); err != nil {
+		w.t.Fatalf("%s\n%v\n%s", commands, err, out)
 	}
-	w.t.Fatalf("%s has no commands with %q", page, contains)
 }
 
 // asV1alpha1 returns the annotations and specs of deployments, and the spec of the adapter.

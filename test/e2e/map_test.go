@@ -89,6 +89,9 @@ var _ = Describe("The map", func() {
 	// The page and the image that the plugin draws of a running cluster show what tree says of it.
 	It("shows of a running cluster what tree says of it", func(ctx SpecContext) {
 		w := mapped(ctx, "map")
+		other := newWorld(ctx, "map-other", racks(1, 8, "map-other/r0")...) // names have the namespace where there are several
+		other.create(other.graphOf("runs", "", services{"Worker": worker(1, 1, 8, "rack")}))
+		other.ready("runs")
 		page, _ := w.kubectlTrellis(0, "map", "--topology", w.name)
 		data := mapData.FindStringSubmatch(page)
 		Expect(data).NotTo(BeNil(), "the page has no data:\n%.500s", page)
@@ -105,7 +108,7 @@ var _ = Describe("The map", func() {
 		texts, titles := svgTexts(svg)
 		// The graphs of other scenarios are drawn, too: the legend has names for a few graphs only, and the first few that wait are listed.
 		for want, instead := range map[string]string{
-			"rack r0": "", "rack r1": "", "runs": `^pods of \d+ graphs$`, "Waits: map/waits: Worker-0": `^and \d+ more that wait$`,
+			"rack r0": "", "rack r1": "", "map/runs": `^pods of \d+ graphs$`, "Waits: map/waits: Worker-0": `^and \d+ more that wait$`,
 		} {
 			Expect(slices.ContainsFunc(texts, func(s string) bool {
 				return strings.Contains(s, want) || instead != "" && regexp.MustCompile(instead).MatchString(s)

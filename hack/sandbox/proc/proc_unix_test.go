@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/test/testutil/patience"
 )
 
-// What this program inherited, a lock or the pipe of the process that waits for it, does not live on in the programs it starts.
+// Files that this program inherited, such as a lock or the pipe of a waiting parent, are not open in the programs that it starts.
 func TestInheritedFilesStayBehind(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/provider/podgroup"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -78,19 +78,21 @@ func (s *Subject) preemptor(e *corev1.Event) string {
 		if kind == "Pod" {
 			kind = "pod"
 		}
-		return fmt.Sprintf("%s %s/%s, which is gone", kind, by.Namespace, by.Name)
+		return fmt.Sprintf("%s %s/%s, which is gone, or which you may not see", kind, by.Namespace, by.Name)
 	}
 	return "a pod that is gone, or that you may not see"
 }
 
-// relatedTo reports whether an event names a pod, or the PodGroup that it is in.
+// relatedTo reports whether an event names a pod, its PodGroup, or an earlier PodGroup of its replica, which was recreated since.
 func relatedTo(e *corev1.Event, pod *corev1.Pod) bool {
-	by, group := e.Related, pod.Spec.SchedulingGroup
+	by, group := e.Related, podgroup.GroupOf(pod)
 	switch {
 	case by == nil:
 		return false
-	case by.Kind == "PodGroup":
-		return group != nil && ptr.Deref(group.PodGroupName, "") == by.Name && pod.Namespace == by.Namespace
+	case by.Kind != "PodGroup":
+		return by.UID == pod.UID && pod.UID != ""
+	case group == "" || pod.Namespace != by.Namespace:
+		return false
 	}
-	return by.UID == pod.UID && pod.UID != ""
+	return group == by.Name || pod.Labels[render.LabelGraph] != "" && podgroup.SameReplica(group, by.Name)
 }

@@ -184,16 +184,16 @@ var allSituations = map[string]situation{
 		},
 		[]string{"Worker-1: preempted 5m ago by team-b/other (priority 1000)"}, nil,
 	},
-	"it was preempted by a PodGroup": {
+	"it was preempted by a PodGroup, whose replica was recreated": {
 		func(t *testing.T) *world {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(secondWaits)
 			w.runs(strings.Replace(other, "replicas: 2", "replicas: 1", 1), "other-worker-0-0 node a-1-0\nother-worker-0-1 node a-1-1")
 			for _, pod := range w.Pods {
 				if pod.Namespace == "team-b" {
-					pod.Spec.Priority, pod.Spec.SchedulingGroup = ptr.To[int32](1000), &corev1.PodSchedulingGroup{PodGroupName: ptr.To("other-0-x")}
+					pod.Spec.Priority, pod.Spec.SchedulingGroup = ptr.To[int32](1000), &corev1.PodSchedulingGroup{PodGroupName: ptr.To("other-9983-worker-0-abcde")}
 				}
 			}
-			w.Preempted = []corev1.Event{preemptedBy("chat-worker-1-0", "other-0-x")}
+			w.Preempted = []corev1.Event{preemptedBy("chat-worker-1-0", "other-9983-worker-0-vwxyz")}
 			return w.reports()
 		},
 		[]string{"Worker-1: preempted 5m ago by team-b/other (priority 1000)"}, nil,
@@ -202,10 +202,10 @@ var allSituations = map[string]situation{
 		func(t *testing.T) *world {
 			w := newWorld(t, nodes(t, 1, 2, 2), topologyManifest, chat).resolve(secondWaits)
 			w.runs(other, "other-worker-0-0 node a-1-0\nother-worker-0-1 node a-1-1")
-			w.Preempted = []corev1.Event{preemptedBy("chat-worker-1-0", "other-0-y")}
+			w.Preempted = []corev1.Event{preemptedBy("chat-worker-1-0", "other-9983-worker-0-vwxyz")}
 			return w.reports()
 		},
-		[]string{"Worker-1: preempted 5m ago by PodGroup team-b/other-0-y, which is gone"},
+		[]string{"Worker-1: preempted 5m ago by PodGroup team-b/other-9983-worker-0-vwxyz, which is gone, or which you may not see"},
 		[]string{"kubectl delete dgd -n team-b other"},
 	},
 	"one of its components has no priority": {

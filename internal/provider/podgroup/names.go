@@ -33,6 +33,14 @@ func GroupOf(pod *corev1.Pod) string {
 	return *pod.Spec.SchedulingGroup.PodGroupName
 }
 
+// SameReplica reports whether two names are those of groups of one replica, also of different generations.
+func SameReplica(a, b string) bool {
+	return a == b || replicaIn(a) != "" && replicaIn(a) == replicaIn(b)
+}
+
+// replicaIn returns the part of a group's name that is the same for all generations of its replica.
+func replicaIn(name string) string { return name[:max(strings.LastIndex(name, "-"), 0)] }
+
 // size returns the number of devices of one replica; a pod without devices counts as one.
 func size(sg *trellisv1alpha1.ScalingGroup) int64 {
 	var total int64
