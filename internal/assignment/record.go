@@ -188,15 +188,41 @@ func (r *Record) Raise(key Key, attempt int32) {
 	}
 }
 
+// PlaceOf returns the recorded place of a replica, also a last one; false for none.
+func (r *Record) PlaceOf(key Key) (place Place, recorded bool) {
+	if r == nil {
+		return Place{}, false
+	}
+	if place, recorded = r.Gangs[r.gangOf[key]].Places[key]; recorded {
+		return place, true
+	}
+	if place, recorded = r.Bound[key]; recorded {
+		return place, true
+	}
+	place, recorded = r.Former[key]
+	return place, recorded
+}
+
+// Ran reports whether pods of a replica are or were in its recorded place. Those of a place with planned hosts in an assigned gang may not
+// exist yet.
+func (r *Record) Ran(key Key) bool {
+	place, recorded := r.PlaceOf(key)
+	return recorded && (len(place.Hosts) == 0 || r.Evicting(r.gangOf[key]))
+}
+
+// FormerDomain returns the domain of the place that a replica had before; nil for none. Pods may never have been in a place with planned
+// hosts.
+func (r *Record) FormerDomain(key Key) topology.Path {
+	if place, _ := r.PlaceOf(key); len(place.Hosts) == 0 {
+		return place.Domain
+	}
+	return nil
+}
+
 // AttemptOf returns the last attempt of a replica; 0 for none.
 func (r *Record) AttemptOf(key Key) int32 {
-	switch p, bound := r.Bound[key]; {
-	case r.gangOf[key] != "":
-		return r.Gangs[r.gangOf[key]].Places[key].Attempt
-	case bound:
-		return p.Attempt
-	}
-	return r.Former[key].Attempt
+	place, _ := r.PlaceOf(key)
+	return place.Attempt
 }
 
 // LowestAttempt returns the lowest attempt of pods that count. For a replica in Former it is the attempt after the last one: pods of the

@@ -37,6 +37,25 @@ type Refused struct {
 	Last, Until time.Time
 }
 
+// Name is what messages call the place.
+func (r *Refused) Name() string {
+	if r.Place.Host != "" {
+		return "host " + r.Place.Host
+	}
+	return r.Domain.String()
+}
+
+// Overlaps reports whether two refused places overlap: they are the same, or one holds the other.
+func (r *Refused) Overlaps(other *Refused) bool {
+	switch {
+	case r.Place.Equal(other.Place):
+		return true
+	case r.Place.Host != "" && other.Place.Host != "" || len(r.Domain) == 0 || len(other.Domain) == 0:
+		return false
+	}
+	return other.Place.Host == "" && other.Domain.Contains(r.Domain) || r.Place.Host == "" && r.Domain.Contains(other.Domain)
+}
+
 // equal ignores Until, because its change alone does not justify a write.
 func (r Refused) equal(other Refused) bool {
 	return r.Shape == other.Shape && r.Place.Equal(other.Place) && r.Times == other.Times && r.Last.Equal(other.Last)

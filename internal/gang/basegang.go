@@ -64,7 +64,7 @@ func (r *Request) findRests(o *Observation, states map[string][]replicaState) {
 func (r *Request) Overdue(before time.Time) (pods map[string]string, since time.Time) {
 	pods = map[string]string{}
 	for key, rest := range r.rests {
-		if !r.incomplete[key] && r.awaiting[key] == "" {
+		if !r.incomplete[key] && r.admission.awaiting[key] == "" {
 			continue
 		}
 		if since = rest.since; since.After(before) {
@@ -72,7 +72,7 @@ func (r *Request) Overdue(before time.Time) (pods map[string]string, since time.
 		}
 		for _, pod := range annotated(rest.open) {
 			pods[topology.PodID(pod)] = fmt.Sprintf("%s-%d of its base gang is not complete: %s", key.Component, key.Ordinal,
-				cmp.Or(r.awaiting[key], "pods of it do not exist"))
+				cmp.Or(r.admission.awaiting[key], "pods of it do not exist"))
 		}
 	}
 	return pods, since

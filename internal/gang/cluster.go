@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -59,7 +60,7 @@ func Score(c *topology.Cluster, o Observation) float64 {
 }
 
 // WillBeFollowed reports whether the replica of a pod that is gone will be recreated. pods are those of the group that are left.
-func WillBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev1.Pod, pods []*corev1.Pod) bool {
+func WillBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev1.Pod, pods []*corev1.Pod, recorded assignment.Replicas) bool {
 	ordinal, _, ok := render.ReplicaOf(gone)
 	if !ok {
 		return false
@@ -68,6 +69,6 @@ func WillBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev1.Pod, pods []*
 	if _, left := byOrdinal[int(ordinal)]; !left {
 		byOrdinal[int(ordinal)] = nil
 	}
-	ordinals, _ := ordinalsOf(sg, byOrdinal, 0) // one that had a pod is never beyond
+	ordinals, _ := ordinalsOf(sg, byOrdinal, recorded, 0) // one that had a pod is never beyond
 	return slices.Contains(ordinals, int(ordinal))
 }

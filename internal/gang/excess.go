@@ -9,17 +9,21 @@ import (
 	"slices"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/placement"
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Excess orders the replicas of a group by how far their role is in excess in their domains, by the places that the status of the groups
-// has: of any number of replicas that are scaled in, those with the most leave the least imbalance. Of replicas that are alike, a younger
+// Excess orders the replicas of a group by how far their role is in excess in their domains, by the recorded places of bound replicas: of
+// any number of replicas that are scaled in, those with the most leave the least imbalance. Of replicas that are alike, a younger
 // one has more; created is when each was made. If both roles are scaled in at once, their groups leave the same domains: each goes through
 // the replicas of all groups in one order.
-func Excess(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup, created map[int32]int64) map[int32]int {
-	e := &excess{counts: map[string][2]int{}}
+func Excess(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup, record *assignment.Record, created map[int32]int64,
+) map[int32]int {
+	if record == nil {
+		return nil
+	}
+	e := &excess{bound: record.Bound, counts: map[string][2]int{}}
 	level := constraint.Level(sg.Spec.Topology, sg.Spec.Topology.KVTransferDomain)
 	var own *shrinking
 	for _, one := range groups {
@@ -48,6 +52,7 @@ func Excess(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingG
 
 // excess counts the replicas of both roles by domain while replicas are taken away one by one.
 type excess struct {
+	bound  map[Key]assignment.Place
 	groups []*shrinking
 	counts map[string][2]int
 	// wanted are the replicas of each role, at least 1.
@@ -68,16 +73,16 @@ type shrinking struct {
 // add counts the bound replicas of a group. A replica that no domain holds is in one of its own.
 func (e *excess) add(sg *trellisv1alpha1.ScalingGroup, level int) *shrinking {
 	c := &shrinking{name: sg.Spec.Service, role: int(RoleOf(sg) - placement.Prefill), at: map[int32]string{}}
-	for _, p := range Placements(&sg.Status) {
-		if !p.Bound {
+	for key, place := range e.bound {
+		if key.Component != c.name {
 			continue
 		}
-		domain := fmt.Sprintf("/%s/%d", c.name, p.Replica)
-		if path := topology.ParsePath(p.Domain); len(path) > level {
-			domain = path.Truncate(level).String()
+		domain := fmt.Sprintf("/%s/%d", c.name, key.Ordinal)
+		if len(place.Domain) > level {
+			domain = place.Domain.Truncate(level).String()
 		}
-		c.at[p.Replica] = domain
-		c.left = append(c.left, p.Replica)
+		c.at[int32(key.Ordinal)] = domain
+		c.left = append(c.left, int32(key.Ordinal))
 		e.count(domain, c.role, 1)
 	}
 	c.sort(nil)

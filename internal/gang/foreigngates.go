@@ -43,31 +43,42 @@ func OnlyAdmission(waiting []Waiting) bool {
 	return !slices.ContainsFunc(waiting, func(w Waiting) bool { return w.Code != CodeWaitingForAdmission })
 }
 
-// holdForAdmission takes what waits for admission out of what is planned. What is placed together waits together: the base gang, and all
-// that follows it, or the first replicas of a component. Any other replica waits alone, and counts only when domains are compared.
-func (r *Request) holdForAdmission() {
-	if len(r.awaiting) == 0 {
-		return
+// admission is what of a graph waits for other controllers.
+type admission struct {
+	// awaiting is what replicas wait for whose pods have scheduling gates of other controllers.
+	awaiting map[Key]string
+	// held are the gated pods of the replicas that are not planned therefore, by ID.
+	held map[string]*corev1.Pod
+	// unadmitted are these replicas.
+	unadmitted []Waiting
+}
+
+// hold takes what waits for admission out of what is planned, and returns it. What is placed together waits together: the base gang, and
+// all that follows it, or the first replicas of a component. Any other replica waits alone, and counts only when domains are compared.
+func (a *admission) hold(graph *placement.Demand, gated map[string]*corev1.Pod) []Waiting {
+	if len(a.awaiting) == 0 {
+		return nil
 	}
-	if r.Graph.Required != topology.NoLevel && r.Graph.Anchor == nil {
-		if why := r.headAwaits(true, r.Graph.Components); why != "" {
-			r.holdAll(why, r.Graph.Components)
-			return
+	if graph.Required != topology.NoLevel && graph.Anchor == nil {
+		if why := a.headAwaits(true, graph.Components); why != "" {
+			a.holdAll(why, graph.Components, gated)
+			return a.unadmitted
 		}
 	}
-	for i := range r.Graph.Components {
-		component := r.Graph.Components[i : i+1]
-		if why := r.headAwaits(false, component); why != "" {
-			r.holdAll(why, component)
+	for i := range graph.Components {
+		component := graph.Components[i : i+1]
+		if why := a.headAwaits(false, component); why != "" {
+			a.holdAll(why, component, gated)
 			continue
 		}
-		r.holdEach(&component[0])
+		a.holdEach(&component[0], gated)
 	}
+	return a.unadmitted
 }
 
 // headAwaits is what the first replicas of components wait for, which are placed together; "" when they do not wait, or are placed one by
 // one.
-func (r *Request) headAwaits(base bool, components []placement.Component) string {
+func (a *admission) headAwaits(base bool, components []placement.Component) string {
 	for i := range components {
 		s := &components[i]
 		n := s.Together(base)
@@ -75,7 +86,7 @@ func (r *Request) headAwaits(base bool, components []placement.Component) string
 			continue
 		}
 		for _, replica := range s.Waiting[:n] {
-			if why := r.awaiting[Key{Component: s.Name, Ordinal: replica.Ordinal}]; why != "" {
+			if why := a.awaiting[Key{Component: s.Name, Ordinal: replica.Ordinal}]; why != "" {
 				return why
 			}
 		}
@@ -84,36 +95,36 @@ func (r *Request) headAwaits(base bool, components []placement.Component) string
 }
 
 // holdAll has every replica of components wait for one cause.
-func (r *Request) holdAll(why string, components []placement.Component) {
+func (a *admission) holdAll(why string, components []placement.Component, gated map[string]*corev1.Pod) {
 	for i := range components {
 		for _, replica := range components[i].Waiting {
-			r.hold(components[i].Name, &replica, why)
+			a.holdOne(components[i].Name, &replica, why, gated)
 		}
 		components[i].Waiting = nil
 	}
 }
 
 // holdEach has those replicas of a component wait that wait for admission themselves.
-func (r *Request) holdEach(s *placement.Component) {
+func (a *admission) holdEach(s *placement.Component, gated map[string]*corev1.Pod) {
 	for i := range s.Waiting {
-		if why := r.awaiting[Key{Component: s.Name, Ordinal: s.Waiting[i].Ordinal}]; why != "" {
-			r.hold(s.Name, &s.Waiting[i], why)
+		if why := a.awaiting[Key{Component: s.Name, Ordinal: s.Waiting[i].Ordinal}]; why != "" {
+			a.holdOne(s.Name, &s.Waiting[i], why, gated)
 			s.Waiting[i].Later = true
 		}
 	}
 }
 
-func (r *Request) hold(component string, replica *placement.Replica, why string) {
-	r.Unadmitted = append(r.Unadmitted, Waiting{Component: component, Ordinal: replica.Ordinal, Code: CodeWaitingForAdmission, Message: why})
+func (a *admission) holdOne(component string, replica *placement.Replica, why string, gated map[string]*corev1.Pod) {
+	a.unadmitted = append(a.unadmitted, Waiting{Component: component, Ordinal: replica.Ordinal, Code: CodeWaitingForAdmission, Message: why})
 	for _, pod := range replica.Pods {
-		if gated := r.Gated[pod.ID]; gated != nil {
-			r.held[pod.ID] = gated
+		if one := gated[pod.ID]; one != nil {
+			a.held[pod.ID] = one
 		}
 	}
 }
 
 // Held are the gated pods of replicas that wait for admission, by ID: no capacity is kept for them.
-func (r *Request) Held() map[string]*corev1.Pod { return r.held }
+func (r *Request) Held() map[string]*corev1.Pod { return r.admission.held }
 
 // Awaiting are the replicas that wait for admission: those that are wanted, and those that are surplus.
 func (r *Request) Awaiting() (wanted, surplus []Waiting) {

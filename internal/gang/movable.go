@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/repack"
@@ -32,7 +33,7 @@ func (m *Movable) Of(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place
 		return nil
 	}
 	byOrdinal := podsByOrdinal(pods)
-	for _, ordinal := range Ordinals(sg, pods) {
+	for _, ordinal := range Ordinals(sg, pods, assignment.Replicas{}) {
 		if one := m.replica(sg, ordinal, byOrdinal[ordinal]); one != nil {
 			out = append(out, *one)
 		}

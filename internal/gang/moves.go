@@ -25,16 +25,17 @@ func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) st
 	if waiting == nil {
 		return ""
 	}
+	levels := r.Graph.PlaceOf(component.Name).Levels
 	left, leaves := r.left[Key{Component: replica.Component, Ordinal: replica.Ordinal}]
 	switch {
 	case !leaves:
 		left.from = waiting.Hint
 	case len(left.from) == 0:
-		left.from = r.levelsOf(replica.Component).PathOf(c.NodeLabels(left.host))
+		left.from = levels.PathOf(c.NodeLabels(left.host))
 	}
 	level := max(component.Required, component.Preferred, r.Graph.Required, r.Graph.Preferred)
-	from, to := left.from.Truncate(level), PinnedDomain(c, r.levelsOf(replica.Component), replica).Truncate(level)
-	// The status may have the former domain down to a broader level only.
+	from, to := left.from.Truncate(level), PinnedDomain(c, levels, replica).Truncate(level)
+	// Pods may have been pinned to a broader domain.
 	if len(from) == 0 || level == topology.NoLevel || from.Contains(to) {
 		return ""
 	}

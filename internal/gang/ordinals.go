@@ -11,14 +11,15 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
 // Ordinals lists the replicas of a group that are there or will be made, as the operator will decide from its pods. Of those to be made
-// there are at most as many as the API allows a component.
-func Ordinals(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []int {
-	ordinals, _ := ordinalsOf(sg, podsByOrdinal(pods), nvidiav1beta1.MaxReplicas)
+// there are at most as many as the API allows a component. Recorded replicas are made before others.
+func Ordinals(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, recorded assignment.Replicas) []int {
+	ordinals, _ := ordinalsOf(sg, podsByOrdinal(pods), recorded, nvidiav1beta1.MaxReplicas)
 	return ordinals
 }
 
@@ -32,7 +33,9 @@ func aheadOf(sg *trellisv1alpha1.ScalingGroup) int {
 
 // ordinalsOf lists the replicas that are there or will be made, as the scaling group controller will decide, and counts those beyond the
 // first most to be made. A replica without a pod that stays is on its way out.
-func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Pod, most int) (ordinals []int, beyond int) {
+func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Pod, recorded assignment.Replicas, most int) (
+	ordinals []int, beyond int,
+) {
 	var replicas []rollout.Replica
 	for _, ordinal := range slices.Sorted(maps.Keys(byOrdinal)) {
 		if len(byOrdinal[ordinal]) > 0 && !slices.ContainsFunc(byOrdinal[ordinal], func(pod *corev1.Pod) bool { return !Planned(pod) }) {
@@ -47,12 +50,8 @@ func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Po
 		}
 		replicas = append(replicas, r)
 	}
-	var remembered []int
-	for _, p := range Placements(&sg.Status) {
-		remembered = append(remembered, int(p.Replica))
-	}
 	group := rollout.For(sg)
-	ordinals = group.Ordinals(replicas, remembered, most)
+	ordinals = group.Ordinals(replicas, recorded.Ordinals(), most)
 	return ordinals, group.Wanted(replicas) - len(ordinals)
 }
 

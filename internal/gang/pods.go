@@ -37,6 +37,16 @@ func replicaName(sg *trellisv1alpha1.ScalingGroup, ordinal int) string {
 	return fmt.Sprintf("%s/%s-%d", sg.Namespace, sg.Name, ordinal)
 }
 
+// NameOf returns what [Of] calls a replica of the graph; "" for a component without a scaling group.
+func (o *Observation) NameOf(key Key) string {
+	for _, sg := range o.Groups {
+		if sg.Spec.Service == key.Component {
+			return replicaName(sg, key.Ordinal)
+		}
+	}
+	return ""
+}
+
 // Leaving pods neither anchor nor wait: they are being deleted or have ended.
 func Leaving(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded

@@ -10,11 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/assignment"
-	"github.com/trellis-k8s/trellis/internal/newpod"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -28,6 +26,39 @@ type Request struct {
 	Graph placement.Demand
 	// Gated pods by ID: the ones a plan may release.
 	Gated map[string]*corev1.Pod
+	Progress
+	Unplanned
+
+	// o is what the request is made from.
+	o *Observation
+	// incomplete replicas have pods that are wanted but not made yet. They count in looking ahead and are not released.
+	incomplete map[Key]bool
+	// replacing are the components of which so much is recreated that a base gang would go without what belongs to it
+	// (docs/placement.md#how-much-begins-together).
+	replacing map[string]bool
+	// left are replicas that do not return to their former domain first, and why.
+	left map[Key]left
+	// surplus replicas are more than the component wants permanently: they wait for capacity alongside an update and no one is notified.
+	surplus map[Key]bool
+	inPart
+	admission admission
+	// ranked says that the graph's priority is that of some pod by now.
+	ranked bool
+}
+
+// Progress is how far a graph is.
+type Progress struct {
+	// Creating says that a scaling group of the graph is not made yet.
+	Creating bool
+	// Wanted and Placed count the replicas that Trellis places.
+	Wanted, Placed int
+
+	// unbound says that some replica is being replaced, or has a released pod without a node.
+	unbound bool
+}
+
+// Unplanned are the replicas that a plan leaves out although they wait, by why.
+type Unplanned struct {
 	// Blocked replicas are not planned at all, because a level they need is gone.
 	Blocked []Waiting
 	// Refused replicas are released and not bound: the scheduler that is to bind them refuses, or nothing tries. Or they cannot be recreated
@@ -36,43 +67,14 @@ type Request struct {
 	// Unadmitted replicas are not planned, because pods of theirs, or of others that are placed with them, have scheduling gates of other
 	// controllers.
 	Unadmitted []Waiting
-	// Creating says that a scaling group of the graph is not made yet.
-	Creating bool
-	// Wanted and Placed count the replicas that Trellis places.
-	Wanted, Placed int
-
-	// incomplete replicas have pods that are wanted but not made yet. They count in looking ahead and are not released.
-	incomplete map[Key]bool
-	// replacing are the components of which so much is recreated that a base gang would go without what belongs to it
-	// (docs/placement.md#how-much-begins-together).
-	replacing map[string]bool
-	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
-	gangs map[Key]string
-	// o is what the request is made from.
-	o *Observation
-	// left are replicas that do not return to their former domain first, and why.
-	left map[Key]left
-	// surplus replicas are more than the component wants permanently: they wait for capacity alongside an update and no one is notified.
-	surplus map[Key]bool
-	// halves are complete replicas of which some pods are open and others gated.
-	halves map[Key]replicaState
-	// rests are the replicas without released pods of a base gang that is released in part.
-	rests map[Key]baseRest
-	// awaiting is what replicas wait for whose pods have scheduling gates of other controllers; held are the gated pods of Unadmitted, by ID.
-	awaiting map[Key]string
-	held     map[string]*corev1.Pod
-	// unbound says that some replica is being replaced, or has a released pod without a node.
-	unbound bool
-	// ranked says that the graph's priority is that of some pod by now.
-	ranked bool
 }
 
 // NewRequest translates an observation for the planner. Only gated groups are planned; the pods of others are the kube-scheduler's alone.
 func NewRequest(o Observation) *Request {
 	r := &Request{
-		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, gangs: map[Key]string{}, replacing: map[string]bool{},
-		surplus: map[Key]bool{}, halves: map[Key]replicaState{}, rests: map[Key]baseRest{}, left: map[Key]left{},
-		awaiting: map[Key]string{}, held: map[string]*corev1.Pod{}, o: &o,
+		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, replacing: map[string]bool{}, surplus: map[Key]bool{},
+		left: map[Key]left{}, inPart: inPart{gangs: map[Key]string{}, halves: map[Key]replicaState{}, rests: map[Key]baseRest{}},
+		admission: admission{awaiting: map[Key]string{}, held: map[string]*corev1.Pod{}}, o: &o,
 		Graph: placement.Demand{Name: o.DGD.Name, Required: topology.NoLevel, Preferred: topology.NoLevel, Refused: o.Refused},
 	}
 	r.Creating = MissingGroups(o.DGD, o.Groups)
@@ -97,7 +99,7 @@ func NewRequest(o Observation) *Request {
 	}
 	r.pairMissing(&o)
 	r.blockBaseGang()
-	r.holdForAdmission()
+	r.Unadmitted = r.admission.hold(&r.Graph, r.Gated)
 	return r
 }
 
@@ -179,18 +181,23 @@ func (r *Request) anchorGraph(states map[string][]replicaState) {
 }
 
 func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replicaState, o *Observation) {
-	component := placement.Component{
+	g := &groupView{
+		r: r, sg: sg, last: lastHostsOf(sg), profile: o.Profile, lost: lostLevel(sg.Spec.Topology, o.Profile),
+		states: states, admission: &o.Admission, wanted: map[string]*topology.Shape{}, ahead: lookAhead,
+	}
+	g.component = placement.Component{
 		Name: sg.Spec.Service, Multinode: sg.Spec.Multinode,
 		Required: topology.NoLevel, Preferred: topology.NoLevel, MinAvailable: int(render.MinAvailable(sg)),
 		Apart: render.DistinctHosts(sg),
 	}
+	component := &g.component
 	if t := sg.Spec.Topology; t != nil {
 		levels := LevelsOf(t)
 		component.Required, component.Preferred = levels.Index(t.PackDomain), levels.Index(t.PreferredPackDomain)
 	}
 	component.Place = r.placeOf(sg.Spec.Topology)
-	component.Spread = r.spreadOf(sg.Spec.Topology, states)
-	r.pair(sg, &component, states)
+	component.Spread = spreadOf(sg.Spec.Topology, states)
+	r.pair(sg, component, states)
 	for _, state := range states {
 		if len(state.open) == 0 {
 			continue
@@ -200,46 +207,16 @@ func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replic
 			component.Anchor = state.path.Truncate(component.Required)
 		}
 	}
-	about := &groupView{
-		sg: sg, hints: hintsOf(sg), last: lastHostsOf(sg), profile: o.Profile, lost: lostLevel(sg.Spec.Topology, o.Profile),
-		states: states, admission: &o.Admission,
-		wanted: map[string]*topology.Shape{}, ahead: lookAhead,
-	}
 	for _, state := range states {
-		if !r.surplus[Key{Component: component.Name, Ordinal: state.ordinal}] {
+		if !r.surplus[g.keyOf(state)] {
 			r.Wanted++
 		}
-		r.addReplica(about, &component, state)
+		g.addReplica(state)
 	}
 	if component.Placed == 0 && len(component.Waiting) < component.MinAvailable && slices.ContainsFunc(states, replicaState.replaced) {
 		r.replacing[component.Name] = true
 	}
-	r.Graph.Components = append(r.Graph.Components, component)
-}
-
-// groupView is what all replicas of one scaling group have in common.
-type groupView struct {
-	sg    *trellisv1alpha1.ScalingGroup
-	hints map[int32]topology.Path
-	last  map[int32][]string
-	// profile is the ClusterTopology as it is now, and lost what the group requires of it and it does not offer.
-	profile *grovev1alpha1.ClusterTopology
-	lost    lostLevels
-	states  []replicaState
-	// admission is what pods that are still to be made go through.
-	admission *newpod.Objects
-	// wanted are the shapes of pods that are still to be made, by role.
-	wanted map[string]*topology.Shape
-	// ahead is how many further pods that are still to be made the plan reckons with.
-	ahead int
-}
-
-func hintsOf(sg *trellisv1alpha1.ScalingGroup) map[int32]topology.Path {
-	hints := map[int32]topology.Path{}
-	for _, p := range Placements(&sg.Status) {
-		hints[p.Replica] = topology.ParsePath(p.Domain)
-	}
-	return hints
+	r.Graph.Components = append(r.Graph.Components, *component)
 }
 
 // blockBaseGang: the base gang goes together, so one blocked component holds all of them (docs/placement.md#how-much-begins-together).

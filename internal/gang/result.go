@@ -61,6 +61,8 @@ type Result struct {
 	Domain topology.Path
 	// Score of all packed replicas that have their nodes, 0..1; [placement.Unscored] when none has. See [placement.Score].
 	Score float64
+	// Places are where the bound replicas are.
+	Places Places
 	// Transfer describes how prefill and decode replicas share domains; nil where no policy places them.
 	Transfer *Transfer
 	// Uncounted are the resources of placed pods that are not counted on their hosts.

@@ -119,7 +119,7 @@ func WantsReplica(o Observation) func(Key) bool {
 				if sg.Spec.Service != key.Component || !render.Gated(sg) {
 					continue
 				}
-				for _, ordinal := range Ordinals(sg, byGroup[string(sg.UID)]) {
+				for _, ordinal := range Ordinals(sg, byGroup[string(sg.UID)], o.Record.Replicas(key.Component)) {
 					of[ordinal] = true
 				}
 			}

@@ -10,7 +10,6 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/placement"
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // placeOf is where a component is placed that has another topology than the graph, or none: components without a constraint follow the
@@ -27,14 +26,9 @@ func (r *Request) placeOf(t *trellisv1alpha1.ResolvedTopology) *placement.Place 
 	return &placement.Place{Levels: levels, NodeSelector: selector}
 }
 
-// levelsOf are the levels by which a component of the request is placed.
-func (r *Request) levelsOf(component string) topology.Levels {
-	return r.Graph.PlaceOf(component).Levels
-}
-
 // spreadOf describes how the replicas of a component are spread, and where those are that stay; nil when they are not spread. One that is
 // recreated is counted where it goes next, and one that is released in part by the planner.
-func (r *Request) spreadOf(t *trellisv1alpha1.ResolvedTopology, states []replicaState) *placement.Spread {
+func spreadOf(t *trellisv1alpha1.ResolvedTopology, states []replicaState) *placement.Spread {
 	if !constraint.Spread(t) {
 		return nil
 	}

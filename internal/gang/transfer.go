@@ -121,7 +121,7 @@ func TransferOf(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, node
 		levels := LevelsOf(policy)
 		own := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !render.Member(pod, sg) || Leaving(pod) })
 		for _, of := range podsByOrdinal(own) {
-			if path, bound := sharedPath(levels, of, nodeLabels); bound && len(of) == render.ReplicaSize(sg, of[0]) {
+			if path, bound := SharedDomain(levels, of, nodeLabels); bound && len(of) == render.ReplicaSize(sg, of[0]) {
 				list = append(list, Transferring{role, of[0].Labels[render.LabelWorkerHash], path})
 			}
 		}
@@ -129,8 +129,10 @@ func TransferOf(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, node
 	return NewTransfer(policy, list)
 }
 
-// sharedPath is the narrowest domain that holds all of some pods; false when one of them has no node.
-func sharedPath(levels topology.Levels, pods []*corev1.Pod, nodeLabels func(string) map[string]string) (shared topology.Path, bound bool) {
+// SharedDomain returns the narrowest domain that holds all of some pods; false when one of them has no node.
+func SharedDomain(levels topology.Levels, pods []*corev1.Pod, nodeLabels func(string) map[string]string) (
+	shared topology.Path, bound bool,
+) {
 	for i, pod := range pods {
 		if pod.Spec.NodeName == "" {
 			return nil, false

@@ -11,6 +11,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -91,17 +92,22 @@ func TestTransferOf(t *testing.T) {
 	}
 }
 
+// recordOf is the record of a graph with bound replicas, by component in order of their ordinals.
+func recordOf(domains map[string][]string) *assignment.Record {
+	r := (&assignment.Record{}).Clone()
+	for component, of := range domains {
+		for ordinal, domain := range of {
+			r.Bound[Key{Component: component, Ordinal: ordinal}] = assignment.Place{Attempt: 1, Domain: topology.ParsePath(domain)}
+		}
+	}
+	return r
+}
+
 // TestExcess: of several replicas that are scaled in, each leaves the least imbalance.
 func TestExcess(t *testing.T) {
 	prefill, decode := inRole("prefill", 2, 1), inRole("decode", 2, 1)
-	at := func(sg *trellisv1alpha1.ScalingGroup, domains ...string) {
-		for i, domain := range domains {
-			sg.Status.Placements = append(sg.Status.Placements, trellisv1alpha1.ReplicaPlacement{Replica: int32(i), Domain: domain, Bound: true})
-		}
-	}
-	at(prefill, "z/a", "z/b")
-	at(decode, "z/a", "z/a", "z/a", "z/b", "z/c")
-	got := Excess(decode, []*trellisv1alpha1.ScalingGroup{prefill, decode}, nil)
+	record := recordOf(map[string][]string{"prefill": {"z/a", "z/b"}, "decode": {"z/a", "z/a", "z/a", "z/b", "z/c"}})
+	got := Excess(decode, []*trellisv1alpha1.ScalingGroup{prefill, decode}, record, nil)
 	// In a there are two more than prefill, in c one; of those in a the youngest goes first.
 	want := map[int32]int{2: 5, 4: 4, 1: 3, 3: 2, 0: 1}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -112,17 +118,14 @@ func TestExcess(t *testing.T) {
 // TestExcessOfBothRoles: two roles that are scaled in at once leave the same domain, whatever the ordinals and ages of their replicas.
 func TestExcessOfBothRoles(t *testing.T) {
 	prefill, decode := inRole("prefill", 1, 1), inRole("decode", 1, 1)
-	prefill.Status.Placements = []trellisv1alpha1.ReplicaPlacement{
-		{Replica: 0, Domain: "z/a", Bound: true}, {Replica: 1, Domain: "z/b", Bound: true}}
-	decode.Status.Placements = []trellisv1alpha1.ReplicaPlacement{
-		{Replica: 0, Domain: "z/b", Bound: true}, {Replica: 1, Domain: "z/a", Bound: true}}
+	record := recordOf(map[string][]string{"prefill": {"z/a", "z/b"}, "decode": {"z/b", "z/a"}})
 	groups := []*trellisv1alpha1.ScalingGroup{prefill, decode}
 	created := map[int32]int64{0: 10, 1: 20}
 	goes := func(sg *trellisv1alpha1.ScalingGroup) string {
-		order := Excess(sg, groups, created)
-		for _, p := range sg.Status.Placements {
-			if order[p.Replica] == 2 {
-				return p.Domain
+		order := Excess(sg, groups, record, created)
+		for key, place := range record.Bound {
+			if key.Component == sg.Spec.Service && order[int32(key.Ordinal)] == 2 {
+				return place.Domain.String()
 			}
 		}
 		return ""

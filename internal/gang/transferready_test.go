@@ -70,10 +70,8 @@ func TestPairWaitsForItsPods(t *testing.T) {
 // TestExcessOfSpanningReplicas: a replica over several domains shares a domain with no replica of the other role, so that it goes first.
 func TestExcessOfSpanningReplicas(t *testing.T) {
 	prefill, decode := inRole("prefill", 1, 1), inRole("decode", 1, 2)
-	prefill.Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a", Bound: true}}
-	decode.Status.Placements = []trellisv1alpha1.ReplicaPlacement{
-		{Replica: 0, Domain: "z", Bound: true}, {Replica: 1, Domain: "z/a", Bound: true}}
-	if got := Excess(decode, []*trellisv1alpha1.ScalingGroup{prefill, decode}, nil); got[0] <= got[1] {
+	record := recordOf(map[string][]string{"prefill": {"z/a"}, "decode": {"z", "z/a"}})
+	if got := Excess(decode, []*trellisv1alpha1.ScalingGroup{prefill, decode}, record, nil); got[0] <= got[1] {
 		t.Errorf("order %v: the replica alongside prefill goes before the one over several racks", got)
 	}
 }
@@ -81,11 +79,8 @@ func TestExcessOfSpanningReplicas(t *testing.T) {
 // TestExcessOfTheYoungest: of replicas in one domain the one that was made last goes first, whatever its ordinal.
 func TestExcessOfTheYoungest(t *testing.T) {
 	prefill, decode := inRole("prefill", 1, 1), inRole("decode", 1, 1)
-	for _, sg := range []*trellisv1alpha1.ScalingGroup{prefill, decode} {
-		sg.Status.Placements = []trellisv1alpha1.ReplicaPlacement{
-			{Replica: 0, Domain: "z/a", Bound: true}, {Replica: 1, Domain: "z/a", Bound: true}}
-	}
-	if got := Excess(decode, []*trellisv1alpha1.ScalingGroup{prefill, decode}, map[int32]int64{0: 20, 1: 10}); got[0] <= got[1] {
+	record := recordOf(map[string][]string{"prefill": {"z/a", "z/a"}, "decode": {"z/a", "z/a"}})
+	if got := Excess(decode, []*trellisv1alpha1.ScalingGroup{prefill, decode}, record, map[int32]int64{0: 20, 1: 10}); got[0] <= got[1] {
 		t.Errorf("order %v: replica 0 is younger", got)
 	}
 }

@@ -116,7 +116,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 			return (&clustertopology.Reconciler{Client: own, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Providers: providers,
 				Topologies: topologies, Bindings: bindingsOf(mgr)}).SetupWithManager(mgr)
 		}),
-		func() error { return quota.SetupWithManager(mgr, writer, providers, checks, o.retries) },
+		func() error { return quota.SetupWithManager(mgr, writer, providers, checks, loop.RecordOf, o.retries) },
 		func() error { return asker.setUp(mgr, loop, providers, o) },
 		func() error { return storageversion.SetupWithManager(mgr, o.WatchNamespaces) },
 		func() error { return (&nodelabels.Reconciler{Client: writer}).SetupWithManager(mgr) },
@@ -237,7 +237,7 @@ func newScalingGroups(mgr ctrl.Manager, own client.Client, writer client.Writer,
 	loop *scheduler.Scheduler, asks *scheduler.Asks, placed <-chan event.GenericEvent, o Options) *scalinggroup.Reconciler {
 	return &scalinggroup.Reconciler{
 		Client: own, Live: mgr.GetAPIReader(), Domains: writer, Providers: providers, MaxPods: o.MaxPodsPerGraph, HoldFor: o.HoldFor,
-		Retries: o.retries, Asks: asks, Placed: placed, AttemptsOf: loop.AttemptsOf,
+		Retries: o.retries, Asks: asks, Placed: placed, Recorded: loop.Recorded,
 		Leaving: o.Leaving, MoveTimeout: o.MoveTimeout,
 	}
 }

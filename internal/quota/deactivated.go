@@ -83,7 +83,9 @@ func (o *Observation) groupsIn(name string, a asks) []*trellisv1alpha1.ScalingGr
 	for _, sg := range o.Groups {
 		pods := membersOf(sg, o.Pods)
 		if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return WorkloadOf(pod) == name }) ||
-			slices.ContainsFunc(gang.Ordinals(sg, pods), func(n int) bool { return ownName(sg, int32(n), a.roles[sg]) == name }) {
+			slices.ContainsFunc(gang.Ordinals(sg, pods, o.Record.Replicas(sg.Spec.Service)), func(n int) bool {
+				return ownName(sg, int32(n), a.roles[sg]) == name
+			}) {
 			return []*trellisv1alpha1.ScalingGroup{sg}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
@@ -28,6 +29,8 @@ type Observation struct {
 	// Groups are the deployment's scaling groups, and Pods their pods.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Pods   []*corev1.Pod
+	// Record is the content of the GraphPlacement; nil for none.
+	Record *assignment.Record
 	// Workloads are the existing Workloads of the deployment.
 	Workloads []*Workload
 	// ChecksDenied says why AdmissionChecks cannot be decided; "" while they can.
@@ -205,7 +208,7 @@ func (o *Observation) kept(a asks) map[string]bool {
 			continue
 		}
 		roles, pods := a.roles[sg], membersOf(sg, o.Pods)
-		for _, ordinal := range gang.Ordinals(sg, pods) {
+		for _, ordinal := range gang.Ordinals(sg, pods, o.Record.Replicas(sg.Spec.Service)) {
 			of := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { n, _, _ := render.ReplicaOf(pod); return int(n) != ordinal })
 			own := ownName(sg, int32(ordinal), roles)
 			out[own] = !slices.ContainsFunc(of, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && WorkloadOf(pod) != own })

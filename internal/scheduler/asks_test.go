@@ -161,7 +161,7 @@ func TestAsksThatEnd(t *testing.T) {
 
 // refuse has the gang of a first replica refused.
 func (w *creating) refuse(sg *trellisv1alpha1.ScalingGroup) (name string) {
-	attempts := w.records[sg.Spec.Graph].Attempts(sg.Spec.Service)
+	attempts := w.records[sg.Spec.Graph].Replicas(sg.Spec.Service)
 	name, _, _ = attempts.Assigned(0)
 	members, base := attempts.Members(name)
 	w.asks.Refuse(sg, name, members, base)

@@ -46,6 +46,11 @@ func (a *Asks) refusedOf(graph types.NamespacedName, r *assignment.Record) (gang
 	return slices.Sorted(maps.Keys(a.refused[graph]))
 }
 
+// evicts reports whether the eviction of a gang of a graph is recorded, or a gang has pods that could not be created.
+func (a *Asks) evicts(o gang.Observation) bool {
+	return o.Record != nil && (o.Record.Evicts() || len(a.refusedOf(client.ObjectKeyFromObject(o.DGD), o.Record)) > 0)
+}
+
 // newlyRefused returns, once, the gangs of a graph that were refused, in order.
 func (a *Asks) newlyRefused(graph types.NamespacedName) (gangs []string) {
 	if a == nil {

@@ -270,9 +270,6 @@ func TestABaseGangThatWasCreatedInPart(t *testing.T) {
 	}{
 		"no capacity":       {unchanged, func(*bench, *gang.Observation) {}, true, false},
 		"there is capacity": {unchanged, func(b *bench, _ *gang.Observation) { b.freed("a1") }, false, true},
-		"the rest had a place in a former gang, and was never bound": {unchanged, func(_ *bench, o *gang.Observation) {
-			o.Groups[1].Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a"}}
-		}, true, false},
 		"a component that was added is released": {unchanged, func(b *bench, o *gang.Observation) {
 			o.Groups, o.Pods = withZeta(o, func(*trellisv1alpha1.ScalingGroup) {})
 			zeta := o.Pods[2]

@@ -105,8 +105,15 @@ func timesIn(v reflect.Value, path string, seen map[uintptr]bool, visit func(pat
 		if !strings.HasPrefix(v.Type().PkgPath(), "github.com/trellis-k8s/trellis/internal/scheduler") {
 			return
 		}
+		if v.CanAddr() { // others may point to it
+			seen[v.UnsafeAddr()] = true
+		}
 		for i := range v.NumField() {
-			timesIn(v.Field(i), strings.TrimPrefix(fmt.Sprintf("%s.%s", path, v.Type().Field(i).Name), "."), seen, visit)
+			of := path
+			if field := v.Type().Field(i); !field.Anonymous {
+				of = strings.TrimPrefix(fmt.Sprintf("%s.%s", path, field.Name), ".")
+			}
+			timesIn(v.Field(i), of, seen, visit)
 		}
 	}
 }

@@ -110,10 +110,11 @@ func (b *bench) ask(o gang.Observation) string {
 
 // decide has a graph decided about, and does what the loop does with the decision.
 func (b *bench) decide(o gang.Observation) decision {
-	d := b.s.ledger.decide(b.t.Context(), o, b.s.options.Asks.ofGraph(clientKey(o)))
-	b.s.queue.wakeUp(d.wake)
-	b.s.report(o.DGD, d.events)
-	return d
+	e := b.s.ledger.evaluate(clientKey(o))
+	e.decide(b.t.Context(), o)
+	b.s.queue.wakeUp(e.d.wake)
+	b.s.report(o.DGD, e.d.events)
+	return *e.d
 }
 
 // track delivers a pod's state to the records of released pods, and nothing else.
@@ -168,7 +169,7 @@ func TestReservesADomainForALargeGang(t *testing.T) {
 	b.expect("a more important one", asking(9, 1, 1), "rack a")
 	b.s.ledger.cluster.Forget("g9-work-0")
 	lost := asking(10, 1, 0)
-	lost.Groups[0].Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a/a1"}}
+	lost.Record = formerlyAt("z", "a")
 	b.expect("one that was there before", lost, "rack a")
 	b.s.ledger.cluster.Forget("g10-work-0")
 	b.s.ledger.cluster.Forget("g6-work-0")
@@ -284,7 +285,7 @@ func TestMoveIsReported(t *testing.T) {
 	b := newBench(t, Options{})
 	b.taken("a1")
 	o := asking(1, 2, 0)
-	o.Groups[0].Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a"}}
+	o.Record = formerlyAt("z", "a")
 	b.expect("its rack is half taken", o, "rack b")
 	if said := <-b.said.Events; !strings.Contains(said, "work-0 moves as a unit from z/a to z/b: needs 2 pods x 1 gpu") || !strings.Contains(said, "holds 1 of 2") {
 		t.Error(said)

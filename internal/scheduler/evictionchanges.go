@@ -34,7 +34,7 @@ func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announ
 		}
 	}
 	announced = slices.Sorted(maps.Keys(fresh))
-	l.learnRefusals(o, gangs, fresh)
+	l.refused.learnFrom(o, gangs, fresh)
 	stuck := slices.IndexFunc(announced, func(of string) bool { return !gangs[of].follows })
 	if stuck >= 0 { // one pause, however many gangs are stuck
 		l.backoffs.begin(client.ObjectKeyFromObject(o.DGD), gangs[announced[stuck]].why, l.clock.Now())
@@ -113,14 +113,14 @@ func (l *ledger) evictedRecord(
 ) (*assignment.Record, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	asks := l.options.Asks.ofGraph(graph)
+	e := l.evaluate(graph)
 	o, err := observe()
 	if err != nil || o.Record == nil {
 		return nil, err
 	}
 	now, members := l.clock.Now(), map[string][]gang.Key{}
-	l.addAllPlanned(&o, asks)
-	next, shown := l.followRecord(o, graph, func(string) bool { return false }, now)
+	e.addAllPlanned(&o)
+	next, shown := e.followRecord(o, func(string) bool { return false }, now)
 	changed := evictsMore(o.Record, next)
 	for key, one := range shown {
 		members[one.Gang] = append(members[one.Gang], key)

@@ -26,6 +26,9 @@ func byGraph(v reflect.Value, path string, name types.NamespacedName, seen map[u
 			byGraph(v.Elem(), path, name, seen, into)
 		}
 	case reflect.Struct:
+		if v.CanAddr() {
+			seen[v.UnsafeAddr()] = true
+		}
 		for i := range v.NumField() {
 			byGraph(v.Field(i), path+"."+v.Type().Field(i).Name, name, seen, into)
 		}

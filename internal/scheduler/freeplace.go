@@ -41,6 +41,9 @@ type placeFreer struct {
 	requests map[string]*moveRequest
 	// batch is the one under way; nil for none.
 	batch *moveBatch
+
+	state    *state
+	reserver *domainReserver
 }
 
 // refusedGraph is a graph of which a gang had no capacity when it was last planned.
@@ -81,8 +84,9 @@ type moveBatch struct {
 // placedWithin is how long a graph has to take the place that moves have freed.
 const placedWithin = time.Minute
 
-func newPlaceFreer(o Options) placeFreer {
+func newPlaceFreer(o Options, s *state, r *domainReserver) placeFreer {
 	return placeFreer{
+		state: s, reserver: r,
 		after: max(o.RepackAfter, 0), most: o.RepackMaxGPUs, rest: o.RepackRest,
 		refused: map[types.NamespacedName]*refusedGraph{}, requests: map[string]*moveRequest{},
 	}
@@ -150,19 +154,19 @@ func (f *placeFreer) open(now time.Time) []*moveRequest {
 const renewAfter = leaving.EvictionCounts / 4
 
 // due reports whether there is something to decide about moves now, and otherwise when.
-func (f *placeFreer) due(r *domainReserver, now time.Time) (is bool, again time.Duration) {
+func (f *placeFreer) due(now time.Time) (is bool, again time.Duration) {
 	open := f.open(now)
 	if b := f.batch; b != nil {
 		if f.refused[b.graph] != nil && !b.since.IsZero() {
 			again = b.since.Add(placedWithin).Sub(now)
-			return again <= 0 || !r.has(b.graph), again
+			return again <= 0 || !f.reserver.has(b.graph), again
 		}
 		again = b.until.Sub(now)
 		for _, one := range open {
 			again = min(again, one.at.Add(renewAfter).Sub(now))
 		}
 		foreign := slices.ContainsFunc(open, func(one *moveRequest) bool { return one.graph != b.graph })
-		return again <= 0 || foreign || len(open) == 0 || f.refused[b.graph] == nil || !r.has(b.graph), again
+		return again <= 0 || foreign || len(open) == 0 || f.refused[b.graph] == nil || !f.reserver.has(b.graph), again
 	}
 	if len(open) > 0 {
 		return true, 0

@@ -15,7 +15,7 @@ import (
 func (l *ledger) movesDue() (is bool, again time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.freer.due(&l.reserver, l.clock.Now())
+	return l.freer.due(l.clock.Now())
 }
 
 // decideMoves decides which replica moves now. movable are the deployments whose replicas may.
@@ -25,11 +25,11 @@ func (l *ledger) decideMoves(movable []gang.Observation) moveStep {
 	now, step := l.clock.Now(), moveStep{again: time.Second}
 	open := l.freer.open(now)
 	if l.freer.batch == nil && len(open) > 0 {
-		l.adoptBatch(open[0], movable, &step, now)
+		l.freer.adoptBatch(open[0], movable, &step, now)
 	} else if l.freer.batch == nil {
-		l.beginBatch(movable, &step, now)
+		l.freer.beginBatch(movable, &step, now)
 	} else {
-		l.continueBatch(open, movable, &step, now)
+		l.freer.continueBatch(open, movable, &step, now)
 	}
 	return step
 }

@@ -41,66 +41,66 @@ func (s *moveStep) report(reason, format string, args ...any) {
 const adoptWithin = time.Minute
 
 // adoptBatch takes over the moves that were requested for a graph by the operator that led before, or by a user.
-func (l *ledger) adoptBatch(first *moveRequest, movable []gang.Observation, step *moveStep, now time.Time) {
-	one := l.freer.refused[first.graph]
+func (f *placeFreer) adoptBatch(first *moveRequest, movable []gang.Observation, step *moveStep, now time.Time) {
+	one := f.refused[first.graph]
 	if one == nil {
 		if now.Sub(first.seen) >= adoptWithin {
-			l.withdraw(step, func(r *moveRequest) bool { return r.graph == first.graph })
+			f.withdraw(step, func(r *moveRequest) bool { return r.graph == first.graph })
 		}
 		return
 	}
 	step.about = one.dgd
-	l.freer.batch = &moveBatch{graph: first.graph, until: now.Add(l.reserver.lasts)}
-	found := l.findMoves(one, movable, repack.Limits{Now: now, InOrder: true})
-	if l.reserver.isTaken(one) || found.Plan == nil || !slices.ContainsFunc(found.Plan.Moves, func(m repack.Move) bool {
-		return slices.ContainsFunc(m.Replica.Pods, func(pod repack.Pod) bool { return l.freer.requests[pod.ID] != nil })
+	f.batch = &moveBatch{graph: first.graph, until: now.Add(f.reserver.lasts)}
+	found := f.findMoves(one, movable, repack.Limits{Now: now, InOrder: true})
+	if f.reserver.isTaken(one) || found.Plan == nil || !slices.ContainsFunc(found.Plan.Moves, func(m repack.Move) bool {
+		return slices.ContainsFunc(m.Replica.Pods, func(pod repack.Pod) bool { return f.requests[pod.ID] != nil })
 	}) {
-		l.endBatch(step, "the replica that was requested to move does not free a place", now)
+		f.endBatch(step, "the replica that was requested to move does not free a place", now)
 		return
 	}
-	l.reserver.reserveFreed(one, found.Plan, now)
-	l.freer.batch.moves++
-	step.report(EventRepacking, "%s so that it gets %s", described(found.Plan.Cost), l.reserver.current.hosts())
+	f.reserver.reserveFreed(one, found.Plan, now)
+	f.batch.moves++
+	step.report(EventRepacking, "%s so that it gets %s", described(found.Plan.Cost), f.reserver.current.hosts())
 	step.wake.now = append(step.wake.now, first.graph)
 }
 
 // beginBatch looks for moves for the graph whose turn it is.
-func (l *ledger) beginBatch(movable []gang.Observation, step *moveStep, now time.Time) {
-	one := l.freer.next(now)
+func (f *placeFreer) beginBatch(movable []gang.Observation, step *moveStep, now time.Time) {
+	one := f.next(now)
 	if one == nil {
 		return
 	}
-	if l.reserver.isTaken(one) {
+	if f.reserver.isTaken(one) {
 		one.retry = now.Add(time.Minute)
 		return
 	}
-	limits := repack.Limits{MaxGPUs: l.freer.most, Now: now, InOrder: true}
-	found := l.findMoves(one, movable, limits)
-	batch := &moveBatch{graph: client.ObjectKeyFromObject(one.dgd), most: l.freer.most}
-	one.retry = now.Add(l.freer.after)
+	limits := repack.Limits{MaxGPUs: f.most, Now: now, InOrder: true}
+	found := f.findMoves(one, movable, limits)
+	batch := &moveBatch{graph: client.ObjectKeyFromObject(one.dgd), most: f.most}
+	one.retry = now.Add(f.after)
 	if next, _ := batch.Next(&found); next != nil {
 		step.about = one.dgd
-		l.freer.batch = batch
-		l.move(one, found.Plan, next, movable, step, now)
+		f.batch = batch
+		f.move(one, found.Plan, next, movable, step, now)
 	}
 }
 
 // continueBatch renews the request of the move that is under way, plans again when it is done, or ends the batch.
-func (l *ledger) continueBatch(open []*moveRequest, movable []gang.Observation, step *moveStep, now time.Time) {
-	b := l.freer.batch
-	one := l.freer.refused[b.graph]
+func (f *placeFreer) continueBatch(open []*moveRequest, movable []gang.Observation, step *moveStep, now time.Time) {
+	b := f.batch
+	one := f.refused[b.graph]
 	if one != nil {
 		step.about = one.dgd
 	}
-	l.withdraw(step, func(r *moveRequest) bool { return r.graph != b.graph })
+	f.withdraw(step, func(r *moveRequest) bool { return r.graph != b.graph })
 	open = slices.DeleteFunc(open, func(r *moveRequest) bool { return r.graph != b.graph })
 	switch {
 	case one == nil:
-		l.endBatch(step, "", now)
-	case !l.reserver.has(b.graph):
-		l.endBatch(step, "the hosts are not reserved for it any more", now)
+		f.endBatch(step, "", now)
+	case !f.reserver.has(b.graph):
+		f.endBatch(step, "the hosts are not reserved for it any more", now)
 	case !now.Before(b.until):
-		l.endBatch(step, fmt.Sprintf("a replica has not moved within %s", l.reserver.lasts), now)
+		f.endBatch(step, fmt.Sprintf("a replica has not moved within %s", f.reserver.lasts), now)
 	case len(open) > 0:
 		for _, request := range open {
 			if now.Sub(request.at) >= renewAfter {
@@ -112,37 +112,39 @@ func (l *ledger) continueBatch(open []*moveRequest, movable []gang.Observation, 
 		b.since = now
 		step.wake.now = append(step.wake.now, b.graph)
 	case b.Done():
-		l.endBatch(step, "it does not fit although all moves are done", now)
+		f.endBatch(step, "it does not fit although all moves are done", now)
 	default:
-		l.planNext(one, movable, step, now)
+		f.planNext(one, movable, step, now)
 	}
 }
 
 // planNext plans again after a move.
-func (l *ledger) planNext(one *refusedGraph, movable []gang.Observation, step *moveStep, now time.Time) {
-	b := l.freer.batch
-	found := l.findMoves(one, movable, repack.Limits{MaxGPUs: b.most, Now: now, InOrder: true})
+func (f *placeFreer) planNext(one *refusedGraph, movable []gang.Observation, step *moveStep, now time.Time) {
+	b := f.batch
+	found := f.findMoves(one, movable, repack.Limits{MaxGPUs: b.most, Now: now, InOrder: true})
 	switch next, ends := b.Next(&found); {
 	case ends != "":
-		l.endBatch(step, ends, now)
+		f.endBatch(step, ends, now)
 	case next != nil:
-		l.move(one, found.Plan, next, movable, step, now)
+		f.move(one, found.Plan, next, movable, step, now)
 	default:
 		step.wake.now = append(step.wake.now, b.graph)
 	}
 }
 
 // move reserves the hosts that a plan frees, and requests its next move.
-func (l *ledger) move(one *refusedGraph, plan *repack.Plan, next *repack.Move, movable []gang.Observation, step *moveStep, now time.Time) {
-	b := l.freer.batch
-	l.reserver.reserveFreed(one, plan, now)
-	b.until = now.Add(l.reserver.lasts)
+func (f *placeFreer) move(
+	one *refusedGraph, plan *repack.Plan, next *repack.Move, movable []gang.Observation, step *moveStep, now time.Time,
+) {
+	b := f.batch
+	f.reserver.reserveFreed(one, plan, now)
+	b.until = now.Add(f.reserver.lasts)
 	if b.moves++; b.moves == 1 {
-		step.report(EventRepacking, "%s so that it gets %s", described(plan.Cost), l.reserver.current.hosts())
+		step.report(EventRepacking, "%s so that it gets %s", described(plan.Cost), f.reserver.current.hosts())
 	}
 	for _, pod := range podsOf(next.Replica, movable) {
 		request := &moveRequest{pod: client.ObjectKeyFromObject(pod), uid: pod.UID, graph: b.graph, at: now, seen: now}
-		l.freer.requests[topology.PodID(pod)] = request
+		f.requests[topology.PodID(pod)] = request
 		step.request = append(step.request, request)
 	}
 	repackMoves.Inc()
@@ -151,13 +153,13 @@ func (l *ledger) move(one *refusedGraph, plan *repack.Plan, next *repack.Move, m
 }
 
 // endBatch ends the moves for a graph. ends is why, if it has no place.
-func (l *ledger) endBatch(step *moveStep, ends string, now time.Time) {
-	b := l.freer.batch
-	l.withdraw(step, func(r *moveRequest) bool { return r.graph == b.graph })
-	if one := l.freer.refused[b.graph]; one != nil {
-		one.retry = now.Add(l.reserver.lasts)
+func (f *placeFreer) endBatch(step *moveStep, ends string, now time.Time) {
+	b := f.batch
+	f.withdraw(step, func(r *moveRequest) bool { return r.graph == b.graph })
+	if one := f.refused[b.graph]; one != nil {
+		one.retry = now.Add(f.reserver.lasts)
 	}
-	step.wake.waiting = l.reserver.leave(b.graph, b.placed, now)
+	step.wake.waiting = f.reserver.leave(b.graph, b.placed, now)
 	switch {
 	case b.placed:
 		repackBatches.WithLabelValues(resultPlaced).Inc()
@@ -167,12 +169,12 @@ func (l *ledger) endBatch(step *moveStep, ends string, now time.Time) {
 			step.report(EventRepackEnded, "no further replica moves for it: %s", ends)
 		}
 	}
-	l.freer.batch = nil
+	f.batch = nil
 }
 
 // withdraw ends requests.
-func (l *ledger) withdraw(step *moveStep, which func(*moveRequest) bool) {
-	for _, request := range l.freer.open(l.clock.Now()) {
+func (f *placeFreer) withdraw(step *moveStep, which func(*moveRequest) bool) {
+	for _, request := range f.open(f.state.clock.Now()) {
 		if which(request) {
 			request.withdrawn = true
 			step.withdraw = append(step.withdraw, request)
@@ -181,35 +183,35 @@ func (l *ledger) withdraw(step *moveStep, which func(*moveRequest) bool) {
 }
 
 // findMoves looks for the cheapest moves that free a place for a graph.
-func (l *ledger) findMoves(one *refusedGraph, movable []gang.Observation, limits repack.Limits) repack.Result {
-	l.binders.refresh()
-	l.holds.lift(l.cluster, one.dgd.Namespace, one.demand.Components)
-	l.reserver.lift()
-	l.cluster.Begin()
+func (f *placeFreer) findMoves(one *refusedGraph, movable []gang.Observation, limits repack.Limits) repack.Result {
+	f.state.binders.refresh()
+	f.state.holds.lift(f.state.cluster, one.dgd.Namespace, one.demand.Components)
+	f.reserver.lift()
+	f.state.cluster.Begin()
 	defer func() {
-		l.cluster.Rollback()
-		l.reserver.restore()
-		l.holds.restore(l.cluster)
+		f.state.cluster.Rollback()
+		f.reserver.restore()
+		f.state.holds.restore(f.state.cluster)
 	}()
-	refused := placement.FirstRefused(l.cluster, one.demand, one.planned, placement.Options{})
+	refused := placement.FirstRefused(f.state.cluster, one.demand, one.planned, placement.Options{})
 	if refused == nil {
 		return repack.Result{}
 	}
-	place := repack.Place{Cluster: l.cluster, Levels: one.demand.Levels, NodeSelector: one.demand.NodeSelector}
-	replicas := l.movable(one, movable, &place)
-	limits.Rest = l.freer.rest
+	place := repack.Place{Cluster: f.state.cluster, Levels: one.demand.Levels, NodeSelector: one.demand.NodeSelector}
+	replicas := f.movable(one, movable, &place)
+	limits.Rest = f.rest
 	return repack.Find(place, repack.Gang{Refused: *refused, Priority: one.demand.Priority}, replicas, limits)
 }
 
 // movable are the replicas that may move for a graph.
-func (l *ledger) movable(one *refusedGraph, of []gang.Observation, place *repack.Place) (out []repack.Replica) {
+func (f *placeFreer) movable(one *refusedGraph, of []gang.Observation, place *repack.Place) (out []repack.Replica) {
 	for i := range of {
 		o := &of[i]
 		if client.ObjectKeyFromObject(o.DGD) == client.ObjectKeyFromObject(one.dgd) {
 			continue
 		}
 		read := gang.Movable{
-			Cluster: l.cluster, Priority: topology.PriorityOf, GPUs: gpusOf,
+			Cluster: f.state.cluster, Priority: topology.PriorityOf, GPUs: gpusOf,
 			Admit: func(pod *corev1.Pod) *corev1.Pod {
 				stored, _ := o.Admission.Admit(pod)
 				return stored

@@ -96,15 +96,15 @@ func isNewer(object, than *trellisv1alpha1.GraphPlacement) bool {
 	return err != nil || order > 0
 }
 
-// attemptsOf returns the recorded attempts of the replicas of a group.
-func (g *graphPlacements) attemptsOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (assignment.Attempts, error) {
+// replicasOf returns the recorded replicas of a group.
+func (g *graphPlacements) replicasOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (assignment.Replicas, error) {
 	owner := metav1.GetControllerOfNoCopy(sg)
 	if owner == nil {
-		return assignment.Attempts{}, nil
+		return assignment.Replicas{}, nil
 	}
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: sg.Namespace, Name: sg.Spec.Graph, UID: owner.UID}}
 	now, err := g.of(ctx, dgd)
-	return now.record.Attempts(sg.Spec.Service), err
+	return now.record.Replicas(sg.Spec.Service), err
 }
 
 // changed reports whether an event of an object, or of its deletion, is from a write of another client.

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
+	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/test/testutil/gangtest"
 )
 
@@ -18,8 +20,20 @@ var (
 	newPod   = gangtest.Pod
 )
 
-func placementAt(domain string) trellisv1alpha1.ReplicaPlacement {
-	return trellisv1alpha1.ReplicaPlacement{Domain: domain}
+// formerlyAt is the record of a graph whose first replica was in a domain, and has no place now.
+func formerlyAt(domain ...string) *assignment.Record {
+	r := (&assignment.Record{}).Clone()
+	r.Former[gang.Key{Component: "work"}] = assignment.Place{Attempt: 1, Domain: domain}
+	return r
+}
+
+// records has a record stored for a graph.
+func (b *bench) records(o gang.Observation, record *assignment.Record) {
+	b.t.Helper()
+	stored := &trellisv1alpha1.GraphPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: o.DGD.Namespace, Name: o.DGD.Name}, Spec: record.Encode(o.DGD.UID)}
+	if err := newRecordStore(b.t, b).Create(b.t.Context(), stored); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // onlyOn is the affinity of a pod that is pinned to a host by name.

@@ -20,40 +20,40 @@ const notReserved = ", so its capacity is not reserved any more"
 // or a gate that is not Trellis' is closed. The reservation of such a pod ends after a time, so that it does not block others permanently.
 // It returns, where there is capacity, when the gates or the nominated node of the pod change. When a scheduler then finds no capacity for
 // the pod, its gang is evicted.
-func (l *ledger) endIdleReservations(o gang.Observation, d *decision) {
+func (e *evaluation) endIdleReservations(o gang.Observation) {
 	for _, pod := range o.Pods {
 		id := topology.PodID(pod)
-		why, again := l.refusedAnywhere(id, o.Objections[pod.UID])
+		why, again := e.refusedAnywhere(id, o.Objections[pod.UID])
 		if why == "" && again.IsZero() {
-			why, again = l.notTried(pod, id)
+			why, again = e.notTried(pod, id)
 		}
 		if !again.IsZero() {
-			d.lookAt(again)
+			e.d.lookAt(again)
 		}
-		if why == "" || l.pods.of(id).unreserved != "" {
+		if why == "" || e.pods.of(id).unreserved != "" {
 			continue
 		}
-		l.pods.change(id, func(r *released) { r.unreserved, r.withoutPlace, r.preempting = why, pod, false })
-		l.cluster.Forget(id)
+		e.pods.change(id, func(r *released) { r.unreserved, r.withoutPlace, r.preempting = why, pod, false })
+		e.cluster.Forget(id)
 	}
 }
 
 // refusedAnywhere takes in what the provider's scheduler says of a released pod, and explains why its reservation ends now, or else when to
 // look again. The reservation of a pod that it would refuse anywhere, by a quota for example, ends after a time, too, and returns with the
 // scheduler's consent.
-func (l *ledger) refusedAnywhere(id string, o gang.Objection) (why string, again time.Time) {
-	now, since := l.clock.Now(), l.pods.of(id).anywhere
+func (s *state) refusedAnywhere(id string, o gang.Objection) (why string, again time.Time) {
+	now, since := s.clock.Now(), s.pods.of(id).anywhere
 	switch {
 	case !o.Anywhere && !since.IsZero():
-		l.pods.change(id, func(r *released) { r.consented(now) })
+		s.pods.change(id, func(r *released) { r.consented(now) })
 		return "", time.Time{}
 	case !o.Anywhere:
 		return "", time.Time{}
 	case since.IsZero():
 		since = now
-		l.pods.change(id, func(r *released) { r.anywhere = now })
+		s.pods.change(id, func(r *released) { r.anywhere = now })
 	}
-	if due := since.Add(l.options.RequeueAfter * servedPatience); now.Before(due) {
+	if due := since.Add(s.options.RequeueAfter * servedPatience); now.Before(due) {
 		return "", due
 	}
 	return o.Message + notReserved, time.Time{}
@@ -61,22 +61,22 @@ func (l *ledger) refusedAnywhere(id string, o gang.Objection) (why string, again
 
 // notTried explains why the reservation of a pod that nothing tries to bind ends now, or else when to look again; the zero time when there
 // is nothing to look for.
-func (l *ledger) notTried(pod *corev1.Pod, id string) (why string, again time.Time) {
-	since := l.pods.of(id).idle.since
+func (s *state) notTried(pod *corev1.Pod, id string) (why string, again time.Time) {
+	since := s.pods.of(id).idle.since
 	if since.IsZero() {
 		return "", time.Time{}
 	}
-	patience, name := l.options.RequeueAfter, schedulerOf(pod)
+	patience, name := s.options.RequeueAfter, schedulerOf(pod)
 	switch {
 	case len(pod.Spec.SchedulingGates) > 0:
 		why = fmt.Sprintf("pod %s has the scheduling gate %q, which is not Trellis'", pod.Name, pod.Spec.SchedulingGates[0].Name)
-	case l.served.has(name):
+	case s.served.has(name):
 		patience *= servedPatience
 		why = fmt.Sprintf("the scheduler %q has not tried to bind pod %s for %s", name, pod.Name, patience)
 	default:
 		why = fmt.Sprintf("no scheduler with the name %q has tried to bind pod %s", name, pod.Name)
 	}
-	if due := since.Add(patience); l.clock.Now().Before(due) {
+	if due := since.Add(patience); s.clock.Now().Before(due) {
 		return "", due
 	}
 	return why + notReserved, time.Time{}

@@ -18,8 +18,7 @@ func (l *ledger) graphGone(name types.NamespacedName) wake {
 	delete(l.waits, name)
 	delete(l.failures, name)
 	delete(l.avoided, name)
-	delete(l.refusals, name)
-	delete(l.known, name)
+	l.refused.forget(name)
 	delete(l.refreshing, name)
 	delete(l.unrecorded, name)
 	delete(l.spent, name)
@@ -42,5 +41,5 @@ func (l *ledger) expire() (next time.Duration, w wake) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next = l.holds.expire(l.cluster, now)
-	return next, wake{now: l.endedRefusals(), waiting: l.reserver.expire(now)}
+	return next, wake{now: l.refused.takeEnded(), waiting: l.reserver.expire(now)}
 }

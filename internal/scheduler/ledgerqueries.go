@@ -34,22 +34,24 @@ func (l *ledger) decideNow(
 ) (gang.Observation, decision, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	asks := l.options.Asks.ofGraph(graph)
+	e := l.evaluate(graph)
 	o, err := observe()
 	if err != nil {
 		return o, decision{}, err
 	}
-	d := l.decide(ctx, o, asks)
+	e.decide(ctx, o)
+	d := e.d
 	if len(d.evicted) == 0 {
-		l.trackParted(o, &d)
-		d.result.Score, d.result.Cliques = gang.Score(l.cluster, l.scored(o)), gang.CliquesOf(l.cluster, o)
+		e.trackParted(o)
+		d.result.Score, d.result.Cliques = gang.Score(l.cluster, e.scored(o)), gang.CliquesOf(l.cluster, o)
 		d.result.Transfer = gang.TransferOf(o.Groups, o.Pods, l.cluster.NodeLabels)
+		d.result.Places = gang.PlacesOf(l.cluster, o)
 		d.result.Outside = gang.FindOutside(l.cluster, o, d.result.Domain)
-		l.noteUncounted(o, &d.result)
-		l.followWaits(o, &d.result, again)
+		e.noteUncounted(o)
+		e.followWaits(o, again)
 	}
-	decided(&d)
-	return o, d, nil
+	decided(d)
+	return o, *d, nil
 }
 
 // continued returns the gangs of a graph whose eviction continues, by name, and the graph as it is read for that. Without evictions it is
@@ -57,15 +59,15 @@ func (l *ledger) decideNow(
 func (l *ledger) continued(o gang.Observation, observe func() (gang.Observation, error)) (gang.Observation, map[string]eviction, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.evicts(o) {
+	if !l.options.Asks.evicts(o) {
 		return o, nil, nil
 	}
-	asks := l.options.Asks.ofGraph(client.ObjectKeyFromObject(o.DGD))
+	e := l.evaluate(client.ObjectKeyFromObject(o.DGD))
 	now, err := observe()
-	if err != nil || !l.evicts(now) {
+	if err != nil || !l.options.Asks.evicts(now) {
 		return now, nil, err
 	}
-	return now, l.stillEvicted(now, asks), nil
+	return now, e.stillEvicted(now), nil
 }
 
 // stuckGangs are the gangs of a graph that have a pod stuck for too long, by name, and why they are evicted
@@ -125,7 +127,9 @@ func (l *ledger) eachFreed(tell func(node string, mayUse func(types.NamespacedNa
 		return false
 	}
 	for _, node := range freed {
-		tell(node, func(name types.NamespacedName, w waiting) bool { return l.mayUse(holders[name], w, node) })
+		tell(node, func(name types.NamespacedName, w waiting) bool {
+			return w.mayUse(l.cluster, holders[name] || l.reserver.current != nil, node)
+		})
 	}
 	return true
 }
@@ -135,7 +139,7 @@ func (l *ledger) mayUseAny(name types.NamespacedName, w waiting, nodes []string)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	holds := l.holds.has(name)
-	return slices.ContainsFunc(nodes, func(node string) bool { return l.mayUse(holds, w, node) })
+	return slices.ContainsFunc(nodes, func(node string) bool { return w.mayUse(l.cluster, holds || l.reserver.current != nil, node) })
 }
 
 // waitsByReason counts the gangs that wait, and returns since when the first gang of each graph has been waiting for anything but
@@ -161,7 +165,7 @@ func (l *ledger) waitsByReason(now time.Time) (counts map[string]int, first map[
 func (l *ledger) placesLeftOut(now time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.refusals.leftOut(now)
+	return l.refused.places.leftOut(now)
 }
 
 // capacityOf counts one resource by level. Planning waits meanwhile, hence one resource at a time.

@@ -108,7 +108,7 @@ func TestAGangThatLostAHostIsEvicted(t *testing.T) {
 			if pause, _ := p.s.ledger.backoffs.of(types.NamespacedName{Namespace: "ns", Name: "g1"}, p.clock.Now()); pause.times != 1 {
 				t.Errorf("its graph pauses for the %dth time", pause.times)
 			}
-			if len(p.s.ledger.refusals) > 0 {
+			if len(p.s.ledger.refused.places) > 0 {
 				t.Error("the host counts as refused by the scheduler")
 			}
 		})

@@ -206,7 +206,7 @@ func TestEvictionsAndRequeues(t *testing.T) {
 			m.taken("a0", "b0", "a1", "b1")
 			before := m.readings()
 			o := asking(1, 1, 0)
-			o.Groups[0].Status.Placements = append(o.Groups[0].Status.Placements, placementAt("z/a"))
+			m.records(o, formerlyAt("z", "a"))
 			m.all.graphs[o.DGD.Name] = o
 			m.s.results.set(clientKey(o), gang.Result{UID: o.DGD.UID}) // looked at while its replica was placed
 			tc.edit(m, o)
@@ -226,7 +226,7 @@ func TestAStartRequeuesNothing(t *testing.T) {
 	m.taken("a0", "b0", "a1", "b1")
 	before := m.readings()
 	o := asking(1, 1, 0)
-	o.Groups[0].Status.Placements = append(o.Groups[0].Status.Placements, placementAt("z/a"))
+	m.records(o, formerlyAt("z", "a"))
 	m.all.graphs[o.DGD.Name] = o
 	m.looks(o)
 	m.looks(o)

@@ -22,7 +22,7 @@ func (l *ledger) nodeChanged(old, node *corev1.Node) []*corev1.Pod {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cluster.SetNode(node)
-	l.nodeDiffers(old, node)
+	l.refused.nodeDiffers(old, node)
 	return l.plannedOn(node.Name)
 }
 
@@ -40,6 +40,6 @@ func (l *ledger) nodeGone(node *corev1.Node) []*corev1.Pod {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cluster.DeleteNode(node.Name)
-	l.nodeDiffers(node, nil)
+	l.refused.nodeDiffers(node, nil)
 	return l.plannedOn(node.Name)
 }

@@ -167,20 +167,6 @@ func (c *objects) groupsOn(ctx context.Context, node string) ([]*trellisv1alpha1
 	return groups, nil
 }
 
-// followed returns the graph of a pod that is gone when the pod's replica will be recreated.
-func (c *objects) followed(gone *corev1.Pod) (types.NamespacedName, bool) {
-	sg := c.groupOf(gone)
-	if sg == nil || sg.DeletionTimestamp != nil || sg.Spec.Replicas == 0 || !render.Gated(sg) {
-		return types.NamespacedName{}, false
-	}
-	left, err := c.pods(context.Background(), sg.Namespace, gone.Labels[render.LabelGraph])
-	if err != nil {
-		return types.NamespacedName{}, false
-	}
-	left = slices.DeleteFunc(left, func(pod *corev1.Pod) bool { return !render.Member(pod, sg) || pod.UID == gone.UID })
-	return types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, gang.WillBeFollowed(sg, gone, left)
-}
-
 // priorities are those of the most important pod of each graph.
 func (c *objects) priorities(ctx context.Context, graphs []*nvidiav1beta1.DynamoGraphDeployment) map[types.UID]int32 {
 	out := map[types.UID]int32{}

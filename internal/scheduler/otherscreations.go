@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/assignment"
@@ -24,11 +23,11 @@ const createWithin = 10 * time.Second
 // awaitOthers adds the replicas without pods of gangs that another operator has recorded just now: it may create their pods at this moment.
 // They keep the domain of their graph and component, and their hosts, and are not placed again meanwhile. Pods of earlier attempts are
 // deleted, and those that follow them may be created as well. Asked replicas are added when they are not created as recorded.
-func (l *ledger) awaitOthers(o *gang.Observation, d *decision, asked bool) {
+func (e *evaluation) awaitOthers(o *gang.Observation, asked bool) {
 	if o.Record == nil {
 		return
 	}
-	theirs := l.recordedByOthers(o, d.graph)
+	theirs := e.recordedByOthers(o)
 	if len(theirs) == 0 {
 		return
 	}
@@ -39,9 +38,9 @@ func (l *ledger) awaitOthers(o *gang.Observation, d *decision, asked bool) {
 		}
 	}
 	maps.DeleteFunc(theirs, func(key gang.Key, _ othersPlace) bool {
-		return len(planned[key]) > 0 && (!asked || l.isCreated(planned[key][0]))
+		return len(planned[key]) > 0 && (!asked || e.isCreated(planned[key][0]))
 	})
-	l.holdForOthers(*o, d.graph, theirs)
+	e.holdForOthers(*o, theirs)
 	for key, place := range theirs {
 		pods, is := planned[key]
 		if !is {
@@ -50,10 +49,10 @@ func (l *ledger) awaitOthers(o *gang.Observation, d *decision, asked bool) {
 		}
 		for _, pod := range pods {
 			id := topology.PodID(pod)
-			l.planned[id] = plannedPod{pod: pod, graph: d.graph, others: true}
-			l.pods.change(id, func(r *released) { r.releasing, r.domain, r.attempt = true, place.Domain, place.Attempt })
+			e.planned[id] = plannedPod{pod: pod, graph: e.d.graph, others: true}
+			e.pods.change(id, func(r *released) { r.releasing, r.domain, r.attempt = true, place.Domain, place.Attempt })
 		}
-		d.lookAt(place.until)
+		e.d.lookAt(place.until)
 	}
 }
 
@@ -64,9 +63,9 @@ type othersPlace struct {
 }
 
 // recordedByOthers returns the replicas without pods that another operator has recorded in a gang just now.
-func (l *ledger) recordedByOthers(o *gang.Observation, graph types.NamespacedName) map[gang.Key]othersPlace {
-	theirs, now := map[gang.Key]othersPlace{}, l.clock.Now()
-	was, known := l.theirs[graph], map[gang.Key]knownPlace{}
+func (e *evaluation) recordedByOthers(o *gang.Observation) map[gang.Key]othersPlace {
+	theirs, now := map[gang.Key]othersPlace{}, e.clock.Now()
+	was, known := e.theirs[e.d.graph], map[gang.Key]knownPlace{}
 	for _, g := range o.Record.Gangs {
 		if g.State != trellisv1alpha1.GangAssigned {
 			continue
@@ -84,8 +83,8 @@ func (l *ledger) recordedByOthers(o *gang.Observation, graph types.NamespacedNam
 			}
 		}
 	}
-	if l.theirs[graph] = known; len(known) == 0 {
-		delete(l.theirs, graph)
+	if e.theirs[e.d.graph] = known; len(known) == 0 {
+		delete(e.theirs, e.d.graph)
 	}
 	if len(theirs) > 0 {
 		for _, pod := range o.Pods {
@@ -98,15 +97,15 @@ func (l *ledger) recordedByOthers(o *gang.Observation, graph types.NamespacedNam
 }
 
 // holdForOthers holds the recorded hosts of missing pods until the times of their replicas: another graph would get them otherwise.
-func (l *ledger) holdForOthers(o gang.Observation, graph types.NamespacedName, theirs map[gang.Key]othersPlace) {
+func (e *evaluation) holdForOthers(o gang.Observation, theirs map[gang.Key]othersPlace) {
 	for _, one := range gang.RecordedPods(o) {
-		_, held := l.holds.byPod[one.Name]
+		_, held := e.holds.byPod[one.Name]
 		if place, is := theirs[one.Replica]; is && !held && one.UID == "" {
-			l.holdRecordedPod(graph, one, place.until)
-			l.wakeLoop() // it sets its timer by the holds
+			e.holdRecordedPod(e.d.graph, one, place.until)
+			e.wakeLoop() // it sets its timer by the holds
 		}
 	}
 }
 
 // isCreated reports whether a planned pod has a recorded place, or is given one.
-func (l *ledger) isCreated(pod *corev1.Pod) bool { return l.planned[topology.PodID(pod)].pod != nil }
+func (s *state) isCreated(pod *corev1.Pod) bool { return s.planned[topology.PodID(pod)].pod != nil }

@@ -255,7 +255,7 @@ func TestWhatFollowsAGangThatIsNotCreated(t *testing.T) {
 			o.Groups[1].Spec.Replicas = 2
 			w.ask(o.Groups...)
 			w.look(o)
-			attempts := w.records["g1"].Attempts("prefill")
+			attempts := w.records["g1"].Replicas("prefill")
 			late := w.createOrdinal(o.Groups[1], 1)
 			if base {
 				w.refuse(o.Groups[0])
@@ -296,7 +296,7 @@ func TestPodsThatAppearBeforeAnEviction(t *testing.T) {
 			if err := w.s.placements.write(t.Context(), o.DGD, recorded{}, w.records["g1"]); err != nil {
 				t.Fatal(err)
 			}
-			attempts := w.records["g1"].Attempts("work")
+			attempts := w.records["g1"].Replicas("work")
 			refused, _, _ := attempts.Assigned(1)
 			members, base := attempts.Members(refused)
 			late, pods := w.createOrdinal(sg, 1), w.create(sg)

@@ -51,4 +51,5 @@ func (l *ledger) podGone(pod *corev1.Pod) {
 		return
 	}
 	l.gone(pod, id)
+	delete(l.freer.requests, id)
 }

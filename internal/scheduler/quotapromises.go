@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -20,8 +19,8 @@ import (
 )
 
 // promise shows the pods of an observation as they will be once Kueue has admitted the Workloads that wait for their place alone.
-func (l *ledger) promise(o *gang.Observation, graph types.NamespacedName) promised {
-	p, promises := promised{workloads: map[string]string{}, fingerprints: map[string]string{}}, l.options.Promises.Of(graph)
+func (e *evaluation) promise(o *gang.Observation) promised {
+	p, promises := promised{workloads: map[string]string{}, fingerprints: map[string]string{}}, e.options.Promises.Of(e.d.graph)
 	if len(promises) == 0 {
 		return p
 	}
@@ -73,12 +72,12 @@ func (p *promised) has(replica *placement.ReplicaResult) bool {
 
 // reservePromised holds the places of replicas that are not released, for as long as the capacity of lost pods is held, and looks at the
 // graph again before that ends. It says in the result which Workloads have their place.
-func (l *ledger) reservePromised(r *gang.Request, d *decision) {
-	p := &d.promised
+func (e *evaluation) reservePromised(r *gang.Request) {
+	p := &e.d.promised
 	if len(p.workloads) == 0 {
 		return
 	}
-	now, has := l.clock.Now(), map[string]bool{}
+	now, has := e.clock.Now(), map[string]bool{}
 	for _, replica := range p.kept {
 		for _, planned := range replica.Pods {
 			pod := r.Gated[planned.ID]
@@ -86,24 +85,24 @@ func (l *ledger) reservePromised(r *gang.Request, d *decision) {
 				continue
 			}
 			has[planned.ID] = true
-			l.cluster.Forget(planned.ID)
-			l.holds.add(l.cluster, client.ObjectKeyFromObject(pod), hold{
-				node: planned.Node, shape: topology.ShapeOf(pod), graph: d.graph, until: now.Add(l.options.HoldFor), promised: true,
+			e.cluster.Forget(planned.ID)
+			e.holds.add(e.cluster, client.ObjectKeyFromObject(pod), hold{
+				node: planned.Node, shape: topology.ShapeOf(pod), graph: e.d.graph, until: now.Add(e.options.HoldFor), promised: true,
 			})
 		}
 		who := "waits"
 		if !p.has(&replica) {
 			who = "replicas that are placed first wait"
 		}
-		d.result.Waiting = append(d.result.Waiting, gang.Waiting{
+		e.d.result.Waiting = append(e.d.result.Waiting, gang.Waiting{
 			Component: replica.Component, Ordinal: replica.Ordinal, Code: gang.CodeWaitingForAdmission,
 			Message: fmt.Sprintf("its place in %s is reserved; %s for admission by %q", gang.OrCluster(replica.Domain), who, quota.Gate),
 		})
 	}
 	if len(p.kept) > 0 {
-		d.lookAt(now.Add(l.options.HoldFor / 2))
+		e.d.lookAt(now.Add(e.options.HoldFor / 2))
 	}
-	maps.Copy(d.result.Checked, p.checked(r, has, d.result.Waiting))
+	maps.Copy(e.d.result.Checked, p.checked(r, has, e.d.result.Waiting))
 }
 
 // withoutPlaces are the Workloads of which no pod needs a place.

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
@@ -24,59 +22,60 @@ const recordAfter = time.Second
 const uncreatable = "not all of its pods could be created"
 
 // record determines the new record of a graph, from its pods and the decision.
-func (l *ledger) record(o gang.Observation, d *decision) {
+func (e *evaluation) record(o gang.Observation) {
 	if o.Record == nil {
 		return
 	}
-	now, refused := l.clock.Now(), l.options.Asks.refusedOf(d.graph, o.Record)
-	next, _ := l.followRecord(o, d.graph, func(gang string) bool { return d.stands[gang] }, now)
-	d.again = unassigned(o, next, refused)
-	assign(next, o, d, now)
-	for i := range d.releases {
-		l.pods.change(topology.PodID(d.releases[i].Pod), func(r *released) { r.attempt = d.releases[i].Pin.Attempt })
+	now, refused := e.clock.Now(), e.options.Asks.refusedOf(e.d.graph, o.Record)
+	next, _ := e.followRecord(o, func(gang string) bool { return e.d.stands[gang] }, now)
+	e.d.again = unassigned(o, next, refused)
+	assign(next, o, e.d, now)
+	for i := range e.d.releases {
+		e.pods.change(topology.PodID(e.d.releases[i].Pod), func(r *released) { r.attempt = e.d.releases[i].Pin.Attempt })
 	}
 	if len(next.Gangs)+len(next.Bound) > 0 {
-		next.Domain = d.result.Domain
+		next.Domain = e.d.result.Domain
 	}
 	if next.Equal(o.Record) {
-		delete(l.unrecorded, d.graph)
+		delete(e.unrecorded, e.d.graph)
 		return
 	}
-	if len(d.releases)+len(refused) == 0 && (next.Unbound() || len(d.result.Waiting) > 0 || d.result.Creating) {
-		since, known := l.unrecorded[d.graph]
+	if len(e.d.releases)+len(refused) == 0 && (next.Unbound() || len(e.d.result.Waiting) > 0 || e.d.result.Creating) {
+		since, known := e.unrecorded[e.d.graph]
 		if !known {
 			since = now
-			l.unrecorded[d.graph] = now
+			e.unrecorded[e.d.graph] = now
 		}
 		if due := since.Add(recordAfter); now.Before(due) {
-			d.lookAt(due)
+			e.d.lookAt(due)
 			return
 		}
 	}
-	delete(l.unrecorded, d.graph)
-	d.record = next
+	delete(e.unrecorded, e.d.graph)
+	e.d.record = next
 }
 
 // followRecord returns the record of a graph, updated by its pods, and the states of its replicas.
-func (l *ledger) followRecord(o gang.Observation, graph types.NamespacedName, stands func(gang string) bool, now time.Time,
-) (*assignment.Record, map[gang.Key]assignment.Shown) {
-	o.Releasing, _ = l.pods.observed(o.Pods)
+func (e *evaluation) followRecord(o gang.Observation, stands func(gang string) bool, now time.Time) (
+	*assignment.Record, map[gang.Key]assignment.Shown,
+) {
+	o.Releasing, _ = e.pods.observed(o.Pods)
 	next := o.Record.Clone()
-	for of, kept := range l.kept {
+	for of, kept := range e.kept {
 		switch {
-		case kept.graph != graph:
+		case kept.graph != e.d.graph:
 		case next.Evicting(of):
 			next.Keep(of, kept.since)
 		default:
-			delete(l.kept, of)
+			delete(e.kept, of)
 		}
 	}
-	for _, of := range l.options.Asks.refusedOf(graph, next) {
+	for _, of := range e.options.Asks.refusedOf(e.d.graph, next) {
 		next.Evict(of, nil, uncreatable, now)
 	}
 	shown := gang.Shown(o)
 	next.Follow(shown, gang.WantsReplica(o), stands, now)
-	next.SetRefused(l.recordedRefusals(graph))
+	next.SetRefused(slices.Clone(e.refused.places[e.d.graph]))
 	return next, shown
 }
 

@@ -119,7 +119,7 @@ type recordStore struct {
 	writes int
 }
 
-func newRecordStore(t *testing.T, b *bench) *recordStore {
+func newRecordStore(t testing.TB, b *bench) *recordStore {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{nvidiav1beta1.AddToScheme, trellisv1alpha1.AddToScheme, corev1.AddToScheme} {

@@ -13,7 +13,7 @@ import (
 
 // keepRecordable moves placed replicas to the waiting ones if the record has no space for them. Base gangs and first replicas stay: the
 // limit on the pods of a graph bounds their size.
-func (l *ledger) keepRecordable(o gang.Observation, r *gang.Request, a *gang.Answer) {
+func keepRecordable(o gang.Observation, r *gang.Request, a *gang.Answer) {
 	if o.Record == nil || len(a.Placed) == 0 {
 		return
 	}

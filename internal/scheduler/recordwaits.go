@@ -4,15 +4,12 @@
 package scheduler
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -20,30 +17,30 @@ import (
 
 // followWaits takes over what a look at a graph came to, and counts what is new in it. again: it was looked at before, since this operator
 // started.
-func (l *ledger) followWaits(o gang.Observation, result *gang.Result, again bool) {
-	name := client.ObjectKeyFromObject(o.DGD)
-	before := l.waits[name]
+func (e *evaluation) followWaits(o gang.Observation, again bool) {
+	name, result := e.d.graph, &e.d.result
+	before := e.waits[name]
 	if len(result.Waiting) == 0 {
-		delete(l.waits, name)
+		delete(e.waits, name)
 		return
 	}
-	created, groups, now := createdBy(o.Pods), groupsByComponent(o.Groups), make(map[gang.Key]wait, len(result.Waiting))
+	created, now := createdBy(o.Pods), make(map[gang.Key]wait, len(result.Waiting))
 	for _, w := range result.Waiting {
 		key := gang.Key{Component: w.Component, Ordinal: w.Ordinal}
 		was, known := before[key]
 		if !known {
-			was.since = l.clock.Now()
+			was.since = e.clock.Now()
 		}
 		// Before this operator started, the gang may have waited already.
 		if again && requeues(known, was.reason, w.Code) {
-			l.countRequeue(name, groups[w.Component], w.Ordinal)
+			e.countRequeue(&o, key)
 		}
 		if w.Code != gang.CodeCreating && w.Code != gang.CodeWaitingForAdmission && w.Code != was.reason {
 			replicasRefused.WithLabelValues(w.Code).Inc()
 		}
-		now[key] = was.next(w.Code, created[gang.Key{Component: render.LabelValue(w.Component), Ordinal: w.Ordinal}], l.clock.Now())
+		now[key] = was.next(w.Code, created[gang.Key{Component: render.LabelValue(w.Component), Ordinal: w.Ordinal}], e.clock.Now())
 	}
-	l.waits[name] = now
+	e.waits[name] = now
 }
 
 // unbound are the reasons of gangs that are released and not bound.
@@ -74,43 +71,25 @@ func createdBy(pods []*corev1.Pod) map[gang.Key]time.Time {
 	return created
 }
 
-// placedGroup is a scaling group with the replicas that were placed before.
-type placedGroup struct {
-	*trellisv1alpha1.ScalingGroup
-	placed map[int32]bool
-}
-
-func groupsByComponent(groups []*trellisv1alpha1.ScalingGroup) map[string]placedGroup {
-	out := map[string]placedGroup{}
-	for _, sg := range groups {
-		placed := map[int32]bool{}
-		for _, p := range gang.Placements(&sg.Status) {
-			placed[p.Replica] = true
-		}
-		out[sg.Spec.Service] = placedGroup{sg, placed}
-	}
-	return out
-}
-
 // countRequeue counts a gang that begins to wait, if it was placed before.
-func (l *ledger) countRequeue(name types.NamespacedName, sg placedGroup, ordinal int) {
-	if !sg.placed[int32(ordinal)] {
+func (e *evaluation) countRequeue(o *gang.Observation, key gang.Key) {
+	if !o.Record.Ran(key) {
 		return
 	}
 	reason := ReasonReplaced
-	if l.holds.wasPreempted(fmt.Sprintf("%s/%s-%d", sg.Namespace, sg.Name, ordinal)) {
+	if e.holds.wasPreempted(o.NameOf(key)) {
 		reason = ReasonPreempted
-	} else if l.backoffs.times(name, l.clock.Now()) > 0 {
+	} else if e.backoffs.times(client.ObjectKeyFromObject(o.DGD), e.clock.Now()) > 0 {
 		reason = ReasonEvicted
 	}
 	gangRequeues.WithLabelValues(reason).Inc()
 }
 
 // observePlaced counts a replica that was just placed, and how long it waited.
-func (l *ledger) observePlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult) {
+func (e *evaluation) observePlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult) {
 	replicasPlaced.Inc()
-	now := l.clock.Now()
-	was, waited := l.waits[client.ObjectKeyFromObject(o.DGD)][gang.Key{Component: replica.Component, Ordinal: replica.Ordinal}]
+	now := e.clock.Now()
+	was, waited := e.waits[client.ObjectKeyFromObject(o.DGD)][gang.Key{Component: replica.Component, Ordinal: replica.Ordinal}]
 	if !waited {
 		was.since = now
 	}
@@ -128,8 +107,8 @@ func (l *ledger) observePlaced(o gang.Observation, r *gang.Request, replica plac
 }
 
 // observeBound counts how long a released pod took to be bound.
-func (l *ledger) observeBound(id string) {
-	if took, known := l.pods.bound(id, l.clock.Now()); known {
+func (s *state) observeBound(id string) {
+	if took, known := s.pods.bound(id, s.clock.Now()); known {
 		releaseToBound.Observe(took.Seconds())
 	}
 }

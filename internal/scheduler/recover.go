@@ -36,22 +36,22 @@ func (s *Scheduler) recoverAll(ctx context.Context) error {
 }
 
 // reserveReleased reserves for pods that an earlier leader released and that are not bound yet.
-func (l *ledger) reserveReleased(o gang.Observation) { gang.Reserve(l.cluster, o) }
+func (s *state) reserveReleased(o gang.Observation) { gang.Reserve(s.cluster, o) }
 
 // reserveRest reserves for what is still gated of gangs of which pods are released.
-func (l *ledger) reserveRest(o gang.Observation) {
-	for id, of := range gang.ReserveRest(l.cluster, o) {
-		l.pods.change(id, func(r *released) { r.begun, r.gang = true, of })
+func (s *state) reserveRest(o gang.Observation) {
+	for id, of := range gang.ReserveRest(s.cluster, o) {
+		s.pods.change(id, func(r *released) { r.begun, r.gang = true, of })
 	}
 }
 
 // holdRecorded holds the recorded hosts of missing and gated pods, which an earlier leader assigned, until the graph is planned in its
 // turn.
-func (l *ledger) holdRecorded(o gang.Observation) {
-	until := l.clock.Now().Add(l.options.HoldFor)
+func (s *state) holdRecorded(o gang.Observation) {
+	until := s.clock.Now().Add(s.options.HoldFor)
 	for _, one := range gang.RecordedPods(o) {
-		if _, reserved := l.cluster.Reserved(string(one.UID)); !reserved || one.UID == "" {
-			l.holdRecordedPod(client.ObjectKeyFromObject(o.DGD), one, until)
+		if _, reserved := s.cluster.Reserved(string(one.UID)); !reserved || one.UID == "" {
+			s.holdRecordedPod(client.ObjectKeyFromObject(o.DGD), one, until)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/constraint"
@@ -22,12 +21,12 @@ func placedByTrellis(pod *corev1.Pod, groups []*trellisv1alpha1.ScalingGroup) bo
 }
 
 // awaitConstraint has nothing of a graph released while its groups are given other levels, and not all show them yet.
-func (l *ledger) awaitConstraint(o *gang.Observation, name types.NamespacedName) {
-	to, is := l.refreshing[name]
+func (e *evaluation) awaitConstraint(o *gang.Observation) {
+	to, is := e.refreshing[e.d.graph]
 	if is && !slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool {
 		return sg.Spec.Topology != nil && !constraint.SameLevels(sg.Spec.Topology, to)
 	}) {
-		delete(l.refreshing, name)
+		delete(e.refreshing, e.d.graph)
 		is = false
 	}
 	if o.Unfinished == "" && (is || constraint.Mixed(o.Groups)) {

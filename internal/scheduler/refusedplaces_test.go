@@ -153,7 +153,7 @@ func TestRefusedGangsGoElsewhere(t *testing.T) {
 		t.Errorf("%d places are left out, want 2", n)
 	}
 	p.s.forgetGraph(types.NamespacedName{Namespace: "ns", Name: "g1"})
-	if len(p.s.ledger.refusals) > 0 {
+	if len(p.s.ledger.refused.places) > 0 {
 		t.Error("a graph that is gone has refusals")
 	}
 }
@@ -252,10 +252,9 @@ func TestRefusalsDoNotHideAShortage(t *testing.T) {
 func TestNoDomainIsReservedForARefusedGang(t *testing.T) {
 	p := newPicky(t, everywhere)
 	p.live(func() gang.Observation { return asking(1, 2, 0) }, time.Minute)
-	for _, list := range p.s.ledger.refusals[types.NamespacedName{Namespace: "ns", Name: "g1"}] {
-		for i := range list {
-			list[i].until = p.clock.Now().Add(time.Hour)
-		}
+	list := p.s.ledger.refused.places[types.NamespacedName{Namespace: "ns", Name: "g1"}]
+	for i := range list {
+		list[i].Until = p.clock.Now().Add(time.Hour)
 	}
 	for range 4 {
 		p.pass(11 * time.Second)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
@@ -17,10 +18,10 @@ import (
 // nodeDiffers forgets the refusals that a change of a node may be the end of, and has their graphs evaluated again: for a host any change,
 // and for a domain a node that came to it or takes pods that it did not take before. Among many nodes one changes all the time. old is nil
 // for a new node, and now for one that is gone.
-func (l *ledger) nodeDiffers(old, now *corev1.Node) {
-	l.endRefusals(func(_ types.NamespacedName, one *refusal) bool {
-		was, is := coversNode(one.place, old), coversNode(one.place, now)
-		if one.place.Host != "" {
+func (p *refusedPlaces) nodeDiffers(old, now *corev1.Node) {
+	p.end(func(_ types.NamespacedName, one *assignment.Refused) bool {
+		was, is := coversNode(one.Place, old), coversNode(one.Place, now)
+		if one.Place.Host != "" {
 			return was || is
 		}
 		return is && (!was || takesMore(old, now))
@@ -54,42 +55,40 @@ func takesMore(old, now *corev1.Node) bool {
 // podLeft ends the time that a host is left out for other graphs than the pod's own. It comes last from then on: pods that come and go are
 // no sign that the scheduler would not refuse the gang again. In a domain they come and go all the time: it is left out until its time is
 // over.
-func (l *ledger) podLeft(pod *corev1.Pod) {
-	if len(l.refusals) == 0 || pod.Spec.NodeName == "" {
+func (p *refusedPlaces) podLeft(pod *corev1.Pod) {
+	if len(p.places) == 0 || pod.Spec.NodeName == "" {
 		return
 	}
-	l.endRefusals(func(graph types.NamespacedName, one *refusal) bool {
+	p.end(func(graph types.NamespacedName, one *assignment.Refused) bool {
 		own := pod.Namespace == graph.Namespace && pod.Labels[render.LabelGraph] == render.LabelValue(graph.Name)
-		return !own && one.place.Host == pod.Spec.NodeName
+		return !own && one.Place.Host == pod.Spec.NodeName
 	}, false)
 }
 
-// endRefusals ends refusals and has their graphs evaluated again. Those that are not forgotten come last from then on.
-func (l *ledger) endRefusals(ends func(types.NamespacedName, *refusal) bool, forget bool) {
-	now := l.clock.Now()
-	for graph, shapes := range l.refusals {
-		for shape, list := range shapes {
-			ended := false
-			for i := range list {
-				if one := &list[i]; (forget || now.Before(one.until)) && ends(graph, one) {
-					one.until, ended = earlier(one.until, now), true
-				}
+// end ends refusals and has their graphs evaluated again. Those that are not forgotten come last from then on.
+func (p *refusedPlaces) end(ends func(types.NamespacedName, *assignment.Refused) bool, forget bool) {
+	now := p.clock.Now()
+	for graph, list := range p.places {
+		ended := false
+		for i := range list {
+			if one := &list[i]; (forget || now.Before(one.Until)) && ends(graph, one) {
+				one.Until, ended = earlier(one.Until, now), true
 			}
-			if !ended {
-				continue
-			}
-			if forget {
-				l.refusals.set(graph, shape, slices.DeleteFunc(list, func(one refusal) bool { return ends(graph, &one) }))
-			}
-			l.refusalsEnded[graph] = true
-			l.wakeLoop()
 		}
+		if !ended {
+			continue
+		}
+		if forget {
+			p.places.keep(graph, func(one *assignment.Refused) bool { return !ends(graph, one) })
+		}
+		p.ended[graph] = true
+		p.wakeLoop()
 	}
 }
 
-// endedRefusals are the graphs to look at again, because places may be used again that were left out for them.
-func (l *ledger) endedRefusals() []types.NamespacedName {
-	graphs := slices.Collect(maps.Keys(l.refusalsEnded))
-	clear(l.refusalsEnded)
+// takeEnded returns the graphs to look at again, because places may be used again that were left out for them.
+func (p *refusedPlaces) takeEnded() []types.NamespacedName {
+	graphs := slices.Collect(maps.Keys(p.ended))
+	clear(p.ended)
 	return graphs
 }

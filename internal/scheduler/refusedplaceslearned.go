@@ -20,14 +20,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// learnRefusals notes, of the gangs that are evicted now, where a scheduler refused pods of them, and adds to the reason which places are
+// learnFrom notes, of the gangs that are evicted now, where a scheduler refused pods of them, and adds to the reason which places are
 // left out. A place is refused once, however many pods wait for it. Nothing is learnt of a gang whose scheduler has not tried again since
 // the pods that had to leave are gone: after a preemption the kube-scheduler 1.37 tries a pod group again only if the first placement that
 // it tried lacked resources. The gang's capacity is held, so that it gets the same place.
-func (l *ledger) learnRefusals(o gang.Observation, gangs map[string]eviction, evicted map[string]bool) {
+func (p *refusedPlaces) learnFrom(o gang.Observation, gangs map[string]eviction, evicted map[string]bool) {
 	bound, former := map[string][]string{}, map[string]bool{}
 	for _, pod := range o.Pods {
-		of, record := pod.Annotations[render.AnnotationGang], l.pods.of(topology.PodID(pod))
+		of, record := pod.Annotations[render.AnnotationGang], p.pods.of(topology.PodID(pod))
 		if pod.Spec.NodeName != "" {
 			bound[of] = append(bound[of], pod.Spec.NodeName)
 		}
@@ -39,10 +39,10 @@ func (l *ledger) learnRefusals(o gang.Observation, gangs map[string]eviction, ev
 		if !evicted[of] || !gangs[of].refused() || former[of] {
 			continue
 		}
-		said := l.refusalOf(o, pod)
+		said := p.refusalOf(o, pod)
 		if tried, somewhere := gang.TriedFor(o.Groups, pod); said != "" && somewhere {
 			tried.Hosts = without(tried.Hosts, bound[of])
-			l.learn(&round, tried, limit.Text(said, assignment.MaxRefusedMessage))
+			p.learn(&round, tried, limit.Text(said, assignment.MaxRefusedMessage))
 		}
 	}
 	for of := range evicted {
@@ -102,11 +102,11 @@ func (n *learning) forget(name string) {
 
 // refusalOf is why a scheduler refuses a released pod in its place; "" for no refusal, or what would be the same at any other
 // place.
-func (l *ledger) refusalOf(o gang.Observation, pod *corev1.Pod) string {
+func (p *refusedPlaces) refusalOf(o gang.Observation, pod *corev1.Pod) string {
 	if !gang.WaitsForScheduler(pod) || o.Objections[pod.UID].Anywhere {
 		return ""
 	}
-	if record := l.pods.of(topology.PodID(pod)); record.stuck.stands() {
+	if record := p.pods.of(topology.PodID(pod)); record.stuck.stands() {
 		return gang.WhyUnschedulable(pod)
 	}
 	if objection := o.Objections[pod.UID]; !objection.Passing {
@@ -124,35 +124,39 @@ func objectionTo(o gang.Observation, pod *corev1.Pod) string {
 }
 
 // learn notes where a pod was refused: in the hosts that it names, or in the domain that it is pinned to.
-func (l *ledger) learn(round *learning, t gang.Tried, said string) {
+func (p *refusedPlaces) learn(round *learning, t gang.Tried, said string) {
 	if len(t.Hosts) == 0 {
-		l.learnDomain(round, t, t.Domain, said)
+		p.learnDomain(round, t, t.Domain, said)
 		return
 	}
 	for _, host := range t.Hosts {
-		path := l.domainOf(t.Levels, host)
+		path := p.domainOf(t.Levels, host)
 		if !round.first(t.Shape, "host "+host) {
 			continue
 		}
-		l.refused(round.graph, t.Shape, refusal{place: topology.Refused{Host: host}, name: "host " + host, said: said, path: path})
-		if l.refusesMost(round.graph, t, path) {
-			for _, one := range l.refusals.dropWithin(round.graph, t.Shape, path) {
-				round.forget(one.name)
-			}
-			l.learnDomain(round, t, path, said)
+		p.refused(round.graph, assignment.Refused{Shape: t.Shape, Place: topology.Refused{Host: host}, Domain: path, Message: said})
+		if p.refusesMost(round.graph, t, path) {
+			p.places.keep(round.graph, func(one *assignment.Refused) bool { // the domain is refused as a whole
+				within := one.Shape == t.Shape && one.Place.Host != "" && one.Domain.Equal(path)
+				if within {
+					round.forget(one.Name())
+				}
+				return !within
+			})
+			p.learnDomain(round, t, path, said)
 		}
 	}
 }
 
-func (l *ledger) learnDomain(round *learning, t gang.Tried, path topology.Path, said string) {
+func (p *refusedPlaces) learnDomain(round *learning, t gang.Tried, path topology.Path, said string) {
 	if name := path.String(); round.first(t.Shape, name) {
-		l.refused(round.graph, t.Shape, refusal{place: topology.Refused{Labels: t.Labels(path)}, name: name, said: said, path: path})
+		p.refused(round.graph, assignment.Refused{Shape: t.Shape, Place: topology.Refused{Labels: t.Labels(path)}, Domain: path, Message: said})
 	}
 }
 
 // domainOf is the narrowest domain that a host is in, above the host itself.
-func (l *ledger) domainOf(levels topology.Levels, host string) topology.Path {
-	path := levels.PathOf(l.cluster.NodeLabels(host))
+func (p *refusedPlaces) domainOf(levels topology.Levels, host string) topology.Path {
+	path := levels.PathOf(p.cluster.NodeLabels(host))
 	if at := levels.IndexOfKey(corev1.LabelHostname); at != topology.NoLevel {
 		path = path.Truncate(at - 1)
 	}
@@ -160,20 +164,20 @@ func (l *ledger) domainOf(levels topology.Levels, host string) topology.Path {
 }
 
 // refusesMost reports whether so many hosts of a domain are refused, or so often, that the others are likely to be refused too.
-func (l *ledger) refusesMost(graph types.NamespacedName, t gang.Tried, path topology.Path) bool {
+func (p *refusedPlaces) refusesMost(graph types.NamespacedName, t gang.Tried, path topology.Path) bool {
 	if len(path) == 0 {
 		return false
 	}
 	refused, evictions := 0, map[time.Time]bool{}
-	for _, one := range l.refusals[graph][t.Shape] {
-		if one.place.Host != "" && one.path.Equal(path) {
+	for _, one := range p.places[graph] {
+		if one.Shape == t.Shape && one.Place.Host != "" && one.Domain.Equal(path) {
 			refused++
-			evictions[one.at] = true
+			evictions[one.Last] = true
 		}
 	}
 	hosts, within := 0, topology.Refused{Labels: t.Labels(path)}
-	l.cluster.EachNode(func(n topology.NodeID) {
-		if within.Covers(l.cluster.NodeName(n), l.cluster.LabelsOf(n)) {
+	p.cluster.EachNode(func(n topology.NodeID) {
+		if within.Covers(p.cluster.NodeName(n), p.cluster.LabelsOf(n)) {
 			hosts++
 		}
 	})
@@ -181,42 +185,48 @@ func (l *ledger) refusesMost(graph types.NamespacedName, t gang.Tried, path topo
 }
 
 // refused notes one refusal, and leaves the place out for twice as long as the last time.
-func (l *ledger) refused(graph types.NamespacedName, shape string, now refusal) {
-	if l.refusals[graph] == nil {
-		l.refusals[graph] = map[string][]refusal{}
-	}
-	list, at := l.refusals[graph][shape], l.clock.Now()
-	for i := range list {
-		if list[i].within(&now) && !list[i].forgotten(at) {
-			now.times = max(now.times, list[i].times)
+func (p *refusedPlaces) refused(graph types.NamespacedName, now assignment.Refused) {
+	at := p.clock.Now()
+	var least *assignment.Refused
+	n := 0
+	for i := range p.places[graph] {
+		one := &p.places[graph][i]
+		if one.Shape != now.Shape {
+			continue
+		}
+		if one.Overlaps(&now) && !forgotten(one, at) {
+			now.Times = max(now.Times, one.Times)
+		}
+		if !one.Place.Equal(now.Place) {
+			if n++; least == nil || one.Times < least.Times {
+				least = one
+			}
 		}
 	}
-	list = slices.DeleteFunc(list, func(one refusal) bool { return one.place.Equal(now.place) })
-	out := doubled(l.options.RequeueAfter, lastRefusal, now.times)
-	if now.times > 0 {
-		out = max(out, l.untilTheNext(graph, at))
+	if n >= maxRefusals {
+		place := least.Place
+		p.places.keep(graph, func(one *assignment.Refused) bool { return one.Shape != now.Shape || !one.Place.Equal(place) })
 	}
-	now.until, now.at = at.Add(out), at
-	now.times++
-	if len(list) >= maxRefusals {
-		least := slices.MinFunc(list, func(a, b refusal) int { return a.times - b.times })
-		list = slices.DeleteFunc(list, func(one refusal) bool { return one.place.Equal(least.place) })
+	out := doubled(p.requeueAfter, lastRefusal, now.Times)
+	if now.Times > 0 {
+		out = max(out, p.untilTheNext(graph, at))
 	}
-	l.refusals[graph][shape] = append(list, now)
-	l.known.add(graph, shape, &now)
+	now.Until, now.Last = at.Add(out), at
+	now.Times++
+	p.add(graph, now)
 }
 
 // untilTheNext is about how long it takes until the next place of a graph is refused, too, and its pause after that is over: a place that
 // is used again before would have the graph go back and forth, and never say that it is refused everywhere.
-func (l *ledger) untilTheNext(graph types.NamespacedName, now time.Time) time.Duration {
-	times := l.backoffs.times(graph, now)
-	return 2*l.options.RequeueAfter + doubled(firstBackoff, lastBackoff, times) + doubled(firstBackoff, lastBackoff, times+1)
+func (p *refusedPlaces) untilTheNext(graph types.NamespacedName, now time.Time) time.Duration {
+	times := p.requeues(graph, now)
+	return 2*p.requeueAfter + doubled(firstBackoff, lastBackoff, times) + doubled(firstBackoff, lastBackoff, times+1)
 }
 
-// noteRefusals has replicas say that a scheduler refused them wherever they have capacity, place by place. trial is what a plan without
+// note has replicas say that a scheduler refused them wherever they have capacity, place by place. trial is what a plan without
 // refusals answers to them: where that has no capacity either, its numbers are those that count.
-func (l *ledger) noteRefusals(r *gang.Request, trial map[gang.Key]placement.ReplicaResult, waiting []gang.Waiting, d *decision) {
-	now := l.clock.Now()
+func (p *refusedPlaces) note(r *gang.Request, trial map[gang.Key]placement.ReplicaResult, waiting []gang.Waiting, d *decision) {
+	now := p.clock.Now()
 	for i := range waiting {
 		w := &waiting[i]
 		key := gang.Key{Component: w.Component, Ordinal: w.Ordinal}
@@ -226,12 +236,12 @@ func (l *ledger) noteRefusals(r *gang.Request, trial map[gang.Key]placement.Repl
 		case again.Refusal != nil:
 			w.Code, w.Message, w.Refusal = again.Refusal.Code, again.Refusal.Message(), again.Refusal
 		default:
-			said := cmp.Or(l.refusals.said(d.graph, r.ShapesOf(key), now), l.refusals.said(d.graph, nil, now))
+			said := cmp.Or(p.places.said(d.graph, r.ShapesOf(key), now), p.places.said(d.graph, nil, now))
 			w.Code, w.Refusal = gang.CodeRefusedEverywhere, nil
 			w.Message = limit.Text("it has capacity only where a scheduler refused it"+said, limit.Condition)
 		}
 	}
-	if next := l.refusals.nextEnd(d.graph, now); len(waiting) > 0 && !next.IsZero() {
+	if next := p.places.nextEnd(d.graph, now); len(waiting) > 0 && !next.IsZero() {
 		d.lookAt(next)
 	}
 }

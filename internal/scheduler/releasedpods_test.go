@@ -84,7 +84,7 @@ func TestNothingIsRememberedOfAPodThatIsGone(t *testing.T) {
 					}
 				}
 				d := b.decide(now)
-				l.trackParted(now, &d)
+				(&evaluation{ledger: l, d: &d}).trackParted(now)
 			},
 			"objected": func(rt *rapid.T) {
 				now := seen

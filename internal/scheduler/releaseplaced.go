@@ -11,26 +11,26 @@ import (
 )
 
 // place decides the releases of replicas that the planner has found capacity for, and reports preemptions and moves.
-func (l *ledger) place(ctx context.Context, o gang.Observation, r *gang.Request, planned *placement.Result,
-	placed []placement.ReplicaResult, d *decision) {
+func (e *evaluation) place(ctx context.Context, o gang.Observation, r *gang.Request, planned *placement.Result,
+	placed []placement.ReplicaResult) {
 	base, baseReported := r.BaseName(planned), false
-	_, again := l.failures[d.graph] // what is tried again was reported and measured before
+	_, again := e.failures[e.d.graph] // what is tried again was reported and measured before
 	for _, replica := range placed {
-		d.countPlaced(o, r, replica)
+		e.d.countPlaced(o, r, replica)
 		if replica.Preempts != nil {
-			l.holds.notePreemptor(replica.Preempts, d.graph, l.clock.Now())
+			e.holds.notePreemptor(replica.Preempts, e.d.graph, e.clock.Now())
 		}
 		if !again {
-			l.observePlaced(o, r, replica)
+			e.observePlaced(o, r, replica)
 			if p := replica.Preempts; p != nil && (!replica.Base || !baseReported) {
 				baseReported = baseReported || replica.Base
-				d.reportPreemption(ctx, o.DGD, replica)
+				e.d.reportPreemption(ctx, o.DGD, replica)
 			}
-			d.reportMove(ctx, o.DGD, replica, r.Moved(l.cluster, replica))
+			e.d.reportMove(ctx, o.DGD, replica, r.Moved(e.cluster, replica))
 		}
-		for _, release := range r.Releases(l.cluster, replica, base) {
-			l.beginRelease(release, d.graph)
-			d.releases = append(d.releases, release)
+		for _, release := range r.Releases(e.cluster, replica, base) {
+			e.beginRelease(release, e.d.graph)
+			e.d.releases = append(e.d.releases, release)
 		}
 	}
 }

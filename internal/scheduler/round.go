@@ -90,10 +90,8 @@ func (s *Scheduler) dropUnusedTrees(ctx context.Context) {
 func (s *Scheduler) forgetGraph(name types.NamespacedName) {
 	s.queue.drop(name)
 	s.line.Remove(name.Namespace, name.Name)
-	s.results.drop(name)
 	s.placements.forget(name)
-	delete(s.unannounced, name)
-	delete(s.awaiting, name)
+	s.announcer.forget(name)
 	s.providers.Forget(name)
 	s.queue.wakeUp(s.ledger.graphGone(name))
 }

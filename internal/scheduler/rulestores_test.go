@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/volumes"
 )
@@ -39,9 +38,13 @@ func TestPodsWaitForTheirClaim(t *testing.T) {
 	if b.look(); len(b.s.queue.waiting) != 0 {
 		t.Fatal("pods wait for a claim that may be there")
 	}
-	var result gang.Result
-	if b.s.ledger.noteUncounted(all["g1"], &result); result.UncountedVolumes["work"] != "claim models" {
-		t.Errorf("what is not known of volumes: %v", result.UncountedVolumes)
+	uncounted := func() map[string]string {
+		e := b.s.ledger.evaluate(clientKey(all["g1"]))
+		e.noteUncounted(all["g1"])
+		return e.d.result.UncountedVolumes
+	}
+	if got := uncounted(); got["work"] != "claim models" {
+		t.Errorf("what is not known of volumes: %v", got)
 	}
 
 	b = newBench(t, Options{})
@@ -51,8 +54,8 @@ func TestPodsWaitForTheirClaim(t *testing.T) {
 	if b.look(); len(b.s.queue.waiting) != 1 {
 		t.Fatal("pods are placed without their claim")
 	}
-	if b.s.ledger.noteUncounted(all["g1"], &result); len(result.UncountedVolumes) > 0 {
-		t.Errorf("what is not known of volumes, where all is: %v", result.UncountedVolumes)
+	if got := uncounted(); len(got) > 0 {
+		t.Errorf("what is not known of volumes, where all is: %v", got)
 	}
 	b.expect("the claim is named", all["g1"], "volume claim models does not exist; needs 2 pods x 1 gpu in one rack")
 

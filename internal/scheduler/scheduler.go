@@ -29,14 +29,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/assignment"
-	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/turns"
@@ -44,22 +45,17 @@ import (
 
 // Scheduler is the loop. Start runs it; it needs to be the leader.
 type Scheduler struct {
+	announcer
 	objects   objects
 	cache     cache.Cache
 	providers *provider.Registry
-	recorder  events.EventRecorder
-	results   *Results
 	options   Options
 	// ledger is what is kept in memory of the cluster, and what decides by it.
 	ledger *ledger
 	queue  *queue
 	// line are the graphs that are due and not looked at yet; the loop alone reads and writes it.
-	line turns.Line
-	// unannounced are the waiting replicas of which no pod existed when their result was announced; the loop alone reads and writes it.
-	unannounced map[types.NamespacedName]map[gang.Key]bool
-	// awaiting are the replicas that were announced as waiting for admission, and on which pod; the loop alone reads and writes it.
-	awaiting map[types.NamespacedName]map[gang.Key]types.UID
-	writers  *writers
+	line    turns.Line
+	writers *writers
 	// placements are the GraphPlacements.
 	placements *graphPlacements
 	gathered   gathered
@@ -77,10 +73,11 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 		o.Clock = clock.RealClock{}
 	}
 	s := &Scheduler{
-		objects: objects{reader: c}, cache: c, providers: providers, recorder: recorder, results: results, options: o, queue: newQueue(),
-		unannounced: map[types.NamespacedName]map[gang.Key]bool{}, awaiting: map[types.NamespacedName]map[gang.Key]types.UID{},
+		objects: objects{reader: c}, cache: c, providers: providers, options: o, queue: newQueue(), announcer: newAnnouncer(results, recorder),
 	}
-	s.ledger = newLedger(o, s.queue.wake, s.objects.followed)
+	s.ledger = newLedger(o, s.queue.wake, func(gone *corev1.Pod) (types.NamespacedName, bool) {
+		return s.objects.followed(s.placements, gone)
+	})
 	s.placements = newGraphPlacements(c, o.Records, o.Live)
 	s.writers = newWriters(s.ledger, s.queue, s.placements, o, func() { s.providers.Suspect() })
 	// A graph is evaluated again when its provider may work now, or when something of the provider's own that concerns the graph has changed.
@@ -98,9 +95,15 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 // running is the loop that leads, if any. There is one in a process; tests that start another one see the last.
 var running atomic.Pointer[Scheduler]
 
-// AttemptsOf returns the recorded attempts of the replicas of a group. Pods of attempts that do not count are deleted.
-func (s *Scheduler) AttemptsOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (assignment.Attempts, error) {
-	return s.placements.attemptsOf(ctx, sg)
+// Recorded returns the recorded replicas of a group. Pods of attempts that do not count are deleted.
+func (s *Scheduler) Recorded(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (assignment.Replicas, error) {
+	return s.placements.replicasOf(ctx, sg)
+}
+
+// RecordOf returns the record of a deployment; nil if placements are not recorded.
+func (s *Scheduler) RecordOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (*assignment.Record, error) {
+	now, err := s.placements.of(ctx, dgd)
+	return now.record, err
 }
 
 // HostsFor lists hosts, by their label kubernetes.io/hostname, that have room for a pod of a shape now: at most so many, the first ones by

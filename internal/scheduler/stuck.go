@@ -19,18 +19,18 @@ import (
 
 // requeueAt reports when the gang of a pod is requeued, and why: now, when its host is lost; without a reason when nothing is known against
 // the pod. While others have to leave for it, that is not before the last of them had its grace period and victimsPatience.
-func (l *ledger) requeueAt(o gang.Observation, pod *corev1.Pod, now time.Time) (time.Time, eviction) {
-	if why := l.placeLost(pod); why != "" {
+func (s *state) requeueAt(o gang.Observation, pod *corev1.Pod, now time.Time) (time.Time, eviction) {
+	if why := s.placeLost(pod); why != "" {
 		return now, eviction{reason: ReasonPlaceLost, why: why}
 	}
-	since, why := l.stuckSince(o, pod)
+	since, why := s.stuckSince(o, pod)
 	if why == "" {
 		return time.Time{}, eviction{}
 	}
-	due := since.Add(l.options.RequeueAfter)
-	node, victims := l.victimsOf(pod)
+	due := since.Add(s.options.RequeueAfter)
+	node, victims := s.victimsOf(pod)
 	if len(victims) == 0 {
-		return due, eviction{reason: l.evictionReason(pod), why: why}
+		return due, eviction{reason: s.evictionReason(pod), why: why}
 	}
 	if last := victims[0].Until.Add(victimsPatience); last.After(due) {
 		due = last
@@ -40,15 +40,15 @@ func (l *ledger) requeueAt(o gang.Observation, pod *corev1.Pod, now time.Time) (
 
 // placeLost says why a released pod can no longer be bound to the host that it is pinned to; "" when nothing is known against it. While
 // others have to leave for it, their capacity is not lost.
-func (l *ledger) placeLost(pod *corev1.Pod) string {
+func (s *state) placeLost(pod *corev1.Pod) string {
 	id, host := topology.PodID(pod), gang.PinnedHost(pod)
 	if host == "" || !gang.WaitsForScheduler(pod) {
 		return ""
 	}
-	lost, is := l.cluster.LostPlace(pod, host)
-	if !is && !l.preempts(id, pod) {
-		lost, is = l.cluster.LostCapacity(id, func(other string) bool {
-			record := l.pods.byID[other]
+	lost, is := s.cluster.LostPlace(pod, host)
+	if !is && !s.preempts(id, pod) {
+		lost, is = s.cluster.LostCapacity(id, func(other string) bool {
+			record := s.pods.byID[other]
 			return record != nil && !record.preempting
 		})
 	}
@@ -59,9 +59,9 @@ func (l *ledger) placeLost(pod *corev1.Pod) string {
 }
 
 // plannedOn are the pods with a reservation on a node, and those that are pinned to it and have none any more.
-func (l *ledger) plannedOn(node string) []*corev1.Pod {
-	pods := l.cluster.ReservedOn(node)
-	for _, r := range l.pods.byID {
+func (s *state) plannedOn(node string) []*corev1.Pod {
+	pods := s.cluster.ReservedOn(node)
+	for _, r := range s.pods.byID {
 		if r.withoutPlace != nil && gang.PinnedHost(r.withoutPlace) == node {
 			pods = append(pods, r.withoutPlace)
 		}
@@ -69,20 +69,21 @@ func (l *ledger) plannedOn(node string) []*corev1.Pod {
 	return pods
 }
 
-// preempts reports whether others have to leave for a released pod.
-func (l *ledger) preempts(id string, pod *corev1.Pod) bool {
-	return l.pods.of(id).preempting || pod.Status.NominatedNodeName != ""
+// preempts reports whether others have to leave for a released pod: the plan said so, or, before this operator started, the
+// kube-scheduler.
+func (s *state) preempts(id string, pod *corev1.Pod) bool {
+	return s.pods.of(id).preempting || pod.Status.NominatedNodeName != ""
 }
 
 // stuckSince says since when a released pod, or the rest of its replica, cannot be bound where it is to go, and why; "" when nothing is
 // known against it, or nothing that another place would change.
-func (l *ledger) stuckSince(o gang.Observation, pod *corev1.Pod) (since time.Time, why string) {
+func (s *state) stuckSince(o gang.Observation, pod *corev1.Pod) (since time.Time, why string) {
 	id := topology.PodID(pod)
 	if o.Objections[pod.UID].Anywhere {
-		l.pods.restart(id, l.clock.Now())
+		s.pods.restart(id, s.clock.Now())
 		return time.Time{}, ""
 	}
-	record := l.pods.of(id)
+	record := s.pods.of(id)
 	if record.stuck.stands() {
 		return record.stuck.since, unbindable(pod, gang.WhyUnschedulable(pod))
 	}
@@ -101,8 +102,8 @@ func unbindable(pod *corev1.Pod, why string) string {
 }
 
 // evictionReason reports who found that a pod cannot be bound.
-func (l *ledger) evictionReason(pod *corev1.Pod) string {
-	if record := l.pods.of(topology.PodID(pod)); record.stuck.stands() || record.parted.why != "" {
+func (s *state) evictionReason(pod *corev1.Pod) string {
+	if record := s.pods.of(topology.PodID(pod)); record.stuck.stands() || record.parted.why != "" {
 		return ReasonUnschedulable
 	}
 	return gang.CodeSchedulerRefuses
@@ -111,22 +112,22 @@ func (l *ledger) evictionReason(pod *corev1.Pod) string {
 // toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. Those of a base gang and those that show
 // the reason come last, so that the next leader still knows the reason; those that lost their host come first. A pod that is gone meanwhile
 // takes no capacity and has no record, and none is made for it.
-func (l *ledger) toEvict(o gang.Observation, gangs map[string]eviction) (evict []*corev1.Pod) {
+func (s *state) toEvict(o gang.Observation, gangs map[string]eviction) (evict []*corev1.Pod) {
 	base, turn := gang.BaseGang(o), map[*corev1.Pod]int{}
 	for _, pod := range o.Pods {
 		id, of := topology.PodID(pod), pod.Annotations[render.AnnotationGang]
-		record := l.pods.of(id)
+		record := s.pods.of(id)
 		if gangs[of].why == "" || pod.DeletionTimestamp != nil || record.evicted {
 			continue
 		}
-		if l.pods.byID[id] != nil || len(gang.NodesOf(l.cluster, id)) > 0 {
-			l.pods.change(id, func(r *released) {
+		if s.pods.byID[id] != nil || len(gang.NodesOf(s.cluster, id)) > 0 {
+			s.pods.change(id, func(r *released) {
 				r.requeued, r.uncreated, r.follows = true, gangs[of].uncreated, gangs[of].follows && (!r.requeued || r.follows)
 			})
 		}
 		evict = append(evict, pod)
 		turn[pod] = 2*bools.Int(of == base) + bools.Int(record.refused())
-		if gangs[of].reason == ReasonPlaceLost && l.placeLost(pod) != "" { // it may be bound by now, and then its gang stays
+		if gangs[of].reason == ReasonPlaceLost && s.placeLost(pod) != "" { // it may be bound by now, and then its gang stays
 			turn[pod] = -1
 		}
 	}

@@ -23,16 +23,16 @@ const (
 // unschedulable returns, by pod ID, what the scheduler says against the released pods of a graph that it refuses. The graph is evaluated
 // again when a recent refusal is to be reported. A nominated node means that the scheduler frees capacity for the pod, and what the
 // provider's objects say against a pod is reported instead.
-func (l *ledger) unschedulable(o *gang.Observation, d *decision) map[string]string {
-	out, now := map[string]string{}, l.clock.Now()
+func (e *evaluation) unschedulable(o *gang.Observation) map[string]string {
+	out, now := map[string]string{}, e.clock.Now()
 	for _, pod := range o.Pods {
 		id := topology.PodID(pod)
-		refused := l.pods.of(id).stuck
+		refused := e.pods.of(id).stuck
 		if !refused.stands() || !mayBind(pod) || o.Objections[pod.UID].Message != "" {
 			continue
 		}
 		if due := refused.since.Add(refusalShownAfter); now.Before(due) {
-			d.lookAt(due)
+			e.d.lookAt(due)
 			continue
 		}
 		out[id] = limit.Text(refused.said, maxRefusal)

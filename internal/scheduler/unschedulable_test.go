@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
@@ -100,7 +101,9 @@ func TestARefusalIsNoRequeue(t *testing.T) {
 	m.s.providers = provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{&evicting{}}})
 	before := m.readings()
 	o := asking(1, 1, 0)
-	o.Groups[0].Status.Placements = append(o.Groups[0].Status.Placements, placementAt("z/a"))
+	was := (&assignment.Record{}).Clone()
+	was.Assign("g1-gang", gang.Key{Component: "work"}, nil, []string{"a0"}, m.clock.Now())
+	m.records(o, was)
 	m.s.results.set(clientKey(o), gang.Result{UID: o.DGD.UID})
 	stuck := o
 	stuck.Pods = []*corev1.Pod{nominated(o.Pods[0], "g1-gang", "")}
@@ -121,6 +124,7 @@ func TestARefusalIsNoRequeue(t *testing.T) {
 		t.Errorf("while refused: changed %s", got)
 	}
 	m.pass(DefaultRequeueAfter)
+	stuck.Record = was
 	if !m.s.requeueStuck(t.Context(), stuck) {
 		t.Fatal("not evicted")
 	}

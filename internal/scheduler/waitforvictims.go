@@ -23,46 +23,46 @@ const victimsPatience = time.Minute
 // victimsOf lists the pods that have to leave before a released pod can be bound, the last to go first, and the node that they are on: the
 // one that the pod is nominated for, or on which the plan has others free capacity for it. Pods whose deletion began long after something
 // stood against the pod are no victims of it: on a node where pods come and go the wait would have no end.
-func (l *ledger) victimsOf(pod *corev1.Pod) (node string, victims []topology.Leaving) {
+func (s *state) victimsOf(pod *corev1.Pod) (node string, victims []topology.Leaving) {
 	id := topology.PodID(pod)
-	record := l.pods.of(id)
+	record := s.pods.of(id)
 	node = pod.Status.NominatedNodeName
 	if node == "" && record.preempting {
-		node, _ = l.cluster.Reserved(id)
+		node, _ = s.cluster.Reserved(id)
 	}
 	if node == "" || !gang.WaitsForScheduler(pod) {
 		return "", nil
 	}
-	victims = l.cluster.LeavingOn(node)
+	victims = s.cluster.LeavingOn(node)
 	if first, refused := record.refusedSince(); refused {
-		victims = slices.DeleteFunc(victims, func(one topology.Leaving) bool { return !l.isVictim(one, first) })
+		victims = slices.DeleteFunc(victims, func(one topology.Leaving) bool { return !isVictim(one, first, s.options.RequeueAfter) })
 	}
 	return node, victims
 }
 
 // isVictim reports whether a pod that leaves may do so for one against which something has stood since first.
-func (l *ledger) isVictim(one topology.Leaving, first time.Time) bool {
-	return !one.Since.After(first.Add(l.options.RequeueAfter))
+func isVictim(one topology.Leaving, first time.Time, requeueAfter time.Duration) bool {
+	return !one.Since.After(first.Add(requeueAfter))
 }
 
 // victimGone gives the pods that waited for a pod to leave the whole time to be bound, now that it has.
-func (l *ledger) victimGone(pod *corev1.Pod) {
+func (s *state) victimGone(pod *corev1.Pod) {
 	node, leaving := pod.Spec.NodeName, topology.LeavingOf(pod)
 	if node == "" || leaving == nil {
 		return
 	}
-	l.pods.left(node, func(first time.Time) bool { return l.isVictim(*leaving, first) }, l.clock.Now())
+	s.pods.left(node, func(first time.Time) bool { return isVictim(*leaving, first, s.options.RequeueAfter) }, s.clock.Now())
 }
 
 // preemptingOf says, by pod ID, which released pods others have to free capacity for, and who.
-func (l *ledger) preemptingOf(pods []*corev1.Pod) map[string]string {
+func (s *state) preemptingOf(pods []*corev1.Pod) map[string]string {
 	waits := map[string]string{}
 	for _, pod := range pods {
-		node, victims := l.victimsOf(pod)
+		node, victims := s.victimsOf(pod)
 		switch id := topology.PodID(pod); {
 		case len(victims) > 0:
 			waits[id] = gang.WaitsForVictims(node, victims)
-		case node != "" && l.pods.of(id).preempting && l.cluster.Overbooked(node):
+		case node != "" && s.pods.of(id).preempting && s.cluster.Overbooked(node):
 			waits[id] = gang.WaitsForPreemption(node)
 		}
 	}
@@ -70,12 +70,12 @@ func (l *ledger) preemptingOf(pods []*corev1.Pod) map[string]string {
 }
 
 // notEnding says, by pod ID, which pods of a graph were deleted and do not end. The graph is evaluated again when others should have.
-func (l *ledger) notEnding(pods []*corev1.Pod, d *decision) map[string]string {
-	out, now := map[string]string{}, l.clock.Now()
+func (e *evaluation) notEnding(pods []*corev1.Pod) map[string]string {
+	out, now := map[string]string{}, e.clock.Now()
 	for _, pod := range pods {
 		if by, deleted := gang.EndsBy(pod); deleted && now.Before(by) {
-			d.lookAt(by)
-		} else if why := gang.NotEnding(pod, now, l.cluster.NodeReady); why != "" {
+			e.d.lookAt(by)
+		} else if why := gang.NotEnding(pod, now, e.cluster.NodeReady); why != "" {
 			out[topology.PodID(pod)] = why
 		}
 	}
@@ -84,24 +84,24 @@ func (l *ledger) notEnding(pods []*corev1.Pod, d *decision) map[string]string {
 
 // findElsewhere looks for free capacity for the gangs that wait for others to leave. The first one that has some now is requeued at once,
 // and the capacity is held for it until it is back.
-func (l *ledger) findElsewhere(o gang.Observation, d *decision) {
-	now := l.clock.Now()
-	if _, pauses := l.backoffs.of(d.graph, now); pauses || o.Bars != "" || o.Failing != "" {
+func (e *evaluation) findElsewhere(o gang.Observation) {
+	now := e.clock.Now()
+	if _, pauses := e.backoffs.of(e.d.graph, now); pauses || o.Bars != "" || o.Failing != "" {
 		return
 	}
 	gangs := preemptingGangs(o)
 	for _, one := range gangs {
-		found, unmet := gang.Elsewhere(l.cluster, o, one.gang)
+		found, unmet := gang.Elsewhere(e.cluster, o, one.gang)
 		if found == nil {
 			if len(gangs) == 1 {
-				d.waits = waiting{preemptsBelow: math.MinInt32, unmet: unmet}
+				e.d.waits = waiting{preemptsBelow: math.MinInt32, unmet: unmet}
 			}
 			continue
 		}
 		for pod, at := range found {
-			l.holds.add(l.cluster, pod, hold{node: at.Node, shape: at.Shape, until: now.Add(l.holds.lasts), graph: d.graph})
+			e.holds.add(e.cluster, pod, hold{node: at.Node, shape: at.Shape, until: now.Add(e.holds.lasts), graph: e.d.graph})
 		}
-		d.evict(one.gang, eviction{reason: ReasonElsewhere, why: one.why + "; there is free capacity for it elsewhere"})
+		e.d.evict(one.gang, eviction{reason: ReasonElsewhere, why: one.why + "; there is free capacity for it elsewhere"})
 		return // the others are looked at when this one is gone
 	}
 }

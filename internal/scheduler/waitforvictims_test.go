@@ -230,7 +230,7 @@ func TestCapacityThatIsNotEnoughDoesNotEndTheWaitForVictims(t *testing.T) {
 func TestARejectingHostComesLast(t *testing.T) {
 	b, o := newBench(t, Options{}), asking(1, 1, 0)
 	sg := o.Groups[0]
-	sg.Status.Placements = []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "z/a"}}
+	o.Record = formerlyAt("z", "a")
 	b.taken("a1")
 	at := func(rejections int32) (node, said string) {
 		t.Helper()
@@ -247,7 +247,7 @@ func TestARejectingHostComesLast(t *testing.T) {
 		default:
 		}
 		node, _ = b.s.ledger.cluster.Reserved("g1-work-0")
-		b.s.ledger.notReleased(gang.Release{Pod: o.Pods[0]}, false, nil)
+		b.s.ledger.notReleased(d.releases[0], false, nil)
 		return node, said
 	}
 	if node, _ := at(1); node != "a0" {
@@ -257,9 +257,9 @@ func TestARejectingHostComesLast(t *testing.T) {
 	if node != "b0" || said != "Normal ReplicaMoved work-0 moves as a unit from z/a to z/b: node a0 has rejected its pods and comes last for it" {
 		t.Errorf("after two rejections it goes to %s; said: %s", node, said)
 	}
-	sg.Status.Placements = nil // the kubelet was faster than the status
+	o.Record = nil
 	if _, again := at(2); again != said {
-		t.Errorf("without a former domain in the status, said: %s", again)
+		t.Errorf("without a recorded former domain, said: %s", again)
 	}
 	b.taken("b0", "b1")
 	if node, _ := at(2); node != "a0" {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
@@ -15,11 +16,35 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
+// announcer makes scheduling results known, and announces what waits. The loop alone uses it.
+type announcer struct {
+	results  *Results
+	recorder events.EventRecorder
+	// unannounced are the waiting replicas of which no pod existed when their result was announced.
+	unannounced map[types.NamespacedName]map[gang.Key]bool
+	// awaiting are the replicas that were announced as waiting for admission, and on which pod.
+	awaiting map[types.NamespacedName]map[gang.Key]types.UID
+}
+
+func newAnnouncer(results *Results, recorder events.EventRecorder) announcer {
+	return announcer{
+		results: results, recorder: recorder, unannounced: map[types.NamespacedName]map[gang.Key]bool{},
+		awaiting: map[types.NamespacedName]map[gang.Key]types.UID{},
+	}
+}
+
+// forget drops a graph that is gone.
+func (a *announcer) forget(name types.NamespacedName) {
+	a.results.drop(name)
+	delete(a.unannounced, name)
+	delete(a.awaiting, name)
+}
+
 // publish makes a result known, and announces what has not been announced of it.
-func (s *Scheduler) publish(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, pods []*corev1.Pod, result gang.Result) {
+func (a *announcer) publish(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, pods []*corev1.Pod, result gang.Result) {
 	name := client.ObjectKeyFromObject(dgd)
-	if isNew := s.results.set(name, result); isNew || len(s.unannounced[name])+len(s.awaiting[name]) > 0 {
-		s.announce(ctx, dgd, pods, result, isNew)
+	if isNew := a.results.set(name, result); isNew || len(a.unannounced[name])+len(a.awaiting[name]) > 0 {
+		a.announce(ctx, dgd, pods, result, isNew)
 	}
 }
 
@@ -27,12 +52,12 @@ func (s *Scheduler) publish(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphD
 // new is announced for the replicas that had no pod yet, because they were refused before they were created. That a replica waits for
 // admission is announced once on its first pod, however often the result changes meanwhile: its owner reports the progress. Another pod
 // may become its first: pods are recreated, and become visible in any order.
-func (s *Scheduler) announce(
+func (a *announcer) announce(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, pods []*corev1.Pod, result gang.Result, isNew bool,
 ) {
 	name := client.ObjectKeyFromObject(dgd)
-	first, late, later := gang.FirstPods(pods), s.unannounced[name], map[gang.Key]bool{}
-	logged, awaiting, awaits := !isNew, s.awaiting[name], map[gang.Key]types.UID{}
+	first, late, later := gang.FirstPods(pods), a.unannounced[name], map[gang.Key]bool{}
+	logged, awaiting, awaits := !isNew, a.awaiting[name], map[gang.Key]types.UID{}
 	for _, w := range result.Waiting {
 		if w.Code == gang.CodeCreating {
 			continue
@@ -52,17 +77,17 @@ func (s *Scheduler) announce(
 		case pod == nil:
 			later[key] = true
 		default:
-			s.recorder.Eventf(pod, dgd, eventType(w), w.Code, "Place", "%s", w.Message)
+			a.recorder.Eventf(pod, dgd, eventType(w), w.Code, "Place", "%s", w.Message)
 			if w.Code == gang.CodeWaitingForAdmission {
 				awaits[key] = pod.UID
 			}
 		}
 	}
-	if s.awaiting[name] = awaits; len(awaits) == 0 {
-		delete(s.awaiting, name)
+	if a.awaiting[name] = awaits; len(awaits) == 0 {
+		delete(a.awaiting, name)
 	}
-	if s.unannounced[name] = later; len(later) == 0 {
-		delete(s.unannounced, name)
+	if a.unannounced[name] = later; len(later) == 0 {
+		delete(a.unannounced, name)
 	}
 }
 
@@ -74,8 +99,8 @@ func eventType(w gang.Waiting) string {
 	return corev1.EventTypeWarning
 }
 
-func (s *Scheduler) report(dgd *nvidiav1beta1.DynamoGraphDeployment, events []event) {
-	for _, e := range events {
-		s.recorder.Eventf(dgd, nil, corev1.EventTypeNormal, e.reason, "Place", "%s", e.note)
+func (a *announcer) report(dgd *nvidiav1beta1.DynamoGraphDeployment, list []event) {
+	for _, e := range list {
+		a.recorder.Eventf(dgd, nil, corev1.EventTypeNormal, e.reason, "Place", "%s", e.note)
 	}
 }

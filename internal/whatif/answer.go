@@ -133,7 +133,7 @@ func (p *Planner) answer(r *request) Plan {
 	}
 	pods := podsByReplica(r.existing)
 	for _, sg := range inOrder(r.observation.Groups, byComponent) {
-		for _, ordinal := range gang.Ordinals(sg, groupPods(sg, r.existing)) {
+		for _, ordinal := range gang.Ordinals(sg, groupPods(sg, r.existing), r.observation.Record.Replicas(sg.Spec.Service)) {
 			one := Replica{Component: sg.Spec.Service, Ordinal: ordinal, Free: !render.Gated(sg)}
 			result, isPlanned := planned[replicaKey{one.Component, ordinal}]
 			existing, levels := pods[replicaKey{sg.Name, ordinal}], gang.LevelsOf(sg.Spec.Topology)

@@ -187,11 +187,11 @@ func (p *Planner) requestWith(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	groups := resolved.ScalingGroups()
 	adopt(groups, existing)
 	r := &request{observation: gang.Observation{DGD: dgd, Groups: groups, Profile: p.world.Topology(frozenProfile(groups)),
-		Admission: p.admission}}
+		Admission: p.admission, Record: p.recordOf(nameOf(dgd))}}
 	for _, sg := range groups {
 		pods := members(sg, existing[sg.Spec.Service] != nil)
 		r.existing = append(r.existing, pods...)
-		r.observation.Pods = append(r.observation.Pods, p.wanted(sg, pods)...)
+		r.observation.Pods = append(r.observation.Pods, p.wanted(sg, pods, r.observation.Record)...)
 	}
 	r.observation.Pods = append(r.observation.Pods, r.existing...)
 	for _, pod := range r.observation.Pods {

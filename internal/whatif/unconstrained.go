@@ -23,7 +23,7 @@ func (p *Planner) planUnconstrained(r *request) {
 		}
 		g := placement.Demand{Name: sg.Spec.Graph, Required: topology.NoLevel, Preferred: topology.NoLevel}
 		component := placement.Component{Name: sg.Spec.Service, Required: topology.NoLevel, Preferred: topology.NoLevel}
-		for _, ordinal := range gang.Ordinals(sg, groupPods(sg, r.existing)) {
+		for _, ordinal := range gang.Ordinals(sg, groupPods(sg, r.existing), r.observation.Record.Replicas(sg.Spec.Service)) {
 			pod := p.unplaced(sg, ordinal, pods[replicaKey{sg.Name, ordinal}])
 			if pod == nil {
 				continue

@@ -12,6 +12,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -21,7 +22,7 @@ import (
 // wanted returns the missing pods of a group that the operator would create now, with only Trellis' gate: the plan assumes that
 // other controllers have removed theirs. It returns no pods of a replica with released or terminating pods, because the operator
 // first deletes that replica.
-func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Pod) []*corev1.Pod {
+func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Pod, record *assignment.Record) []*corev1.Pod {
 	if !render.Gated(sg) || render.Oversized(sg) {
 		return nil
 	}
@@ -33,7 +34,7 @@ func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Po
 	}
 	var out []*corev1.Pod
 	build := render.NewBuilder(sg)
-	for _, ordinal := range gang.Ordinals(sg, existing) {
+	for _, ordinal := range gang.Ordinals(sg, existing, record.Replicas(sg.Spec.Service)) {
 		for index := range render.PodsPerReplica(sg) {
 			if barred[ordinal] || made[render.PodName(sg, int32(ordinal), index)] {
 				continue

@@ -159,7 +159,8 @@ func (p *Planner) leavers(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	}
 	if gang.RoleOf(sg) != placement.NoRole {
 		of := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
-		for ordinal, excess := range gang.Excess(sg, slices.Collect(maps.Values(p.index.groups[of])), created) {
+		record := p.recordOf(of)
+		for ordinal, excess := range gang.Excess(sg, slices.Collect(maps.Values(p.index.groups[of])), record, created) {
 			if r := found[ordinal]; r != nil {
 				r.Excess = excess
 			}

@@ -60,6 +60,8 @@ type World struct {
 	// Groups and Graphs that exist in the cluster; empty for a world that is only planned.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Graphs []*nvidiav1beta1.DynamoGraphDeployment
+	// Placements are the GraphPlacements of these deployments.
+	Placements []*trellisv1alpha1.GraphPlacement
 	// Now is the time of the observation; zero if it does not matter.
 	Now time.Time
 	// Version of the API server, which determines the filters of the kube-scheduler; "": unknown.

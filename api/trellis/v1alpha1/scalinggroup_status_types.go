@@ -63,14 +63,16 @@ type ScalingGroupStatus struct {
 	// restart.
 	// +optional
 	Restart string `json:"restart,omitempty"`
-	// placements is the last domain of each replica, lowest ordinals first, up to 128 KiB; furtherPlacements has the others. A replica that is
-	// recreated prefers this domain.
+	// placements was set by earlier releases to the last domain of each replica. Nothing reads it.
+	//
+	// Deprecated: the GraphPlacement records the places of replicas.
 	// +optional
 	// +listType=map
 	// +listMapKey=replica
 	Placements []ReplicaPlacement `json:"placements,omitempty"`
-	// furtherPlacements are the last domains of the replicas for which placements has no space, up to 256 KiB. Beyond that, paths end at a
-	// broader level, and the condition PlacementsComplete is False.
+	// furtherPlacements was set by earlier releases to the last domains of the replicas that Placements had no space for. Nothing reads it.
+	//
+	// Deprecated: the GraphPlacement records the places of replicas.
 	// +optional
 	// +listType=atomic
 	FurtherPlacements []DomainPlacements `json:"furtherPlacements,omitempty"`

@@ -314,7 +314,7 @@ const (
 	// ConditionMoved is False while replicas have to leave their nodes, and absent otherwise.
 	ConditionMoved = "Moved"
 
-	// ConditionPlacementsComplete is False while the status has no space for the full paths of all replicas, and absent otherwise.
+	// ConditionPlacementsComplete was set by earlier releases. It is removed, since the GraphPlacement records the places of replicas.
 	ConditionPlacementsComplete = "PlacementsComplete"
 
 	ReasonInSync        = "InSync"
@@ -333,9 +333,6 @@ const (
 	ReasonMoving = "Moving"
 	// ReasonMoveWaits: a replica is overdue, but too few others serve to remove it.
 	ReasonMoveWaits = "MoveWaits"
-
-	// ReasonPlacementsShortened: paths end at a broader level, or replicas are omitted.
-	ReasonPlacementsShortened = "PlacementsShortened"
 
 	ReasonUpToDate                = "UpToDate"
 	ReasonRollingOut              = "RollingOut"

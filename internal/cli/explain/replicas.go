@@ -32,7 +32,7 @@ func (s *Subject) replicas(plan whatif.Plan) []Replica {
 	for _, r := range plan.Replicas {
 		planned[fmt.Sprintf("%s-%d", r.Component, r.Ordinal)] = r
 	}
-	pods := s.podsByGroup()
+	pods, record := s.podsByGroup(), s.RecordOf(s.DGD)
 	list := []Replica{}
 	for _, sg := range slices.SortedFunc(slices.Values(groups), func(a, b *trellisv1alpha1.ScalingGroup) int {
 		return strings.Compare(a.Spec.Service, b.Spec.Service)
@@ -41,7 +41,7 @@ func (s *Subject) replicas(plan whatif.Plan) []Replica {
 			continue // Trellis does not make its pods
 		}
 		byOrdinal := map[int][]*corev1.Pod{}
-		ordinals := gang.Ordinals(sg, pods[sg.Name])
+		ordinals := gang.Ordinals(sg, pods[sg.Name], record.Replicas(sg.Spec.Service))
 		for _, pod := range pods[sg.Name] {
 			if ordinal, _, ok := render.ReplicaOf(pod); ok {
 				byOrdinal[int(ordinal)] = append(byOrdinal[int(ordinal)], pod)
@@ -51,6 +51,9 @@ func (s *Subject) replicas(plan whatif.Plan) []Replica {
 		slices.Sort(ordinals)
 		for _, ordinal := range slices.Compact(ordinals) {
 			r := s.replica(sg, ordinal, byOrdinal[ordinal])
+			if place, recorded := record.PlaceOf(gang.Key{Component: r.Component, Ordinal: ordinal}); recorded && r.bound() {
+				r.Domain = place.Domain.String()
+			}
 			if p, ok := planned[fmt.Sprintf("%s-%d", sg.Spec.Service, ordinal)]; ok && s.mayPlan() {
 				r.compare(p)
 			}
@@ -104,13 +107,11 @@ func (s *Subject) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []
 	default:
 		r.State = StateRunning
 	}
-	for _, p := range gang.Placements(&sg.Status) {
-		if int(p.Replica) == ordinal && p.Bound {
-			r.Domain = p.Domain
-		}
-	}
 	return r
 }
+
+// bound reports whether all pods of the replica are bound.
+func (r *Replica) bound() bool { return r.State == StateRunning || r.State == StateNotReady }
 
 // compare adds the plan's result: the replica's place, or where it would be placed now.
 func (r *Replica) compare(p whatif.Replica) {

@@ -45,6 +45,8 @@ const (
 
 	// Bindings are read as topologies (package topologybinding).
 	Bindings = "clustertopologybindings.grove.io"
+	// Placements are the recorded places of deployments.
+	Placements = "graphplacements.trellis.dev"
 
 	runtimeClasses = "runtimeclasses.node.k8s.io"
 	limitRanges    = "limitranges"
@@ -66,7 +68,8 @@ const (
 
 // optional kinds improve a plan but are not required.
 var optional = slices.Concat(
-	[]string{Bindings, Priorities, runtimeClasses, limitRanges, deviceClasses, computeDomains, operators, namespaces}, ofVolumes, ofClaims,
+	[]string{Bindings, Placements, Priorities, runtimeClasses, limitRanges, deviceClasses, computeDomains, operators, namespaces},
+	ofVolumes, ofClaims,
 )
 
 // ofVolumes are the kinds that determine where volumes can be used.
@@ -205,6 +208,7 @@ func (s *Snapshot) kinds() []kind {
 			return err
 		}},
 		{Groups, into(&s.Groups, func(l *trellisv1alpha1.ScalingGroupList) []trellisv1alpha1.ScalingGroup { return l.Items }, whole)},
+		{Placements, into(&s.Placements, func(l *trellisv1alpha1.GraphPlacementList) []trellisv1alpha1.GraphPlacement { return l.Items }, whole)},
 		{Graphs, into(&s.Graphs, func(l *nvidiav1beta1.DynamoGraphDeploymentList) []nvidiav1beta1.DynamoGraphDeployment {
 			return l.Items
 		}, whole)},

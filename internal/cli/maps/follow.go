@@ -17,6 +17,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -68,7 +69,7 @@ func (o *options) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	informers := unpaged{cached}
+	informers := unpaged{cached, snapshot.Lacks(live.Placements)}
 	s := NewServer()
 	if err := o.refresh(ctx, s, c, informers, namespace, o.ErrOut); err != nil {
 		return err
@@ -192,12 +193,21 @@ func newCache(config *rest.Config, every time.Duration, fail context.CancelCause
 
 // unpaged reads from memory without pages: a cache does not support limits, and reports further items that do not exist. Its
 // ClusterTopologies include the Bindings.
-type unpaged struct{ client.Reader }
+type unpaged struct {
+	client.Reader
+	// noPlacements reports whether the user may not read GraphPlacements. Without the right, a cache would wait for them.
+	noPlacements bool
+}
 
 // List implements client.Reader.
 func (u unpaged) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	if _, is := list.(*topologybinding.BindingList); is { // a cache would start to watch the kind
+	switch list.(type) {
+	case *topologybinding.BindingList: // a cache would start to watch the kind
 		return &meta.NoKindMatchError{GroupKind: topologybinding.Kind.GroupKind(), SearchedVersions: []string{topologybinding.Kind.Version}}
+	case *trellisv1alpha1.GraphPlacementList:
+		if u.noPlacements {
+			return apierrors.NewForbidden(schema.ParseGroupResource(live.Placements), "", nil)
+		}
 	}
 	all := (&client.ListOptions{}).ApplyOptions(options)
 	all.Limit, all.Continue = 0, ""

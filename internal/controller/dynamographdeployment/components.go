@@ -136,23 +136,19 @@ func summaryOf(components []component) string {
 // componentStatuses counts the replicas of all components. cut says, for each component whose places do not all fit, how many are listed.
 func componentStatuses(o observed, components []component) (out map[string]nvidiav1beta1.ComponentStatus, cut []string) {
 	out = map[string]nvidiav1beta1.ComponentStatus{}
-	places, replacing := placesOf(components), workersChange(components)
+	places, cut := placesOf(o, components)
+	replacing := workersChange(components)
 	for _, s := range components {
 		if s.group == nil {
 			continue
 		}
 		before := o.dgd.Status.Components[s.name]
-		status, p := s.status(before), places[s.name]
+		status := s.status(before)
 		if replacing && before.RuntimeNamespace != "" {
 			// stays until all workers are of the new generation, because the planner reads their metrics by it
 			status.RuntimeNamespace = before.RuntimeNamespace
 		}
-		for _, one := range p.listed {
-			status.Placements = append(status.Placements, nvidiav1beta1.ReplicaPlacement{Replica: one.Replica, Domain: one.Domain})
-		}
-		if len(p.listed) < len(p.bound) {
-			cut = append(cut, fmt.Sprintf("%s lists %d of %d", s.name, len(p.listed), len(p.bound)))
-		}
+		status.Placements = places[s.name]
 		if shape, known := o.shapes.of[s.name]; known {
 			status.GPUsPerEngine, status.GPUsPerReplica = ptr.To(shape.PerEngine), ptr.To(shape.PerReplica)
 		}

@@ -64,6 +64,7 @@ func TestPlacementState(t *testing.T) {
 		"Unknown":  func(o *observed) { o.judged = false },
 	} {
 		o := fine()
+		o.dgd.Status.Placement = &nvidiav1beta1.PlacementStatus{Domain: "a"}
 		change(&o)
 		if got := statusOf(o, resolved, nil, nil).Placement.State; got != want {
 			t.Errorf("state = %s, want %s", got, want)

@@ -34,14 +34,15 @@ var _ = Describe("The status of a deployment at the maximum", func() {
 		dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: suite.Namespace(api), Name: "g"}}
 		o := observed{groups: map[string]*trellisv1alpha1.ScalingGroup{}, result: gang.Result{Wanted: 400 * components, Placed: 400 * components, Score: 1}, judged: true}
 		o.provider = providerView{ProviderChoice: render.ProviderChoice{Name: "Gates"}, state: provider.Ready()}
+		o.result.Places.Components = map[string][]nvidiav1beta1.ReplicaPlacement{}
 		wanted := &render.Graph{}
 		for i := range components {
 			component := fmt.Sprintf("component-%d-%s", i, strings.Repeat("n", 40))
 			dgd.Spec.Components = append(dgd.Spec.Components, nvidiav1beta1.ComponentSpec{Name: component, Type: nvidiav1beta1.ComponentTypeWorker, Replicas: ptr.To[int32](400)})
 			wanted.Components = append(wanted.Components, render.Component{Name: component})
 			sg := &trellisv1alpha1.ScalingGroup{Spec: trellisv1alpha1.ScalingGroupSpec{Service: component, Replicas: 400}}
-			for n := range int32(400) {
-				sg.Status.Placements = append(sg.Status.Placements, trellisv1alpha1.ReplicaPlacement{Replica: n, Domain: domain, Bound: n%2 == 0})
+			for n := range int32(gang.MaxPlaces) {
+				o.result.Places.Components[component] = append(o.result.Places.Components[component], nvidiav1beta1.ReplicaPlacement{Replica: 2 * n, Domain: domain})
 			}
 			o.groups[component] = sg
 		}
@@ -57,7 +58,7 @@ var _ = Describe("The status of a deployment at the maximum", func() {
 		Expect(len(raw)).To(BeNumerically("<=", 512<<10), "bytes that are stored")
 
 		condition := meta.FindStatusCondition(stored.Status.Conditions, nvidiav1beta1.ConditionPlacementsComplete)
-		if listed == maxPlacements {
+		if listed == gang.MaxPlaces {
 			Expect(condition).To(BeNil())
 		} else {
 			left := dgd.Spec.Components[0].Name + fmt.Sprintf(" lists %d of 64", listed)
@@ -65,14 +66,14 @@ var _ = Describe("The status of a deployment at the maximum", func() {
 		}
 		Expect(stored.Status.Components).To(HaveLen(components))
 		for component, s := range stored.Status.Components {
-			Expect(s.Placements).To(Or(HaveLen(listed), HaveLen(min(listed+1, maxPlacements))), "places of %s", component)
+			Expect(s.Placements).To(Or(HaveLen(listed), HaveLen(min(listed+1, gang.MaxPlaces))), "places of %s", component)
 			Expect(s.Placements[0].Domain).To(Equal(domain))
 			Expect(s.Placements[1].Replica).To(BeEquivalentTo(2))
 		}
 		o.dgd = stored
 		Expect(equality.Semantic.DeepEqual(statusOf(o, wanted, nil, nil), stored.Status)).To(BeTrue(), "it would be written again")
 	},
-		Entry("short paths, all of which are there", SpecTimeout(suite.Timeout()), "zone/rack", maxPlacements),
+		Entry("short paths, all of which are there", SpecTimeout(suite.Timeout()), "zone/rack", gang.MaxPlaces),
 		Entry("the longest paths", SpecTimeout(suite.Timeout()), strings.Join(slices.Repeat([]string{strings.Repeat("l", 63)}, 16), "/"), 9),
 	)
 })

@@ -7,25 +7,26 @@ import (
 	"strings"
 	"testing"
 
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
 // A component that lists little leaves its share of the space to the others.
 func TestSpaceForPlacesIsShared(t *testing.T) {
+	o := observed{judged: true}
+	o.result.Places.Components = map[string][]nvidiav1beta1.ReplicaPlacement{}
 	of := func(name string, replicas, length int) component {
-		sg := &trellisv1alpha1.ScalingGroup{}
 		for n := range replicas {
-			sg.Status.Placements = append(sg.Status.Placements, trellisv1alpha1.ReplicaPlacement{Replica: int32(n), Domain: strings.Repeat("l", length), Bound: true})
+			o.result.Places.Components[name] = append(o.result.Places.Components[name], nvidiav1beta1.ReplicaPlacement{Replica: int32(n), Domain: strings.Repeat("l", length)})
 		}
-		return component{name: name, group: sg}
+		return component{name: name, group: &trellisv1alpha1.ScalingGroup{}}
 	}
-	got := placesOf([]component{of("large", 64, 8000), of("small", 1, 10), of("larger", 64, 9000), {name: "none"}})
+	got, cut := placesOf(o, []component{of("large", 64, 8000), of("small", 1, 10), of("larger", 64, 9000), {name: "none"}})
 	total := 0
 	for _, p := range got {
-		total += gang.SizeOfPlacements(p.listed)
+		total += sizeOf(p)
 	}
-	if large, larger := len(got["large"].listed), len(got["larger"].listed); len(got["small"].listed) != 1 || large < 15 || larger < 13 || total > placementBytes {
-		t.Errorf("%d, %d and %d are listed in %d bytes", len(got["small"].listed), large, larger, total)
+	if large, larger := len(got["large"]), len(got["larger"]); len(got["small"]) != 1 || large < 15 || larger < 13 || total > placementBytes || len(cut) != 2 {
+		t.Errorf("%d, %d and %d are listed in %d bytes, cut: %v", len(got["small"]), large, larger, total, cut)
 	}
 }

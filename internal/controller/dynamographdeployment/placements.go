@@ -11,51 +11,62 @@ import (
 	"strings"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
 const (
-	// maxPlacements is the number of replicas per component whose places are listed.
-	maxPlacements = 64
 	// placementBytes bounds the size of the places of all components in the status. The API server accepts objects of up to 1.5 MiB.
 	placementBytes = 256 << 10
+	// placementCost is the size of an entry without its path, with a margin for the metadata.
+	placementCost = 118
 )
 
-// places are the places that a component should list, and those for which there is space.
-type places struct {
-	bound, listed []trellisv1alpha1.ReplicaPlacement
-}
-
-// placesOf shares the space among the components: those that need less than an equal share leave the rest to the others.
-func placesOf(components []component) map[string]places {
-	all := map[string][]trellisv1alpha1.ReplicaPlacement{}
+// placesOf returns the places that components list, by component: the bound replicas in the scheduling result, as far as the status has
+// space for them. Components that need less than an equal share leave the rest to the others. cut says which components list fewer. Before
+// the scheduler has evaluated the graph the reported places stay.
+func placesOf(o observed, components []component) (out map[string][]nvidiav1beta1.ReplicaPlacement, cut []string) {
+	all := map[string][]nvidiav1beta1.ReplicaPlacement{}
 	for _, s := range components {
-		if s.group != nil {
-			all[s.name] = s.bound()
+		switch {
+		case s.group == nil:
+		case o.judged:
+			all[s.name] = o.result.Places.Components[s.name]
+		default:
+			all[s.name] = o.dgd.Status.Components[s.name].Placements
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
-		return cmp.Or(cmp.Compare(gang.SizeOfPlacements(all[a]), gang.SizeOfPlacements(all[b])), strings.Compare(a, b))
+		return cmp.Or(cmp.Compare(sizeOf(all[a]), sizeOf(all[b])), strings.Compare(a, b))
 	})
-	left, out := placementBytes, map[string]places{}
+	left, out := placementBytes, map[string][]nvidiav1beta1.ReplicaPlacement{}
 	for i, name := range names {
-		listed := gang.PlacementBudget{Listed: left / (len(names) - i)}.Cut(all[name]).Listed
-		left -= gang.SizeOfPlacements(listed)
-		out[name] = places{all[name], listed}
+		out[name] = fitting(all[name], left/(len(names)-i))
+		left -= sizeOf(out[name])
 	}
-	return out
-}
-
-// bound returns the places to list: those of the first maxPlacements replicas whose pods are all bound.
-func (s component) bound() []trellisv1alpha1.ReplicaPlacement {
-	var out []trellisv1alpha1.ReplicaPlacement
-	for _, p := range gang.Placements(&s.group.Status) {
-		if p.Bound && len(out) < maxPlacements {
-			out = append(out, p)
+	for _, s := range components {
+		if len(out[s.name]) < len(all[s.name]) {
+			cut = append(cut, fmt.Sprintf("%s lists %d of %d", s.name, len(out[s.name]), len(all[s.name])))
 		}
 	}
-	return out
+	return out, cut
+}
+
+// fitting returns the first places, as many as a number of bytes holds.
+func fitting(places []nvidiav1beta1.ReplicaPlacement, bytes int) []nvidiav1beta1.ReplicaPlacement {
+	for i := range places {
+		if bytes -= sizeOf(places[i : i+1]); bytes < 0 {
+			return places[:i]
+		}
+	}
+	return places
+}
+
+// sizeOf returns the size of places in a status, in bytes.
+func sizeOf(places []nvidiav1beta1.ReplicaPlacement) int {
+	size := 0
+	for i := range places {
+		size += placementCost + len(places[i].Domain)
+	}
+	return size
 }
 
 // placementsCondition names the components that cannot list all their places; nil for none.

@@ -5,14 +5,12 @@ package dynamographdeployment
 
 import (
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
@@ -110,9 +108,9 @@ func placementOf(o observed) *nvidiav1beta1.PlacementStatus {
 	case !o.judged && o.dgd.Status.Placement != nil:
 		p.Score = o.dgd.Status.Placement.Score
 	}
-	p.Domain = graphDomain(o)
 	switch {
-	case p.Domain != "":
+	case o.judged && len(o.result.Places.Domain) > 0:
+		p.Domain = o.result.Places.Domain.String()
 	case o.judged:
 		p.Domain = o.result.Domain.String()
 	case o.dgd.Status.Placement != nil:
@@ -153,34 +151,6 @@ func placementState(o observed, score *float64) string {
 		return nvidiav1beta1.PlacementUnknown
 	}
 	return nvidiav1beta1.PlacementReported
-}
-
-// graphDomain returns the domain of the graph's level that contains all bound replicas, by the current
-// labels of nodes; "" if they are in several.
-func graphDomain(o observed) string {
-	found := ""
-	for _, name := range sortedNames(o) {
-		sg := o.groups[name]
-		if sg == nil || sg.Spec.Topology == nil {
-			continue
-		}
-		level := gang.LevelsOf(sg.Spec.Topology).Index(sg.Spec.Topology.GraphPackDomain)
-		if level < 0 {
-			return ""
-		}
-		for _, p := range gang.Placements(&sg.Status) {
-			if !p.Bound {
-				continue
-			}
-			path := strings.Split(p.Domain, "/")
-			domain := strings.Join(path[:min(len(path), level+1)], "/")
-			if len(path) <= level || found != "" && found != domain {
-				return ""
-			}
-			found = domain
-		}
-	}
-	return found
 }
 
 func sortedNames(o observed) []string {

@@ -22,6 +22,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // fine is a graph of one packed component with two replicas, all of it as wanted.
@@ -46,11 +47,12 @@ func fine() observed {
 			Spec:       trellisv1alpha1.ScalingGroupSpec{Service: "work", Replicas: 2, Topology: topology},
 			Status: trellisv1alpha1.ScalingGroupStatus{
 				ObservedGeneration: 5, Replicas: 2, UpdatedReplicas: 2, ScheduledReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 2,
-				Placements: []trellisv1alpha1.ReplicaPlacement{{Replica: 0, Domain: "a/r1", Bound: true}, {Replica: 1, Domain: "a/r2", Bound: true}},
 			},
 		}},
 		result: gang.Result{Wanted: 2, Placed: 2, Domain: []string{"a"}, Score: 1}, judged: true,
 	}
+	o.result.Places.Domain = []string{"a"}
+	o.result.Places.Components = map[string][]nvidiav1beta1.ReplicaPlacement{"work": {{Replica: 0, Domain: "a/r1"}, {Replica: 1, Domain: "a/r2"}}}
 	o.stated, o.settled = constraint.StatementOf(o.dgd), o.dgd
 	return o
 }
@@ -339,24 +341,33 @@ func TestConditions(t *testing.T) {
 // TestPlacementDomain: the domain is that in which all replicas are by the labels of their nodes, and otherwise the one that later pods go to.
 func TestPlacementDomain(t *testing.T) {
 	for name, tc := range map[string]struct {
-		first, second string
-		unjudged      bool
-		want          string
+		shared   topology.Path
+		unjudged bool
+		want     string
 	}{
-		"both in one":                   {"a/r1", "a/r2", false, "a"},
-		"both in another":               {"b/r1", "b/r2", false, "b"},
-		"one in another":                {"a/r1", "b/r2", false, "a"},
-		"one in several":                {"", "a/r2", false, "a"},
-		"one in another, after a start": {"a/r1", "b/r2", true, "former"},
+		"all in one":            {topology.Path{"a"}, false, "a"},
+		"all in another":        {topology.Path{"b"}, false, "b"},
+		"in several":            {nil, false, "a"},
+		"before the first look": {nil, true, "former"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := fine()
-			o.judged = !tc.unjudged
 			o.dgd.Status.Placement = &nvidiav1beta1.PlacementStatus{Domain: "former"}
-			places := o.groups["work"].Status.Placements
-			places[0].Domain, places[1].Domain = tc.first, tc.second
-			if got := statusOf(o, resolved, nil, nil).Placement.Domain; got != tc.want {
-				t.Errorf("domain %q, want %q", got, tc.want)
+			o.dgd.Status.Components = map[string]nvidiav1beta1.ComponentStatus{"work": {Placements: []nvidiav1beta1.ReplicaPlacement{{Domain: "former/r"}}}}
+			o.result.Places.Domain = tc.shared
+			if o.judged = !tc.unjudged; tc.unjudged {
+				o.result = gang.Result{}
+			}
+			got := statusOf(o, resolved, nil, nil)
+			if got.Placement.Domain != tc.want {
+				t.Errorf("domain %q, want %q", got.Placement.Domain, tc.want)
+			}
+			first := "a/r1"
+			if tc.unjudged {
+				first = "former/r"
+			}
+			if p := got.Components["work"].Placements; len(p) == 0 || p[0].Domain != first {
+				t.Errorf("places %v, want the first one in %s", p, first)
 			}
 		})
 	}

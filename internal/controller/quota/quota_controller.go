@@ -30,6 +30,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/controller/blocked"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/provider/addon"
@@ -55,6 +56,8 @@ type Reconciler struct {
 	Recorder  events.EventRecorder
 	// Checks decides the AdmissionChecks of Trellis.
 	Checks Checks
+	// RecordOf is [scheduler.Scheduler.RecordOf].
+	RecordOf RecordOf
 	// queued: some deployment is, or was, in a queue of a usable Kueue.
 	queued atomic.Bool
 	// strays are the names of deployments with pods in a queue that the deployment itself may not name.
@@ -68,9 +71,15 @@ type registry interface {
 	Changes() <-chan event.GenericEvent
 }
 
+// RecordOf returns the record of a deployment; nil for none.
+type RecordOf func(context.Context, *nvidiav1beta1.DynamoGraphDeployment) (*assignment.Record, error)
+
 // SetupWithManager registers the controller. The permissions on Workloads are in config/kueue.
-func SetupWithManager(mgr ctrl.Manager, c client.Client, providers *provider.Registry, checks Checks, retries blocked.Retries) error {
-	r := &Reconciler{Client: c, Providers: providers, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Checks: checks}
+func SetupWithManager(mgr ctrl.Manager, c client.Client, providers *provider.Registry, checks Checks, recordOf RecordOf,
+	retries blocked.Retries) error {
+	r := &Reconciler{
+		Client: c, Providers: providers, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Checks: checks, RecordOf: recordOf,
+	}
 	if err := mgr.Add(&activator{client: c, live: checks.Live, denied: checks.Denied, tell: r.tellGraphs, ready: r.queued.Load}); err != nil {
 		return err
 	}
@@ -157,6 +166,9 @@ func (r *Reconciler) observe(ctx context.Context, own client.Reader, dgd *nvidia
 	o := quota.Observation{DGD: dgd, Now: r.Checks.Clock.Now()}
 	var err error
 	if o.Groups, o.Pods, err = r.made(ctx, dgd); err != nil {
+		return o, err
+	}
+	if o.Record, err = r.RecordOf(ctx, dgd); err != nil {
 		return o, err
 	}
 	o.Workloads, err = Workloads(ctx, own, client.ObjectKeyFromObject(dgd), dgd.UID)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/quota"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -89,7 +90,7 @@ func TestCreatedOnceWhileTheCacheLags(t *testing.T) {
 	var fails error
 	created, clock := 0, clocktesting.NewFakePassiveClock(time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC))
 	r := &Reconciler{
-		Client: interceptor.NewClient(c, interceptor.Funcs{
+		RecordOf: noRecords, Client: interceptor.NewClient(c, interceptor.Funcs{
 			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 				created++
 				return fails
@@ -169,7 +170,7 @@ func testLeavesItsQueue(t *testing.T, restarted bool) {
 	}
 	var exist, cached []unstructured.Unstructured
 	r := &Reconciler{
-		Client: interceptor.NewClient(c, interceptor.Funcs{
+		RecordOf: noRecords, Client: interceptor.NewClient(c, interceptor.Funcs{
 			Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
 				exist = append(exist, *o.(*unstructured.Unstructured))
 				return nil
@@ -233,4 +234,9 @@ func TestPromisesEndWithKueue(t *testing.T) {
 			t.Errorf("%s: promised %v", name, is)
 		}
 	}
+}
+
+// noRecords is a [RecordOf] of deployments without records.
+func noRecords(context.Context, *nvidiav1beta1.DynamoGraphDeployment) (*assignment.Record, error) {
+	return nil, nil
 }

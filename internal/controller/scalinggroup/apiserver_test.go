@@ -43,6 +43,8 @@ type server struct {
 	ns  string
 	c   client.Client
 	r   *Reconciler
+	// record is what the scheduler has recorded of the graph.
+	record *assignment.Record
 }
 
 func newServer(ctx context.Context) *server {
@@ -65,12 +67,13 @@ func newServer(ctx context.Context) *server {
 	Expect(cl.GetCache().WaitForCacheSync(ctx)).To(BeTrue(), "the cache does not sync")
 	c, err := client.New(shared, client.Options{Scheme: scheme, Cache: &client.CacheOptions{Reader: cl.GetCache(), EnableReadYourWritesConsistency: ptr.To(true)}})
 	Expect(err).NotTo(HaveOccurred())
-	s := &server{ctx: ctx, ns: ns, c: c, r: &Reconciler{
+	record := (&assignment.Record{}).Clone()
+	s := &server{ctx: ctx, ns: ns, c: c, record: record, r: &Reconciler{
 		Client: c, Live: cl.GetAPIReader(), Domains: direct, Providers: provider.New(provider.Options{}, provider.All{
 			Placers: []provider.Placer{gates.Placer{Client: c, Live: cl.GetAPIReader()}},
 		}),
-		AttemptsOf: func(context.Context, *trellisv1alpha1.ScalingGroup) (assignment.Attempts, error) {
-			return assignment.Attempts{}, nil
+		Recorded: func(_ context.Context, sg *trellisv1alpha1.ScalingGroup) (assignment.Replicas, error) {
+			return record.Replicas(sg.Spec.Service), nil
 		},
 	}}
 	at := time.Now()
@@ -200,6 +203,9 @@ var _ = Describe("A scaling group", func() {
 			s.run(ordinal)
 		}
 		s.expect("all run", "0-0:new 0-1:new 1-0:new 1-1:new 2-0:new 2-1:new | 3 there, 3 updated, 3 ready, 0 outdated")
+		for _, ordinal := range []int{0, 2} { // those that stay
+			s.record.Bound[assignment.Key{Component: sg.Spec.Service, Ordinal: ordinal}] = assignment.Place{Attempt: 1}
+		}
 
 		s.setReady("g-worker-1-1", false)
 		s.change(func(spec *trellisv1alpha1.ScalingGroupSpec) { spec.Replicas = 2 })

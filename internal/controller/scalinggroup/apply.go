@@ -4,6 +4,7 @@
 package scalinggroup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,25 +26,25 @@ import (
 const parallel = 16
 
 // apply writes the pods, several at a time, and returns all errors. Creates stop at the first round in which one was refused.
-func (r *Reconciler) apply(ctx context.Context, o observed, s steps) error {
-	sg := o.sg
+func (p *pass) apply(ctx context.Context) error {
+	sg, s := p.sg, &p.steps
 	var todo []func() error
 	for _, d := range s.delete {
-		r.Asks.End(sg, d.pod)
-		todo = append(todo, func() error { return r.deletePod(ctx, d) })
+		p.Asks.End(sg, d.pod)
+		todo = append(todo, func() error { return p.deletePod(ctx, d) })
 	}
 	for _, gone := range s.unmake {
-		todo = append(todo, func() error { return r.unmake(ctx, sg, gone) })
+		todo = append(todo, func() error { return p.unmake(ctx, sg, gone) })
 	}
 	down := inParallel(todo)
 	if len(s.make)+len(s.create)+len(s.inPlace) == 0 && s.taken == nil {
 		return down
 	}
-	up := errors.Join(r.createInPlace(ctx, o, s.inPlace), r.makeAll(ctx, sg, s))
+	up := errors.Join(p.createInPlace(ctx), p.makeAll(ctx))
 	if !s.inTurn {
-		r.refusals.note(sg, creationturns.Rests{Others: true}, up)
+		p.refusals.note(sg, creationturns.Rests{Others: true}, up)
 		if refused(up) {
-			r.noteTurn(ctx, sg, nil, creationturns.All)
+			p.noteTurn(ctx, nil, creationturns.All)
 		}
 	}
 	return errors.Join(down, up)
@@ -51,14 +52,14 @@ func (r *Reconciler) apply(ctx context.Context, o observed, s steps) error {
 
 // makeAll makes a batch in rounds. The first round has one create when the last batch was refused, and all that go in parallel otherwise;
 // each round after it has twice as many, up to that number.
-func (r *Reconciler) makeAll(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, s steps) error {
-	if s.inTurn {
-		return r.makeInTurn(ctx, sg, s)
+func (p *pass) makeAll(ctx context.Context) error {
+	if p.steps.inTurn {
+		return p.makeInTurn(ctx)
 	}
-	if err := r.makeSets(ctx, sg, s.make); err != nil {
+	if err := p.makeSets(ctx, p.sg, p.steps.make); err != nil {
 		return err
 	}
-	_, err := r.createAll(ctx, sg, s.create, r.firstRound(sg))
+	_, err := p.createAll(ctx, p.sg, p.steps.create, p.firstRound(p.sg))
 	return err
 }
 
@@ -115,33 +116,31 @@ func inParallel(todo []func() error) error {
 
 // allow takes out of the steps what must not be made now: what has to wait for its turn, what was refused just now, and what is beyond the
 // limit of the graph.
-func (r *Reconciler) allow(ctx context.Context, o observed, d *decision) (allowance, error) {
-	waits, err := r.takeTurn(ctx, o, d)
+func (p *pass) allow(ctx context.Context) error {
+	waits, err := p.takeTurn(ctx)
 	if err != nil {
-		return waits, err
+		return err
 	}
-	rests, err := r.mayMake(ctx, o.sg, &d.steps)
-	if rests.refused == nil {
-		rests.refused = waits.refused
+	rests, err := p.mayMake(ctx)
+	p.allowed = allowance{again: earliest(rests.again, waits.again), refused: cmp.Or(rests.refused, waits.refused)}
+	if waitsForSuccessors(p.sg) {
+		_, in := p.lacks.counts(client.ObjectKeyFromObject(p.sg), p.refusals.clock())
+		p.allowed.again = earliest(p.allowed.again, in)
 	}
-	rests.again = earliest(rests.again, waits.again)
-	if waitsForSuccessors(o.sg) {
-		_, in := r.lacks.counts(client.ObjectKeyFromObject(o.sg), r.refusals.clock())
-		rests.again = earliest(rests.again, in)
-	}
-	return rests, err
+	return err
 }
 
 // mayMake takes out of the steps what must not be made now.
-func (r *Reconciler) mayMake(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, s *steps) (allowance, error) {
+func (p *pass) mayMake(ctx context.Context) (allowance, error) {
+	s := &p.steps
 	if len(s.create)+len(s.make) == 0 {
 		return allowance{}, nil
 	}
-	if a := r.refusals.wait(sg); a.again > 0 && !s.inTurn { // in turn, what rests is left out already
+	if a := p.refusals.wait(p.sg); a.again > 0 && !s.inTurn { // in turn, what rests is left out already
 		s.create, s.make, s.rests = nil, nil, true
 		return a, nil
 	}
-	switch within, err := r.withinLimit(ctx, sg); {
+	switch within, err := p.withinLimit(ctx); {
 	case err != nil:
 		return allowance{}, err
 	case !within: // the graph controller will bound the groups, which is an event
@@ -151,23 +150,23 @@ func (r *Reconciler) mayMake(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 }
 
 // isGoneBefore reports whether a group for which pods are about to be made is gone, or its owner is.
-func (r *Reconciler) isGoneBefore(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, s *steps) (bool, error) {
-	if len(s.create)+len(s.make)+len(s.inPlace) == 0 {
+func (p *pass) isGoneBefore(ctx context.Context) (bool, error) {
+	if len(p.steps.create)+len(p.steps.make)+len(p.steps.inPlace) == 0 {
 		return false, nil
 	}
-	return r.isGone(ctx, sg)
+	return isGone(ctx, p.Live, p.sg)
 }
 
 // withinLimit reports whether all groups of the graph together ask for no more pods than a graph may have.
-func (r *Reconciler) withinLimit(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (bool, error) {
-	if r.MaxPods == 0 || metav1.GetControllerOfNoCopy(sg) == nil {
+func (p *pass) withinLimit(ctx context.Context) (bool, error) {
+	if p.MaxPods == 0 || metav1.GetControllerOfNoCopy(p.sg) == nil {
 		return true, nil
 	}
-	groups, err := r.groupsOf(ctx, sg)
+	groups, err := groupsOf(ctx, p.Client, p.sg)
 	if err != nil {
 		return false, err
 	}
-	left := r.MaxPods
+	left := p.MaxPods
 	for _, one := range groups {
 		left -= int64(one.Spec.Replicas) * int64(render.PodsPerReplica(one))
 		if left < 0 {
@@ -178,25 +177,25 @@ func (r *Reconciler) withinLimit(ctx context.Context, sg *trellisv1alpha1.Scalin
 }
 
 // isGone asks the API server whether the group, or the deployment that owns it, was deleted or is being deleted.
-func (r *Reconciler) isGone(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (bool, error) {
-	gone, err := r.goneLive(ctx, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"), client.ObjectKeyFromObject(sg), sg.UID)
+func isGone(ctx context.Context, live client.Reader, sg *trellisv1alpha1.ScalingGroup) (bool, error) {
+	gone, err := goneLive(ctx, live, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"), client.ObjectKeyFromObject(sg), sg.UID)
 	owner := metav1.GetControllerOf(sg)
 	if gone || err != nil || owner == nil {
 		return gone, err
 	}
-	return r.goneLive(ctx, schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind), client.ObjectKey{Namespace: sg.Namespace,
+	return goneLive(ctx, live, schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind), client.ObjectKey{Namespace: sg.Namespace,
 		Name: owner.Name}, owner.UID)
 }
 
-func (r *Reconciler) goneLive(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey, uid types.UID) (bool, error) {
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(kind)
-	err := r.Live.Get(ctx, key, live)
+func goneLive(ctx context.Context, live client.Reader, kind schema.GroupVersionKind, key client.ObjectKey, uid types.UID) (bool, error) {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	err := live.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("reading %s %s before pods are created: %w", kind.Kind, key.Name, err)
 	}
-	return live.UID != uid || live.DeletionTimestamp != nil, nil
+	return object.UID != uid || object.DeletionTimestamp != nil, nil
 }

@@ -93,12 +93,12 @@ func sameOwner(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
 
 // lookForMetadata marks the replicas of the current revision that an update does not count on yet. Of each first pod it reads whether there
 // is a DynamoWorkerMetadata, not how many there are.
-func (r *Reconciler) lookForMetadata(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) error {
-	if !expectsMetadata(sg, replicas) {
+func (p *pass) lookForMetadata(ctx context.Context) error {
+	if !expectsMetadata(p.sg, p.replicas) {
 		return nil
 	}
 	published := map[int32]bool{}
-	for ordinal, one := range replicas {
+	for ordinal, one := range p.replicas {
 		pod := one.pods[0]
 		if pod == nil {
 			continue
@@ -106,12 +106,12 @@ func (r *Reconciler) lookForMetadata(ctx context.Context, sg *trellisv1alpha1.Sc
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(nvidiav1alpha1.GroupVersion.WithKind("DynamoWorkerMetadataList"))
 		of := client.MatchingFields{indexMetadataByPod: string(pod.UID)}
-		if err := r.Client.List(ctx, list, client.InNamespace(pod.Namespace), of, client.Limit(1)); err != nil {
+		if err := p.Client.List(ctx, list, client.InNamespace(pod.Namespace), of, client.Limit(1)); err != nil {
 			return fmt.Errorf("listing the DynamoWorkerMetadatas of pod %s: %w", pod.Name, err)
 		}
 		published[ordinal] = len(list.Items) > 0
 	}
-	markUnpublished(replicas, published)
+	markUnpublished(p.replicas, published)
 	return nil
 }
 

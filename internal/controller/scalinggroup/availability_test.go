@@ -100,7 +100,7 @@ func TestReadyMeansAccepted(t *testing.T) {
 			if got := strings.Join(notAvailable(replicas), ", "); got != c.why {
 				t.Errorf("got %q, want %q", got, c.why)
 			}
-			status := statusOf(sg, replicas, rollout.Plan{}, func(string) map[string]string { return nil }, nil)
+			status := statusOf(sg, replicas, rollout.Plan{}, nil)
 			available := 0
 			for _, state := range c.states {
 				if state == rollout.Available {

@@ -113,7 +113,7 @@ var _ = Describe("Nothing is made, although the cache does not know yet, for", f
 		Expect(s.c.Create(ctx, created)).To(Succeed())
 		sg := created.DeepCopy()
 		gone(ctx, s, sg)
-		Expect(s.r.isGone(ctx, sg)).To(BeTrue())
+		Expect(isGone(ctx, s.r.Live, sg)).To(BeTrue())
 		live := s.group()
 		live.Finalizers = nil
 		Expect(s.c.Update(ctx, live)).To(Succeed())

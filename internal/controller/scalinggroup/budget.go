@@ -44,10 +44,18 @@ func budgetOwner(object client.Object) []string {
 	return []string{otherOwner}
 }
 
-// keepBudget makes, changes or deletes the disruption budget of a group, of which evictions leave so many pods; 0: they are not bounded.
-func (r *Reconciler) keepBudget(ctx context.Context, o observed, stay int32) error {
+// budgets keeps the PodDisruptionBudgets of groups.
+type budgets struct {
+	client client.Client
+	live   client.Reader
+}
+
+func (r *Reconciler) budgets() budgets { return budgets{r.Client, r.Live} }
+
+// keep makes, changes or deletes the disruption budget of a group, of which evictions leave so many pods; 0: they are not bounded.
+func (b budgets) keep(ctx context.Context, o observed, stay int32) error {
 	if stay > 0 {
-		others, err := r.budgetedByOthers(ctx, o.sg.Namespace, o.pods.own)
+		others, err := b.ofOthers(ctx, o.sg.Namespace, o.pods.own)
 		if err != nil {
 			return err
 		}
@@ -55,16 +63,16 @@ func (r *Reconciler) keepBudget(ctx context.Context, o observed, stay int32) err
 			stay = 0
 		}
 	}
-	existing, err := r.budgetOf(ctx, o.sg)
+	existing, err := b.of(ctx, o.sg)
 	switch {
 	case err != nil:
 		return err
 	case existing != nil && (stay == 0 || !metav1.IsControlledBy(existing, o.sg)): // what owners are gone left behind is made anew
-		return r.deleteBudget(ctx, o.sg, existing)
+		return b.delete(ctx, o.sg, existing)
 	case existing != nil:
-		return r.changeBudget(ctx, existing, render.DisruptionBudget(o.sg, stay))
+		return b.change(ctx, existing, render.DisruptionBudget(o.sg, stay))
 	case stay > 0 && serves(o.replicas):
-		return r.createBudget(ctx, o.sg, render.DisruptionBudget(o.sg, stay))
+		return b.create(ctx, o.sg, render.DisruptionBudget(o.sg, stay))
 	}
 	return nil
 }
@@ -92,10 +100,10 @@ func serves(replicas map[int32]*replica) bool {
 	return false
 }
 
-// budgetedByOthers reports whether a budget that Trellis has not made selects one of the pods.
-func (r *Reconciler) budgetedByOthers(ctx context.Context, namespace string, pods []*corev1.Pod) (bool, error) {
+// ofOthers reports whether a budget that Trellis has not made selects one of the pods.
+func (b budgets) ofOthers(ctx context.Context, namespace string, pods []*corev1.Pod) (bool, error) {
 	budgets := &policyv1.PodDisruptionBudgetList{}
-	err := r.Client.List(ctx, budgets, client.InNamespace(namespace), client.MatchingFields{indexBudgetsOfOthers: otherOwner},
+	err := b.client.List(ctx, budgets, client.InNamespace(namespace), client.MatchingFields{indexBudgetsOfOthers: otherOwner},
 		client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return false, fmt.Errorf("listing the PodDisruptionBudgets of the namespace: %w", err)
@@ -108,10 +116,10 @@ func (r *Reconciler) budgetedByOthers(ctx context.Context, namespace string, pod
 	return false, nil
 }
 
-// budgetOf is the budget of a group as the cache has it, or nil. A budget of another owner that has its name is not.
-func (r *Reconciler) budgetOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (*policyv1.PodDisruptionBudget, error) {
+// of is the budget of a group as the cache has it, or nil. A budget of another owner that has its name is not.
+func (b budgets) of(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (*policyv1.PodDisruptionBudget, error) {
 	budget := &policyv1.PodDisruptionBudget{}
-	err := r.Client.Get(ctx, types.NamespacedName{Namespace: sg.Namespace, Name: render.BudgetName(sg.Name)}, budget)
+	err := b.client.Get(ctx, types.NamespacedName{Namespace: sg.Namespace, Name: render.BudgetName(sg.Name)}, budget)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -123,18 +131,18 @@ func (r *Reconciler) budgetOf(ctx context.Context, sg *trellisv1alpha1.ScalingGr
 	return budget, nil
 }
 
-// createBudget leaves a budget of another owner that has the name as it is.
-func (r *Reconciler) createBudget(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, budget *policyv1.PodDisruptionBudget) error {
+// create leaves a budget of another owner that has the name as it is.
+func (b budgets) create(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, budget *policyv1.PodDisruptionBudget) error {
 	budget.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
-	err := r.Client.Create(ctx, budget, client.FieldOwner(render.FieldOwner))
+	err := b.client.Create(ctx, budget, client.FieldOwner(render.FieldOwner))
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
 	return wrapped(err, "creating PodDisruptionBudget %s", budget.Name)
 }
 
-// changeBudget gives a budget the spec that is wanted. The patch tests the UID.
-func (r *Reconciler) changeBudget(ctx context.Context, existing, wanted *policyv1.PodDisruptionBudget) error {
+// change gives a budget the spec that is wanted. The patch tests the UID.
+func (b budgets) change(ctx context.Context, existing, wanted *policyv1.PodDisruptionBudget) error {
 	if equality.Semantic.DeepEqual(existing.Spec, wanted.Spec) {
 		return nil
 	}
@@ -144,25 +152,25 @@ func (r *Reconciler) changeBudget(ctx context.Context, existing, wanted *policyv
 	if err != nil {
 		return err
 	}
-	err = r.Client.Patch(ctx, existing, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(render.FieldOwner))
+	err = b.client.Patch(ctx, existing, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(render.FieldOwner))
 	return wrapped(client.IgnoreNotFound(err), "changing PodDisruptionBudget %s", existing.Name)
 }
 
-// deleteBudget deletes a budget of the group, or of an earlier one of its name.
-func (r *Reconciler) deleteBudget(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, budget *policyv1.PodDisruptionBudget) error {
+// delete deletes a budget of the group, or of an earlier one of its name.
+func (b budgets) delete(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, budget *policyv1.PodDisruptionBudget) error {
 	if !metav1.IsControlledBy(budget, sg) {
-		return leftovers.DeleteAll(ctx, r.Client, r.Live, sg, []*policyv1.PodDisruptionBudget{budget})
+		return leftovers.DeleteAll(ctx, b.client, b.live, sg, []*policyv1.PodDisruptionBudget{budget})
 	}
 	log.FromContext(ctx).Info("deleting a disruption budget", "podDisruptionBudget", budget.Name)
-	err := r.Client.Delete(ctx, budget, client.Preconditions{UID: &budget.UID})
+	err := b.client.Delete(ctx, budget, client.Preconditions{UID: &budget.UID})
 	if apierrors.IsConflict(err) {
 		return nil
 	}
 	return wrapped(client.IgnoreNotFound(err), "deleting PodDisruptionBudget %s", budget.Name)
 }
 
-// budgeted are the groups that a budget concerns: the one that owns it, or all of its namespace with pods that it selects.
-func (r *Reconciler) budgeted(ctx context.Context, object client.Object) []reconcile.Request {
+// concerned are the groups that a budget concerns: the one that owns it, or all of its namespace with pods that it selects.
+func (b budgets) concerned(ctx context.Context, object client.Object) []reconcile.Request {
 	budget := object.(*policyv1.PodDisruptionBudget)
 	if render.OwnBudget(budget) {
 		group := budget.Labels[render.LabelScalingGroup]
@@ -172,7 +180,7 @@ func (r *Reconciler) budgeted(ctx context.Context, object client.Object) []recon
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: budget.Namespace, Name: group}}}
 	}
 	pods := &corev1.PodList{}
-	if err := r.Client.List(ctx, pods, client.InNamespace(budget.Namespace), client.HasLabels{render.LabelScalingGroup},
+	if err := b.client.List(ctx, pods, client.InNamespace(budget.Namespace), client.HasLabels{render.LabelScalingGroup},
 		client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "listing the pods that a PodDisruptionBudget may select", "podDisruptionBudget", budget.Name)
 		return nil

@@ -64,11 +64,12 @@ func (d *domains) forget(name types.NamespacedName) {
 
 // prepareDomains makes the ComputeDomains of replicas whose pods are to be made, before their pods, which wait for what the driver makes of
 // them; and deletes those of replicas that are gone permanently. A replica whose ComputeDomain cannot be made gets no pods.
-func (r *Reconciler) prepareDomains(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, s *steps) error {
+func (p *pass) prepareDomains(ctx context.Context) error {
+	sg, s := p.sg, &p.steps
 	if render.ReplicaDomain(sg, 0) == nil {
 		return nil
 	}
-	has, err := r.domainsOf(ctx, sg)
+	has, err := p.domains.read(ctx, p.Live, sg)
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (r *Reconciler) prepareDomains(ctx context.Context, sg *trellisv1alpha1.Sca
 	}
 	var failures []error
 	for ordinal := range making {
-		uid, err := r.makeDomain(ctx, sg, ordinal)
+		uid, err := makeDomain(ctx, p.Domains, p.Live, sg, ordinal)
 		if err != nil {
 			failures = append(failures, err)
 			s.leaveOut(ordinal)
@@ -90,8 +91,8 @@ func (r *Reconciler) prepareDomains(ctx context.Context, sg *trellisv1alpha1.Sca
 		}
 		has[ordinal] = uid
 	}
-	for _, ordinal := range spareDomains(has, replicas, making, sg.Spec.Replicas) {
-		if err := r.deleteDomain(ctx, sg, ordinal, has[ordinal]); err != nil {
+	for _, ordinal := range spareDomains(has, p.replicas, making, sg.Spec.Replicas) {
+		if err := deleteDomain(ctx, p.Domains, sg, ordinal, has[ordinal]); err != nil {
 			failures = append(failures, err)
 			continue
 		}
@@ -121,14 +122,14 @@ func (s *steps) leaveOut(ordinal int32) {
 	s.make = slices.DeleteFunc(s.make, func(of int32) bool { return of == ordinal })
 }
 
-// domainsOf are the ComputeDomains of a group's replicas. A cluster without the kind has none.
-func (r *Reconciler) domainsOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (map[int32]types.UID, error) {
-	if has, known := r.domains.of(sg); known {
+// read returns the ComputeDomains of a group's replicas. A cluster without the kind has none.
+func (d *domains) read(ctx context.Context, live client.Reader, sg *trellisv1alpha1.ScalingGroup) (map[int32]types.UID, error) {
+	if has, known := d.of(sg); known {
 		return has, nil
 	}
 	has, list := map[int32]types.UID{}, &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(nvlink.GroupVersion.WithKind(nvlink.Kind + "List"))
-	err := r.Live.List(ctx, list, client.InNamespace(sg.Namespace), client.MatchingLabels(render.ReplicaDomainLabels(sg)))
+	err := live.List(ctx, list, client.InNamespace(sg.Namespace), client.MatchingLabels(render.ReplicaDomainLabels(sg)))
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return has, nil
 	}
@@ -140,15 +141,17 @@ func (r *Reconciler) domainsOf(ctx context.Context, sg *trellisv1alpha1.ScalingG
 			has[ordinal] = list.Items[i].GetUID()
 		}
 	}
-	r.domains.set(sg, has)
+	d.set(sg, has)
 	return has, nil
 }
 
 // makeDomain makes the ComputeDomain of a replica, unless there is one.
-func (r *Reconciler) makeDomain(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinal int32) (types.UID, error) {
+func makeDomain(
+	ctx context.Context, c client.Writer, live client.Reader, sg *trellisv1alpha1.ScalingGroup, ordinal int32,
+) (types.UID, error) {
 	domain := render.ReplicaDomain(sg, ordinal)
 	domain.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))})
-	err := r.Domains.Create(ctx, domain)
+	err := c.Create(ctx, domain)
 	if err == nil {
 		log.FromContext(ctx).Info("made the ComputeDomain of a replica", "computeDomain", domain.GetName())
 		return domain.GetUID(), nil
@@ -156,23 +159,23 @@ func (r *Reconciler) makeDomain(ctx context.Context, sg *trellisv1alpha1.Scaling
 	if !apierrors.IsAlreadyExists(err) {
 		return "", fmt.Errorf("creating ComputeDomain %s: %w", domain.GetName(), err)
 	}
-	live := &unstructured.Unstructured{}
-	live.SetGroupVersionKind(domain.GroupVersionKind())
-	switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(domain), live); {
+	existing := &unstructured.Unstructured{}
+	existing.SetGroupVersionKind(domain.GroupVersionKind())
+	switch err := live.Get(ctx, client.ObjectKeyFromObject(domain), existing); {
 	case err != nil:
 		return "", fmt.Errorf("reading ComputeDomain %s: %w", domain.GetName(), err)
-	case live.GetDeletionTimestamp() != nil:
+	case existing.GetDeletionTimestamp() != nil:
 		return "", fmt.Errorf("ComputeDomain %s is being deleted, and its replica waits for its end", domain.GetName())
-	case !metav1.IsControlledBy(live, sg):
+	case !metav1.IsControlledBy(existing, sg):
 		return "", fmt.Errorf("ComputeDomain %s exists and is not this group's; it is left alone", domain.GetName())
 	}
-	return live.GetUID(), nil
+	return existing.GetUID(), nil
 }
 
-func (r *Reconciler) deleteDomain(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinal int32, uid types.UID) error {
+func deleteDomain(ctx context.Context, c client.Writer, sg *trellisv1alpha1.ScalingGroup, ordinal int32, uid types.UID) error {
 	domain := render.ReplicaDomain(sg, ordinal)
 	log.FromContext(ctx).Info("deleting the ComputeDomain of a replica that is gone", "computeDomain", domain.GetName())
-	err := r.Domains.Delete(ctx, domain, client.Preconditions{UID: &uid})
+	err := c.Delete(ctx, domain, client.Preconditions{UID: &uid})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting ComputeDomain %s: %w", domain.GetName(), err)
 	}

@@ -26,18 +26,18 @@ import (
 
 // createInPlace creates replicas in place. When one create of a gang fails, or the API server stores something else than was planned, all
 // of the gang is evicted, and it is created gated.
-func (r *Reconciler) createInPlace(ctx context.Context, o observed, all []*planned) error {
+func (p *pass) createInPlace(ctx context.Context) error {
 	var todo []func() error
-	for _, one := range all {
+	for _, one := range p.steps.inPlace {
 		for _, index := range slices.Sorted(maps.Keys(one.pods)) {
 			todo = append(todo, func() error {
-				if !r.Asks.Begin(o.sg, one.ordinal, one.place.Attempt) { // its gang has been refused
+				if !p.Asks.Begin(p.sg, one.ordinal, one.place.Attempt) { // its gang has been refused
 					return nil
 				}
-				created, err := r.createPodInPlace(ctx, o.sg, one, index)
+				created, err := p.createPodInPlace(ctx, one, index)
 				if !created {
-					members, base := o.attempts.recorded.Members(one.gang)
-					r.Asks.Refuse(o.sg, one.gang, members, base)
+					members, base := p.attempts.recorded.Members(one.gang)
+					p.Asks.Refuse(p.sg, one.gang, members, base)
 				}
 				return err
 			})
@@ -53,19 +53,19 @@ var errTaken = errors.New("another pod has its name")
 var errEarlier = errors.New("a pod of an earlier attempt has its name, and is deleted")
 
 // createPodInPlace creates one pod in place, and reports whether its gang can be created as planned.
-func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, one *planned, index int32) (bool, error) {
-	pod := one.pods[index]
+func (p *pass) createPodInPlace(ctx context.Context, one *planned, index int32) (bool, error) {
+	sg, pod := p.sg, one.pods[index]
 	pin, recorded := gang.RecordedPin(sg, one.gang, one.place, index)
-	pinner, can := r.Providers.Placer(sg.Spec.Provider).(provider.Pinner)
+	pinner, can := p.Providers.Placer(sg.Spec.Provider).(provider.Pinner)
 	if !can || !recorded {
 		return false, fmt.Errorf("creating pod %s in place: provider %s cannot, or its host is not recorded", pod.Name, sg.Spec.Provider)
 	}
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
 	pinner.Pin(pod, pin)
 	expected := expectedOf(pinner, one.asked[index], pin)
-	err := r.Client.Create(ctx, pod)
+	err := p.Client.Create(ctx, pod)
 	if apierrors.IsAlreadyExists(err) {
-		if err = r.takeOwn(ctx, pod); pod.Spec.NodeName == pin.Node { // it is bound by now
+		if err = p.takeOwn(ctx, pod); pod.Spec.NodeName == pin.Node { // it is bound by now
 			expected.Spec.NodeName = pin.Node
 		}
 	}
@@ -75,12 +75,12 @@ func (r *Reconciler) createPodInPlace(ctx context.Context, sg *trellisv1alpha1.S
 		return false, nil
 	}
 	if err != nil {
-		return errors.Is(err, errEarlier), wrapped(r.withLimits(ctx, pod, err), "creating pod %s in place", pod.Name)
+		return errors.Is(err, errEarlier), wrapped(p.withLimits(ctx, pod, err), "creating pod %s in place", pod.Name)
 	}
 	if why := differs(expected, pod); why != "" {
 		log.FromContext(ctx).Info("the API server stored another pod than was planned; its gang is created gated",
 			"pod", pod.Name, "gang", one.gang, "why", why)
-		r.kinds.differ(one.kinds[index])
+		p.kinds.differ(one.kinds[index])
 		return false, nil
 	}
 	return true, nil

@@ -55,7 +55,7 @@ func (s *server) createInPlace(sg *trellisv1alpha1.ScalingGroup, attempt int32) 
 	}
 	Expect(s.r.foreseen(s.ctx, sg, one)).To(BeTrue())
 	one.asked = s.r.asStored(sg, one)
-	created, err := s.r.createPodInPlace(s.ctx, sg, one, 0)
+	created, err := (&pass{Reconciler: s.r, observed: observed{sg: sg}}).createPodInPlace(s.ctx, one, 0)
 	return created, pod, err
 }
 

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -38,39 +37,39 @@ func (r *Reconciler) inTurn(ctx context.Context, namespace string) (quotas []cor
 }
 
 // takeTurn leaves in the steps what the group may create now, gang by gang, and adds the pods that it gives back.
-func (r *Reconciler) takeTurn(ctx context.Context, o observed, d *decision) (allowance, error) {
-	name := client.ObjectKeyFromObject(o.sg)
-	quotas, in, err := r.inTurn(ctx, o.sg.Namespace)
+func (p *pass) takeTurn(ctx context.Context) (allowance, error) {
+	name := client.ObjectKeyFromObject(p.sg)
+	quotas, in, err := p.inTurn(ctx, p.sg.Namespace)
 	if err != nil || !in {
-		r.turns.Forget(name)
-		r.lacks.note(name, false, r.refusals.clock())
+		p.turns.Forget(name)
+		p.lacks.note(name, false, p.refusals.clock())
 		return allowance{}, err
 	}
-	v, err := r.viewOf(ctx, o, d)
+	v, err := p.view(ctx)
 	if err != nil {
 		return allowance{}, err
 	}
 	part := v.part()
-	rests, until := r.refusals.rests(o.sg)
+	rests, until := p.refusals.rests(p.sg)
 	part.Rests = rests
-	if part.Priority, err = r.priorityOf(ctx, v.charges); err != nil {
+	if part.Priority, err = p.stored.priorityOf(ctx, p.Live, v.charges); err != nil {
 		return allowance{}, err
 	}
-	decisions := r.turns.Sync(part, quotas)
-	if d.steps.createsOf(v.keyOf, decisions) && len(quotas) > 0 { // the API server goes by what is used now
-		if quotas, err = quotasOfPods(ctx, r.Live, o.sg.Namespace); err != nil {
+	decisions := p.turns.Sync(part, quotas)
+	if p.steps.createsOf(v.keyOf, decisions) && len(quotas) > 0 { // the API server goes by what is used now
+		if quotas, err = quotasOfPods(ctx, p.Live, p.sg.Namespace); err != nil {
 			return allowance{}, err
 		}
-		decisions = r.turns.Sync(part, quotas)
+		decisions = p.turns.Sync(part, quotas)
 	}
-	r.lacks.note(name, v.lacksQuota(decisions), r.refusals.clock())
-	d.steps.inTurn, d.steps.keyOf, d.steps.decisions = true, v.keyOf, decisions
-	return r.follow(ctx, o, v, &d.steps, until)
+	p.lacks.note(name, v.lacksQuota(decisions), p.refusals.clock())
+	p.steps.inTurn, p.steps.keyOf, p.steps.decisions = true, v.keyOf, decisions
+	return p.follow(ctx, v, until)
 }
 
 // follow keeps of the steps what the decisions allow. allowed is what the group rests for.
-func (r *Reconciler) follow(ctx context.Context, o observed, v *view, s *steps, allowed allowance) (allowance, error) {
-	decisions := s.decisions
+func (p *pass) follow(ctx context.Context, v *view, allowed allowance) (allowance, error) {
+	s, decisions := &p.steps, p.steps.decisions
 	may := func(ordinal int32) bool { return decisions[v.keyOf(ordinal)].Create }
 	s.create = slices.DeleteFunc(s.create, func(pod *corev1.Pod) bool { ordinal, _, _ := render.ReplicaOf(pod); return !may(ordinal) })
 	s.make = slices.DeleteFunc(s.make, func(ordinal int32) bool { return !may(ordinal) })
@@ -80,7 +79,7 @@ func (r *Reconciler) follow(ctx context.Context, o observed, v *view, s *steps, 
 	for _, want := range v.wants {
 		switch d := decisions[want.Key]; {
 		case d.Overdue:
-			r.refusals.note(o.sg, creationturns.All, errNotCompleted)
+			p.refusals.note(p.sg, creationturns.All, errNotCompleted)
 			allowed = allowance{again: firstDelay, refused: errNotCompleted}
 		case d.Lack != nil && want.Ready && allowed.refused == nil: // a successor lacks quota as long as its predecessor is leaving
 			allowed = allowance{again: earliest(allowed.again, maxDelay), refused: wrapped(d.Lack, "creating %s", want.Name)}
@@ -90,8 +89,8 @@ func (r *Reconciler) follow(ctx context.Context, o observed, v *view, s *steps, 
 			allowed.again = earliest(allowed.again, maxDelay)
 		}
 	}
-	s.giveBack(o, v.keyOf, decisions)
-	return allowed, r.leaveOutExisting(ctx, o.sg, s)
+	s.giveBack(p.observed, v.keyOf, decisions)
+	return allowed, p.leaveOutExisting(ctx)
 }
 
 // errNotCompleted is why a gang gives its pods back that had its turn.
@@ -100,14 +99,15 @@ var errNotCompleted = errors.New("not all pods of the gang could be created in i
 // leaveOutExisting leaves out pods that the API server has: those of the group that the cache does not show, and those of others. A quota
 // counts a create that is refused because the pod exists, until the quota controller counts again, which takes minutes
 // (kubernetes/kubernetes#61530).
-func (r *Reconciler) leaveOutExisting(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, s *steps) error {
+func (p *pass) leaveOutExisting(ctx context.Context) error {
+	sg, s := p.sg, &p.steps
 	if len(s.create) == 0 {
 		return nil
 	}
 	pods := &metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 	of := client.MatchingLabels(render.Selector(sg.Spec.Graph, sg.Name))
-	if err := r.Live.List(ctx, pods, client.InNamespace(sg.Namespace), of); err != nil {
+	if err := p.Live.List(ctx, pods, client.InNamespace(sg.Namespace), of); err != nil {
 		return fmt.Errorf("reading the pods of the group past the cache: %w", err)
 	}
 	exists := map[string]bool{}
@@ -116,7 +116,7 @@ func (r *Reconciler) leaveOutExisting(ctx context.Context, sg *trellisv1alpha1.S
 	}
 	var taken []*corev1.Pod
 	s.create = slices.DeleteFunc(s.create, func(pod *corev1.Pod) bool {
-		others := r.Client.Get(ctx, client.ObjectKeyFromObject(pod), &corev1.Pod{}) == nil
+		others := p.Client.Get(ctx, client.ObjectKeyFromObject(pod), &corev1.Pod{}) == nil
 		if exists[pod.Name] || others {
 			taken = append(taken, pod)
 		}
@@ -125,7 +125,7 @@ func (r *Reconciler) leaveOutExisting(ctx context.Context, sg *trellisv1alpha1.S
 	s.unseen = s.unseen || len(taken) > 0
 	failures := []error{}
 	for _, pod := range taken {
-		failures = append(failures, r.takenName(ctx, sg, pod))
+		failures = append(failures, p.takenName(ctx, sg, pod))
 	}
 	s.taken = errors.Join(failures...)
 	return nil
@@ -164,37 +164,38 @@ func (s *steps) gangs() (out []gangToCreate) {
 
 // makeInTurn creates gang after gang, and those of a single pod several at a time. When a create fails, its gang gives its pods back, and
 // no further one is begun.
-func (r *Reconciler) makeInTurn(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, s steps) error {
+func (p *pass) makeInTurn(ctx context.Context) error {
+	sg, s := p.sg, &p.steps
 	created := map[creationturns.Key]bool{}
 	tried, err := creationturns.All, s.taken
 	if err == nil {
-		tried, err = s.likeSets(), r.makeSets(ctx, sg, s.make)
+		tried, err = s.likeSets(), p.makeSets(ctx, sg, s.make)
 	}
-	for gangs, round := s.gangs(), r.firstRound(sg); err == nil && len(gangs) > 0; {
+	for gangs, round := s.gangs(), p.firstRound(sg); err == nil && len(gangs) > 0; {
 		now := alone(gangs, round)
 		var pods []*corev1.Pod
 		for _, one := range gangs[:now] {
 			pods = append(pods, one.pods...)
 		}
 		tried = creationturns.Rests{Successors: gangs[0].succeeds, Others: !gangs[0].succeeds}
-		if round, err = r.createAll(ctx, sg, pods, round); err != nil {
-			err = errors.Join(err, r.giveBackCreated(ctx, gangs[:now]))
+		if round, err = p.createAll(ctx, sg, pods, round); err != nil {
+			err = errors.Join(err, p.giveBackCreated(ctx, gangs[:now]))
 			break
 		}
 		for _, one := range gangs[:now] {
 			created[one.key] = true
 		}
-		r.refusals.note(sg, tried, nil)
-		if gangs = gangs[now:]; len(gangs) > 0 && !gangs[0].succeeds && r.turns.Yields(client.ObjectKeyFromObject(sg)) {
+		p.refusals.note(sg, tried, nil)
+		if gangs = gangs[now:]; len(gangs) > 0 && !gangs[0].succeeds && p.turns.Yields(client.ObjectKeyFromObject(sg)) {
 			break
 		}
 	}
 	if err == nil {
-		r.noteTurn(ctx, sg, created, creationturns.Rests{})
+		p.noteTurn(ctx, created, creationturns.Rests{})
 		return nil
 	}
-	r.refusals.note(sg, tried, err)
-	r.noteTurn(ctx, sg, created, tried)
+	p.refusals.note(sg, tried, err)
+	p.noteTurn(ctx, created, tried)
 	return err
 }
 
@@ -222,14 +223,12 @@ func (r *Reconciler) giveBackCreated(ctx context.Context, gangs []gangToCreate) 
 }
 
 // noteTurn notes what a group has created, and the gangs of which a create was refused.
-func (r *Reconciler) noteTurn(
-	ctx context.Context, sg *trellisv1alpha1.ScalingGroup, created map[creationturns.Key]bool, refused creationturns.Rests,
-) {
-	quotas, unread := quotasOfPods(ctx, r.Client, sg.Namespace)
+func (p *pass) noteTurn(ctx context.Context, created map[creationturns.Key]bool, refused creationturns.Rests) {
+	quotas, unread := quotasOfPods(ctx, p.Client, p.sg.Namespace)
 	if unread != nil {
-		log.FromContext(ctx).Error(unread, "listing the quotas that the gangs of a namespace take turns by", "namespace", sg.Namespace)
+		log.FromContext(ctx).Error(unread, "listing the quotas that the gangs of a namespace take turns by", "namespace", p.sg.Namespace)
 	}
-	r.turns.Created(client.ObjectKeyFromObject(sg), created, refused, quotas)
+	p.turns.Created(client.ObjectKeyFromObject(p.sg), created, refused, quotas)
 }
 
 // refused reports whether the API server refused a create for a reason that may depend on what exists already.

@@ -24,8 +24,6 @@ import (
 type view struct {
 	o     observed
 	graph types.UID
-	// remembered are the replicas whose former domain is known.
-	remembered map[int32]bool
 	// charges are those of the group's pods, by role.
 	charges map[string]storedPod
 	// ordinals are the replicas that exist or are to be created; base and first are those that begin together.
@@ -36,33 +34,30 @@ type view struct {
 	wants   []creationturns.Want
 }
 
-// viewOf reads which gangs the replicas of a group belong to, and what these lack.
-func (r *Reconciler) viewOf(ctx context.Context, o observed, d *decision) (*view, error) {
-	v := &view{o: o, graph: o.sg.UID, remembered: map[int32]bool{}, base: map[int32]bool{}, first: map[int32]bool{}}
-	former := remembered(o.sg)
-	for _, ordinal := range former {
-		v.remembered[int32(ordinal)] = true
-	}
+// view reads which gangs the replicas of a group belong to, and what these lack.
+func (p *pass) view(ctx context.Context) (*view, error) {
+	o := p.observed
+	v := &view{o: o, graph: o.sg.UID, base: map[int32]bool{}, first: map[int32]bool{}}
 	if owner := metav1.GetControllerOfNoCopy(o.sg); owner != nil {
 		v.graph = owner.UID
 	}
-	for _, ordinal := range rollout.For(o.sg).Ordinals(summaries(o.sg, o.replicas), former, batch+1) {
+	for _, ordinal := range rollout.For(o.sg).Ordinals(summaries(o.sg, o.replicas), o.attempts.recorded.Ordinals(), batch+1) {
 		v.ordinals = append(v.ordinals, int32(ordinal))
 	}
-	if err := r.addTogether(ctx, v); err != nil {
+	if err := p.addTogether(ctx, v); err != nil {
 		return nil, err
 	}
-	v.charges = r.stored.of(o)
+	v.charges = p.stored.of(o)
 	creatable := map[int32]bool{}
-	for _, ordinal := range d.steps.make {
+	for _, ordinal := range p.steps.make {
 		creatable[ordinal] = true
 	}
-	for _, pod := range d.steps.create {
+	for _, pod := range p.steps.create {
 		ordinal, _, _ := render.ReplicaOf(pod)
 		creatable[ordinal] = true
 	}
 	removed := map[int32]bool{}
-	for _, gone := range d.next.Remove {
+	for _, gone := range p.next.Remove {
 		removed[int32(gone.Ordinal)] = true
 	}
 	for _, ordinal := range v.ordinals {
@@ -73,9 +68,9 @@ func (r *Reconciler) viewOf(ctx context.Context, o observed, d *decision) (*view
 
 // addTogether finds the replicas that begin together: while nothing of the graph is released that is packed into one domain, those of its
 // base gang, and while nothing of a component is, its first replicas.
-func (r *Reconciler) addTogether(ctx context.Context, v *view) error {
-	sg := v.o.sg
-	if !render.Gated(sg) || v.o.sits() {
+func (p *pass) addTogether(ctx context.Context, v *view) error {
+	sg := p.sg
+	if !render.Gated(sg) || p.sits() {
 		return nil
 	}
 	together := v.ordinals[:min(len(v.ordinals), int(render.MinAvailable(sg)))]
@@ -85,7 +80,7 @@ func (r *Reconciler) addTogether(ctx context.Context, v *view) error {
 		}
 		return nil
 	}
-	groups, err := r.groupsOf(ctx, sg)
+	groups, err := groupsOf(ctx, p.Client, sg)
 	if err != nil {
 		return err
 	}
@@ -93,7 +88,7 @@ func (r *Reconciler) addTogether(ctx context.Context, v *view) error {
 		if !render.Gated(one) || one.Spec.Replicas == 0 {
 			continue
 		}
-		if begun, err := r.begun(ctx, one); begun || err != nil {
+		if begun, err := p.begun(ctx, one); begun || err != nil {
 			v.members = nil
 			return err
 		}
@@ -161,7 +156,8 @@ func (v *view) addWant(ordinal int32, creatable, removed bool) {
 // wantOf is what a replica wants, without the pods that it lacks.
 func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want {
 	want := creationturns.Want{
-		Key: v.keyOf(ordinal), Name: v.nameOf(ordinal), Ready: creatable, Succeeds: v.remembered[ordinal], Others: render.InSets(v.o.sg),
+		Key: v.keyOf(ordinal), Name: v.nameOf(ordinal), Ready: creatable,
+		Succeeds: v.o.attempts.recorded.Ran(ordinal), Others: render.InSets(v.o.sg),
 	}
 	if one := v.o.replicas[ordinal]; one != nil {
 		want.Succeeds = want.Succeeds || one.wasPlaced()

@@ -38,7 +38,7 @@ type planned struct {
 
 // recordedAt notes the place that is recorded at an attempt, and reports whether there is one and the host names of the pods are of that
 // attempt. Otherwise the answer has come after the record was read; then the group is reconciled again.
-func (p *planned) recordedAt(attempt int32, recorded assignment.Attempts) (assigned bool) {
+func (p *planned) recordedAt(attempt int32, recorded assignment.Replicas) (assigned bool) {
 	p.gang, p.place, assigned = recorded.Assigned(p.ordinal)
 	return assigned && attempt > 0 && p.place.Attempt == attempt && p.namedFor(attempt)
 }
@@ -54,38 +54,39 @@ func (p *planned) namedFor(attempt int32) bool {
 }
 
 // place takes the pods out of what is created gated whose replicas are created in place, or wait for the answer.
-func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
-	if r.Asks == nil || s.overLimit || s.rests {
+func (p *pass) place(ctx context.Context) error {
+	s := &p.steps
+	if p.Asks == nil || s.overLimit || s.rests {
 		return nil
 	}
-	if !gang.InPlace(o.sg) {
-		r.Asks.Forget(client.ObjectKeyFromObject(o.sg))
+	if !gang.InPlace(p.sg) {
+		p.Asks.Forget(client.ObjectKeyFromObject(p.sg))
 		return nil
 	}
-	for _, ordinal := range o.unseen {
+	for _, ordinal := range p.unseen {
 		s.leaveOut(ordinal)
 		s.unseen = true
 	}
-	fresh, err := r.placeable(ctx, o, s)
+	fresh, err := p.placeable(ctx)
 	if err != nil {
 		return err
 	}
-	if s.more && len(o.replicas)+len(fresh) < int(render.MinAvailable(o.sg)) {
+	if s.more && len(p.replicas)+len(fresh) < int(render.MinAvailable(p.sg)) {
 		clear(fresh) // it cannot ask at once for all that begin together
 	}
 	wants := make([]scheduler.Want, 0, len(fresh))
 	for _, ordinal := range slices.Sorted(maps.Keys(fresh)) {
 		one := fresh[ordinal]
-		wants = append(wants, scheduler.Want{Ordinal: ordinal, Pods: func() []*corev1.Pod { return r.asStored(o.sg, one) }})
+		wants = append(wants, scheduler.Want{Ordinal: ordinal, Pods: func() []*corev1.Pod { return p.asStored(p.sg, one) }})
 	}
-	for ordinal, answer := range r.Asks.Ask(o.sg, wants, o.unseen) {
+	for ordinal, answer := range p.Asks.Ask(p.sg, wants, p.unseen) {
 		if answer.Gated {
 			continue
 		}
 		one := fresh[ordinal]
 		s.leaveOut(ordinal)
 		s.asked = s.asked || answer.New
-		if one.asked = answer.Pods; one.recordedAt(answer.Attempt, o.attempts.recorded) {
+		if one.asked = answer.Pods; one.recordedAt(answer.Attempt, p.attempts.recorded) {
 			s.inPlace = append(s.inPlace, one)
 		}
 	}
@@ -94,18 +95,18 @@ func (r *Reconciler) place(ctx context.Context, o observed, s *steps) error {
 }
 
 // placeable are the replicas that may be created in place, of those of which pods are to be created.
-func (r *Reconciler) placeable(ctx context.Context, o observed, s *steps) (map[int32]*planned, error) {
+func (p *pass) placeable(ctx context.Context) (map[int32]*planned, error) {
 	out := map[int32]*planned{}
-	others := len(o.pods.earlier) + len(o.pods.orphans)
-	if len(s.create) == 0 || quota.QueueOf(o.sg) != "" || others > 0 || metav1.GetControllerOfNoCopy(o.sg) == nil {
+	others := len(p.pods.earlier) + len(p.pods.orphans)
+	if len(p.steps.create) == 0 || quota.QueueOf(p.sg) != "" || others > 0 || metav1.GetControllerOfNoCopy(p.sg) == nil {
 		return out, nil
 	}
-	if _, in, err := r.inTurn(ctx, o.sg.Namespace); in || err != nil {
+	if _, in, err := p.inTurn(ctx, p.sg.Namespace); in || err != nil {
 		return out, err
 	}
-	for _, pod := range s.create {
+	for _, pod := range p.steps.create {
 		ordinal, index, _ := render.ReplicaOf(pod)
-		if o.replicas[ordinal] != nil {
+		if p.replicas[ordinal] != nil {
 			continue
 		}
 		if out[ordinal] == nil {
@@ -114,7 +115,7 @@ func (r *Reconciler) placeable(ctx context.Context, o observed, s *steps) (map[i
 		out[ordinal].pods[index] = pod
 	}
 	for ordinal, one := range out {
-		if len(one.pods) != int(render.PodsPerReplica(o.sg)) || !r.foreseen(ctx, o.sg, one) {
+		if len(one.pods) != int(render.PodsPerReplica(p.sg)) || !p.foreseen(ctx, p.sg, one) {
 			delete(out, ordinal)
 		}
 	}

@@ -7,20 +7,16 @@ import (
 	"context"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// lookForEnds finds pods that were deleted and do not end, and returns the time until another one has not ended in time; 0 for never. A
+// lookForEnds finds pods that were deleted and do not end, and the time until another one has not ended in time. A
 // replica is lost when the node of such a pod is not ready: no one knows whether and when it ends. It is made under another ordinal once
 // the capacity of the old one is not held any more.
-func (r *Reconciler) lookForEnds(ctx context.Context, replicas map[int32]*replica) (again time.Duration) {
-	now := r.refusals.clock()
-	ready := func(node string) bool { return r.nodeReady(ctx, node) }
-	for _, one := range replicas {
+func (p *pass) lookForEnds(ctx context.Context) {
+	now := p.refusals.clock()
+	ready := func(node string) bool { return p.nodes().ready(ctx, node) }
+	for _, one := range p.replicas {
 		for _, pod := range one.leaving {
 			by, deleted := gang.EndsBy(pod)
 			if !deleted { // it goes with its set
@@ -29,22 +25,15 @@ func (r *Reconciler) lookForEnds(ctx context.Context, replicas map[int32]*replic
 			if why := gang.NotEnding(pod, now, ready); why != "" {
 				one.notEnding = append(one.notEnding, why)
 			}
-			held := pod.DeletionTimestamp.Add(r.HoldFor)
+			held := pod.DeletionTimestamp.Add(p.HoldFor)
 			if pod.Spec.NodeName != "" && !now.Before(held) && !now.Before(by) && !ready(pod.Spec.NodeName) {
 				one.lostNode = true
 			}
 			for _, at := range []time.Time{by, held} {
 				if left := at.Sub(now); left > 0 {
-					again = earliest(again, left)
+					p.ends = earliest(p.ends, left)
 				}
 			}
 		}
 	}
-	return again
-}
-
-// nodeReady reports whether a node is ready, by the cache; one that is not there is not.
-func (r *Reconciler) nodeReady(ctx context.Context, name string) bool {
-	node := &corev1.Node{}
-	return r.Client.Get(ctx, types.NamespacedName{Name: name}, node) == nil && topology.Ready(node)
 }

@@ -54,8 +54,9 @@ func TestPodsThatDoNotEnd(t *testing.T) {
 			r.refusals.now = func() time.Time { return noon.Add(tc.after) }
 			sg := group(1, int32(len(tc.states)))
 			replicas := replicasOf(sg, podsOf(sg, 0, tc.states...), func(*corev1.Pod) bool { return false })
-			if again := r.lookForEnds(t.Context(), replicas); again != tc.again {
-				t.Errorf("it looks again after %s, want %s", again, tc.again)
+			p := &pass{Reconciler: r, observed: observed{sg: sg, replicas: replicas}}
+			if p.lookForEnds(t.Context()); p.ends != tc.again {
+				t.Errorf("it looks again after %s, want %s", p.ends, tc.again)
 			}
 			if got, _ := replicas[0].state(); got != tc.want {
 				t.Errorf("state %d, want %d", got, tc.want)

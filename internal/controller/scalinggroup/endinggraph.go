@@ -19,13 +19,13 @@ import (
 // serve continue to run. No pods are created, so updates, restarts and scale-ins are suspended: they would end serving replicas.
 
 // isEnding reports whether the deployment of a group is being deleted.
-func (r *Reconciler) isEnding(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (bool, error) {
+func isEnding(ctx context.Context, c client.Reader, sg *trellisv1alpha1.ScalingGroup) (bool, error) {
 	owner := metav1.GetControllerOfNoCopy(sg)
 	if owner == nil {
 		return false, nil
 	}
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: sg.Namespace, Name: owner.Name}, dgd)
+	err := c.Get(ctx, client.ObjectKey{Namespace: sg.Namespace, Name: owner.Name}, dgd)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading the deployment of the group: %w", err)
 	}
@@ -33,16 +33,17 @@ func (r *Reconciler) isEnding(ctx context.Context, sg *trellisv1alpha1.ScalingGr
 }
 
 // leaveWhatEnds keeps of the steps, where the deployment is being deleted, the removal of broken replicas.
-func (r *Reconciler) leaveWhatEnds(ctx context.Context, o observed, next rollout.Plan, s *steps) error {
+func (p *pass) leaveWhatEnds(ctx context.Context, next rollout.Plan) error {
+	s := &p.steps
 	if len(s.create)+len(s.make)+len(s.delete)+len(s.unmake) == 0 {
 		return nil
 	}
-	ending, err := r.isEnding(ctx, o.sg)
+	ending, err := isEnding(ctx, p.Client, p.sg)
 	switch {
 	case err != nil || !ending:
 		return err
-	case r.makes(ctx, o.sg):
-		*s = stepsOf(o.sg, o.replicas, o.attempts, next.OnlyRepair())
+	case p.makes(ctx, p.sg):
+		*s = stepsOf(p.sg, p.replicas, p.attempts, next.OnlyRepair())
 	default:
 		*s = steps{}
 	}

@@ -14,21 +14,21 @@ import (
 )
 
 // lookForExcess looks at the other role of the deployment when replicas of a role are to be scaled in.
-func (r *Reconciler) lookForExcess(ctx context.Context, o observed) error {
-	owner := metav1.GetControllerOf(o.sg)
-	if !constraint.Transfers(o.sg.Spec.Topology) || len(o.replicas) <= int(o.sg.Spec.Replicas) || owner == nil {
+func (p *pass) lookForExcess(ctx context.Context) error {
+	owner := metav1.GetControllerOf(p.sg)
+	if !constraint.Transfers(p.sg.Spec.Topology) || len(p.replicas) <= int(p.sg.Spec.Replicas) || owner == nil {
 		return nil
 	}
-	groups, err := scheduler.GroupsOf(ctx, r.Client, o.sg.Namespace, owner.UID)
+	groups, err := scheduler.GroupsOf(ctx, p.Client, p.sg.Namespace, owner.UID)
 	if err != nil {
 		return err
 	}
-	created := make(map[int32]int64, len(o.replicas))
-	for ordinal, replica := range o.replicas {
+	created := make(map[int32]int64, len(p.replicas))
+	for ordinal, replica := range p.replicas {
 		created[ordinal] = replica.created()
 	}
-	for ordinal, excess := range gang.Excess(o.sg, groups, created) {
-		if replica := o.replicas[ordinal]; replica != nil {
+	for ordinal, excess := range gang.Excess(p.sg, groups, p.attempts.recorded.Record(), created) {
+		if replica := p.replicas[ordinal]; replica != nil {
 			replica.excess = excess
 		}
 	}

@@ -19,23 +19,23 @@ import (
 
 // fit turns a plan into steps that the group's provider can follow: pods get what only new pods can be given, pods of another provider are
 // recreated, and while the provider is not ready nothing is made or replaced, since what is taken down then would not return.
-func (r *Reconciler) fit(ctx context.Context, o observed, next rollout.Plan) steps {
-	sg, replicas := o.sg, o.replicas
+func (p *pass) fit(ctx context.Context, next rollout.Plan) steps {
+	sg, replicas := p.sg, p.replicas
 	if !render.Gated(sg) {
-		s := stepsOf(sg, replicas, o.attempts, next)
-		if router, ok := r.Providers.Get(sg.Spec.Provider).(provider.Router); ok {
+		s := stepsOf(sg, replicas, p.attempts, next)
+		if router, ok := p.Providers.Get(sg.Spec.Provider).(provider.Router); ok {
 			router.Route(sg, s.create)
 		}
 		return s
 	}
-	if !r.makes(ctx, sg) {
+	if !p.makes(ctx, sg) {
 		return steps{} // what the pods come from can be neither made nor taken down
 	}
-	placer := r.Providers.Placer(sg.Spec.Provider)
-	if placer == nil || !r.Providers.State(ctx, sg.Spec.Provider).Ready {
-		return stepsOf(sg, replicas, o.attempts, next.OnlyScaleIn())
+	placer := p.Providers.Placer(sg.Spec.Provider)
+	if placer == nil || !p.Providers.State(ctx, sg.Spec.Provider).Ready {
+		return stepsOf(sg, replicas, p.attempts, next.OnlyScaleIn())
 	}
-	s := stepsOf(sg, replicas, o.attempts, next)
+	s := stepsOf(sg, replicas, p.attempts, next)
 	s.replaceForeign(sg, placer, replicas)
 	fresh := map[int32][]*corev1.Pod{}
 	for _, pod := range s.create {

@@ -78,7 +78,7 @@ func TestFit(t *testing.T) {
 			}
 			replicas := replicasOf(sg, pods, func(*corev1.Pod) bool { return false })
 			r := &Reconciler{Providers: provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{switched{on: !c.off}}})}
-			got := r.fit(t.Context(), observed{sg: sg, replicas: replicas}, plan(sg, replicas))
+			got := (&pass{Reconciler: r, observed: observed{sg: sg, replicas: replicas}}).fit(t.Context(), plan(sg, replicas))
 			var create, remove []string
 			letters := map[string]string{}
 			for _, pod := range got.create {

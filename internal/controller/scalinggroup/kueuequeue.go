@@ -30,16 +30,15 @@ func (r *Reconciler) dependsOnOthers(sg *trellisv1alpha1.ScalingGroup) bool {
 }
 
 // stepsFor turns a plan into steps that the group's provider, and its queue of Kueue, can follow.
-func (r *Reconciler) stepsFor(ctx context.Context, o observed, next rollout.Plan) steps {
-	if o.queue.closed {
+func (p *pass) stepsFor(ctx context.Context, next rollout.Plan) {
+	if p.queue.closed {
 		next = next.OnlyScaleIn()
 	}
-	s := r.fit(ctx, o, next)
-	if o.queue.named || slices.ContainsFunc(o.pods.own, func(pod *corev1.Pod) bool { return quota.WorkloadOf(pod) != "" }) {
-		s.replaceUnqueued(o.sg, o.replicas)
+	p.steps = p.fit(ctx, next)
+	if p.queue.named || slices.ContainsFunc(p.pods.own, func(pod *corev1.Pod) bool { return quota.WorkloadOf(pod) != "" }) {
+		p.steps.replaceUnqueued(p.sg, p.replicas)
 	}
-	o.queue.enqueue(o.sg, o.pods.own, &s)
-	return s
+	p.queue.enqueue(p.sg, p.pods.own, &p.steps)
 }
 
 // judge notes how the replicas of a group that is being updated, or of which replicas move, stand with their quota.
@@ -81,13 +80,13 @@ func (r *Reconciler) queueOf(ctx context.Context, sg *trellisv1alpha1.ScalingGro
 	if reader == nil {
 		return queue{named: true, closed: true}, nil
 	}
-	return r.readQueue(ctx, sg, reader)
+	return readQueue(ctx, r.Client, sg, reader)
 }
 
-func (r *Reconciler) readQueue(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, from client.Reader) (queue, error) {
+func readQueue(ctx context.Context, c client.Reader, sg *trellisv1alpha1.ScalingGroup, from client.Reader) (queue, error) {
 	q := queue{named: true}
 	var err error
-	if q.groups, err = r.groupsOf(ctx, sg); err != nil {
+	if q.groups, err = groupsOf(ctx, c, sg); err != nil {
 		return q, err
 	}
 	if refused := (&quota.Observation{Groups: q.groups}).Refused(); refused != nil {
@@ -103,7 +102,7 @@ func (r *Reconciler) readQueue(ctx context.Context, sg *trellisv1alpha1.ScalingG
 		return q, err
 	}
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
-	err = r.Client.Get(ctx, name, dgd)
+	err = c.Get(ctx, name, dgd)
 	q.closed = err != nil || gang.MissingGroups(dgd, q.groups)
 	return q, client.IgnoreNotFound(err)
 }
@@ -124,12 +123,12 @@ func (q *queue) enqueue(sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, s *
 }
 
 // groupsOf are all scaling groups of the group's deployment.
-func (r *Reconciler) groupsOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) ([]*trellisv1alpha1.ScalingGroup, error) {
+func groupsOf(ctx context.Context, c client.Reader, sg *trellisv1alpha1.ScalingGroup) ([]*trellisv1alpha1.ScalingGroup, error) {
 	owner := metav1.GetControllerOf(sg)
 	if owner == nil {
 		return []*trellisv1alpha1.ScalingGroup{sg}, nil
 	}
-	return scheduler.GroupsOf(ctx, r.Client, sg.Namespace, owner.UID, client.DisableReadYourWritesConsistency)
+	return scheduler.GroupsOf(ctx, c, sg.Namespace, owner.UID, client.DisableReadYourWritesConsistency)
 }
 
 // siblings are the groups of a group's deployment, where it is in a queue: these wait for one another.
@@ -138,7 +137,7 @@ func (r *Reconciler) siblings(ctx context.Context, o client.Object) []reconcile.
 	if quota.QueueOf(sg) == "" {
 		return nil
 	}
-	groups, err := r.groupsOf(ctx, sg)
+	groups, err := groupsOf(ctx, r.Client, sg)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "listing the scaling groups that wait for another", "group", sg.Name)
 		return nil

@@ -116,8 +116,9 @@ func stepsIn(t *testing.T, r *Reconciler, sg *trellisv1alpha1.ScalingGroup, stat
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := r.stepsFor(t.Context(), observed{sg: sg, pods: found{own: pods}, replicas: replicas, queue: q}, plan(sg, replicas))
-	return s.names()
+	p := &pass{Reconciler: r, observed: observed{sg: sg, pods: found{own: pods}, replicas: replicas, queue: q}}
+	p.stepsFor(t.Context(), plan(sg, replicas))
+	return p.steps.names()
 }
 
 // A queue is closed while no quota is asked for the deployment.
@@ -139,8 +140,7 @@ func TestClosedQueues(t *testing.T) {
 		"pods are made by others": {nil, []*trellisv1alpha1.ScalingGroup{many[0], grove}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &Reconciler{Client: clusterOf(t, tc.missing, tc.groups...)}
-			q, err := r.readQueue(t.Context(), tc.groups[0], noWorkloads{})
+			q, err := readQueue(t.Context(), clusterOf(t, tc.missing, tc.groups...), tc.groups[0], noWorkloads{})
 			if err != nil || q.closed != tc.closed || !q.named {
 				t.Errorf("closed %v, %v", q.closed, err)
 			}
@@ -185,7 +185,7 @@ func TestUpdateWithinQuota(t *testing.T) {
 	}
 	look := func(of map[int32]*replica) (inPlace bool, removed int, says string) {
 		next := plan(sg, of)
-		sg.Status = statusOf(sg, of, next, func(string) map[string]string { return nil }, nil)
+		sg.Status = statusOf(sg, of, next, nil)
 		c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
 		return sg.Status.Progress.InPlace, len(next.Remove), c.Message
 	}

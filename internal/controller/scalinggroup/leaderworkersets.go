@@ -28,13 +28,13 @@ func (r *Reconciler) makes(ctx context.Context, sg *trellisv1alpha1.ScalingGroup
 }
 
 // lookForSets adds what the replicas' pods come from. While the API is not served there is nothing to see: then the pods alone count.
-func (r *Reconciler) lookForSets(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) error {
-	maker := r.Providers.Maker(sg.Spec.Workload)
-	if maker == nil || !r.Providers.State(ctx, sg.Spec.Workload).Ready {
+func (p *pass) lookForSets(ctx context.Context) error {
+	maker := p.Providers.Maker(p.sg.Spec.Workload)
+	if maker == nil || !p.Providers.State(ctx, p.sg.Spec.Workload).Ready {
 		return nil
 	}
-	sets, err := maker.Sets(ctx, r.Providers.Own(sg.Spec.Workload), sg)
-	addSets(sg, replicas, sets)
+	sets, err := maker.Sets(ctx, p.Providers.Own(p.sg.Spec.Workload), p.sg)
+	addSets(p.sg, p.replicas, sets)
 	return err
 }
 

@@ -134,7 +134,7 @@ func TestSets(t *testing.T) {
 			replicas := replicasOf(sg, pods, func(*corev1.Pod) bool { return false })
 			addSets(sg, replicas, sets)
 			next := plan(sg, replicas)
-			got := r.fit(t.Context(), observed{sg: sg, replicas: replicas}, next)
+			got := (&pass{Reconciler: r, observed: observed{sg: sg, replicas: replicas}}).fit(t.Context(), next)
 			var words []string
 			if len(got.make) > 0 {
 				words = append(words, "make", strings.Trim(fmt.Sprint(got.make), "[]"))
@@ -148,7 +148,7 @@ func TestSets(t *testing.T) {
 			if len(got.create) > 0 || len(got.delete) > 0 {
 				t.Errorf("pods of our own: %v", got)
 			}
-			s := statusOf(sg, replicas, next, func(string) map[string]string { return nil }, nil)
+			s := statusOf(sg, replicas, next, nil)
 			if status := fmt.Sprint(s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, s.OutdatedReplicas); status != c.status {
 				t.Errorf("status %s, want %s", status, c.status)
 			}

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,45 +37,45 @@ const maxMoveWhy = 512
 // when, and when the replica goes without a successor; it is written before a successor is created or a replica deleted.
 
 // lookForMoves brings the moves in the status up to date with nodes and pods.
-func (r *Reconciler) lookForMoves(ctx context.Context, o *observed) {
-	sg, now := o.sg, r.refusals.clock()
+func (p *pass) lookForMoves(ctx context.Context) {
+	sg, now := p.sg, p.refusals.clock()
 	before := sg.Status.Moves
 	sg.Status.Moves = nil
 	if sg.Spec.Moves != trellisv1alpha1.MovesNever {
-		lacks, _ := r.lacks.counts(client.ObjectKeyFromObject(sg), now)
-		noQuota := lacks || noQuotaForSuccessors(o.replicas)
-		for _, ordinal := range sortedOrdinals(o.replicas) {
-			leaves := r.whyLeaves(ctx, sg, o.replicas[ordinal], now)
+		lacks, _ := p.lacks.counts(client.ObjectKeyFromObject(sg), now)
+		noQuota := lacks || noQuotaForSuccessors(p.replicas)
+		for _, ordinal := range sortedOrdinals(p.replicas) {
+			leaves := p.whyLeaves(ctx, p.replicas[ordinal], now)
 			if leaves.why == "" || len(sg.Status.Moves) == trellisv1alpha1.MaxMoves {
 				continue
 			}
-			move := r.moveOf(before, ordinal, now)
+			move := p.moveOf(before, ordinal, now)
 			move.Why = limit.Text(leaves.why, maxMoveWhy)
 			if leaves.forOthers {
-				move.InPlace, move.InPlaceAt = false, metav1.NewTime(leaves.until.Add(r.moveTimeout()))
+				move.InPlace, move.InPlaceAt = false, metav1.NewTime(leaves.until.Add(p.moveTimeout()))
 			} else {
 				move.InPlace = move.InPlace || noQuota || !now.Before(move.InPlaceAt.Time)
 			}
 			sg.Status.Moves = append(sg.Status.Moves, move)
 			if !leaves.until.IsZero() {
-				o.moves = earliest(o.moves, max(leaves.until.Sub(now), time.Millisecond))
+				p.moves = earliest(p.moves, max(leaves.until.Sub(now), time.Millisecond))
 			}
 		}
 	}
-	if hasMoved(before, o.replicas) {
-		r.waitAnew(sg.Status.Moves, now)
+	if hasMoved(before, p.replicas) {
+		p.waitAnew(now)
 	}
 	for i := range sg.Status.Moves {
 		if move := &sg.Status.Moves[i]; !move.InPlace {
-			o.moves = earliest(o.moves, move.InPlaceAt.Sub(now))
+			p.moves = earliest(p.moves, move.InPlaceAt.Sub(now))
 		}
 	}
-	o.moved = !equality.Semantic.DeepEqual(before, sg.Status.Moves)
+	p.moved = !equality.Semantic.DeepEqual(before, sg.Status.Moves)
 }
 
 // moveOf is the stored move of a replica, or a new one. A stored time further ahead than the timeout is that of another clock.
-func (r *Reconciler) moveOf(stored []trellisv1alpha1.ReplicaMove, ordinal int32, now time.Time) trellisv1alpha1.ReplicaMove {
-	latest := metav1.NewTime(now.Add(r.moveTimeout()).Truncate(time.Second))
+func (p *pass) moveOf(stored []trellisv1alpha1.ReplicaMove, ordinal int32, now time.Time) trellisv1alpha1.ReplicaMove {
+	latest := metav1.NewTime(now.Add(p.moveTimeout()).Truncate(time.Second))
 	for _, move := range stored {
 		if move.Replica == ordinal {
 			if latest.Before(&move.InPlaceAt) {
@@ -99,10 +98,10 @@ func hasMoved(before []trellisv1alpha1.ReplicaMove, replicas map[int32]*replica)
 }
 
 // waitAnew gives the replicas that wait for their turn the full time.
-func (r *Reconciler) waitAnew(moves []trellisv1alpha1.ReplicaMove, now time.Time) {
-	for i := range moves {
-		if !moves[i].InPlace {
-			moves[i].InPlaceAt = metav1.NewTime(now.Add(r.moveTimeout()).Truncate(time.Second))
+func (p *pass) waitAnew(now time.Time) {
+	for i := range p.sg.Status.Moves {
+		if move := &p.sg.Status.Moves[i]; !move.InPlace {
+			move.InPlaceAt = metav1.NewTime(now.Add(p.moveTimeout()).Truncate(time.Second))
 		}
 	}
 }
@@ -132,15 +131,15 @@ type leaves struct {
 }
 
 // whyLeaves says why a replica is to leave its nodes. A drain or an eviction counts before a place for others.
-func (r *Reconciler) whyLeaves(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, one *replica, now time.Time) (l leaves) {
+func (p *pass) whyLeaves(ctx context.Context, one *replica, now time.Time) (l leaves) {
 	for _, index := range one.indexes() {
 		pod := one.pods[index]
-		node := r.nodeOf(ctx, pod)
+		node := p.nodes().of(ctx, pod)
 		if node == nil {
 			continue
 		}
-		of := r.Leaving.Why(node)
-		if of != "" && (pinned(sg) || repels(node, pod)) {
+		of := p.Leaving.Why(node)
+		if of != "" && (pinned(p.sg) || repels(node, pod)) {
 			return leaves{why: of}
 		}
 		eviction, requested := leaving.EvictionOf(pod)
@@ -173,18 +172,6 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// nodeOf is the node of a pod as the cache has it, or nil. It is not to be changed.
-func (r *Reconciler) nodeOf(ctx context.Context, pod *corev1.Pod) *corev1.Node {
-	node := &corev1.Node{}
-	if pod.Spec.NodeName == "" {
-		return nil
-	}
-	if r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node, client.UnsafeDisableDeepCopy) != nil {
-		return nil
-	}
-	return node
-}
-
 // pinned reports whether Trellis chooses the hosts of a group's pods: none of them returns to a node that is to be removed.
 func pinned(sg *trellisv1alpha1.ScalingGroup) bool {
 	return render.Gated(sg) && sg.Spec.Provider == specs.Gates.Name
@@ -204,11 +191,11 @@ func repels(node *corev1.Node, pod *corev1.Pod) bool {
 }
 
 // rememberMoves stores the moves before they are acted on.
-func (r *Reconciler) rememberMoves(ctx context.Context, o observed) error {
-	r.moving.note(types.NamespacedName{Namespace: o.sg.Namespace, Name: o.sg.Name}, o.sg.Status.Moves)
-	if !o.moved {
+func (p *pass) rememberMoves(ctx context.Context) error {
+	p.moving.note(client.ObjectKeyFromObject(p.sg), p.sg.Status.Moves)
+	if !p.moved {
 		return nil
 	}
-	_, err := statuspatch.Write(ctx, r.Client, o.sg.DeepCopy(), o.sg.Status)
+	_, err := statuspatch.Write(ctx, p.Client, p.sg.DeepCopy(), p.sg.Status)
 	return wrapped(err, "writing moves into the status")
 }

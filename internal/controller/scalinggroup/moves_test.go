@@ -45,9 +45,9 @@ func movesAt(t *testing.T, sg *trellisv1alpha1.ScalingGroup, now time.Time, pod 
 	}
 	r := &Reconciler{Client: builder.Build(), Leaving: leaving.Rules{Taints: []string{"example.com/gone"}}}
 	r.refusals.now = func() time.Time { return now }
-	o := observed{sg: sg, replicas: replicasOf(sg, pods, func(*corev1.Pod) bool { return false })}
-	r.lookForMoves(t.Context(), &o)
-	return o
+	p := &pass{Reconciler: r, observed: observed{sg: sg, replicas: replicasOf(sg, pods, func(*corev1.Pod) bool { return false })}}
+	p.lookForMoves(t.Context())
+	return p.observed
 }
 
 // TestWhyReplicasLeave: replicas leave for their nodes and for evictions that were requested, and no others do.
@@ -280,7 +280,7 @@ func TestNeighbours(t *testing.T) {
 	}
 	r := &Reconciler{Client: builder.Build()}
 	o := observed{sg: sg, replicas: replicasOf(sg, pods, func(*corev1.Pod) bool { return false })}
-	if err := r.lookForNeighbours(t.Context(), o); err != nil {
+	if err := (&pass{Reconciler: r, observed: o}).lookForNeighbours(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]int{0, 2}, []int{o.replicas[0].neighbours, o.replicas[1].neighbours}); diff != "" {

@@ -17,29 +17,29 @@ import (
 
 // lookForNeighbours counts the pods of other replicas, of any graph, in the domain of each replica, when replicas are to be scaled in: the
 // end of a replica that is alone frees its domain.
-func (r *Reconciler) lookForNeighbours(ctx context.Context, o observed) error {
+func (p *pass) lookForNeighbours(ctx context.Context) error {
 	there := 0
-	for _, one := range o.replicas {
+	for _, one := range p.replicas {
 		if one.outdated {
 			return nil
 		}
 		countIf(&there, one.there())
 	}
-	if o.sg.Spec.Topology == nil || o.sg.Spec.Replicas == 0 || there <= int(o.sg.Spec.Replicas) {
+	if p.sg.Spec.Topology == nil || p.sg.Spec.Replicas == 0 || there <= int(p.sg.Spec.Replicas) {
 		return nil
 	}
-	levels := gang.LevelsOf(o.sg.Spec.Topology)
-	nodeLabels := func(node string) map[string]string { return r.nodeLabels(ctx, node) }
+	levels := gang.LevelsOf(p.sg.Spec.Topology)
+	nodeLabels := func(node string) map[string]string { return p.nodes().labels(ctx, node) }
 	pods, of := map[string]int{}, map[*replica]string{}
-	for _, one := range o.replicas {
-		if path := domainOf(one, levels, nodeLabels); len(path) > 0 && one.all(podBound) {
+	for _, one := range p.replicas {
+		if path, bound := gang.SharedDomain(levels, one.active(), nodeLabels); bound && len(path) > 0 {
 			of[one], pods[path.String()] = path.String(), 0
 		}
 	}
 	if len(pods) < 2 {
 		return nil
 	}
-	if err := r.countPods(ctx, levels, pods); err != nil {
+	if err := p.nodes().countPods(ctx, levels, pods); err != nil {
 		return err
 	}
 	for one, domain := range of {
@@ -49,13 +49,13 @@ func (r *Reconciler) lookForNeighbours(ctx context.Context, o observed) error {
 }
 
 // countPods counts the pods of graphs in domains.
-func (r *Reconciler) countPods(ctx context.Context, levels topology.Levels, domains map[string]int) error {
-	nodes := &corev1.NodeList{}
-	if err := r.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+func (n nodes) countPods(ctx context.Context, levels topology.Levels, domains map[string]int) error {
+	list := &corev1.NodeList{}
+	if err := n.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing the nodes: %w", err)
 	}
-	for i := range nodes.Items {
-		path := levels.PathOf(nodes.Items[i].Labels)
+	for i := range list.Items {
+		path := levels.PathOf(list.Items[i].Labels)
 		pods := -1
 		for ; len(path) > 0; path = path[:len(path)-1] {
 			domain := path.String()
@@ -64,7 +64,7 @@ func (r *Reconciler) countPods(ctx context.Context, levels topology.Levels, doma
 			}
 			if pods < 0 {
 				var err error
-				if pods, err = r.countOn(ctx, nodes.Items[i].Name); err != nil {
+				if pods, err = n.countOn(ctx, list.Items[i].Name); err != nil {
 					return err
 				}
 			}
@@ -74,16 +74,16 @@ func (r *Reconciler) countPods(ctx context.Context, levels topology.Levels, doma
 	return nil
 }
 
-func (r *Reconciler) countOn(ctx context.Context, node string) (int, error) {
-	pods, n := &corev1.PodList{}, 0
-	if err := r.Client.List(ctx, pods, client.MatchingFields{scheduler.IndexPodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {
+func (n nodes) countOn(ctx context.Context, node string) (int, error) {
+	pods, count := &corev1.PodList{}, 0
+	if err := n.client.List(ctx, pods, client.MatchingFields{scheduler.IndexPodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {
 		return 0, fmt.Errorf("listing the pods of node %s: %w", node, err)
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		countIf(&n, pod.DeletionTimestamp == nil && !ended(pod))
+		countIf(&count, pod.DeletionTimestamp == nil && !ended(pod))
 	}
-	return n, nil
+	return count, nil
 }
 
 func countIf(n *int, is bool) {

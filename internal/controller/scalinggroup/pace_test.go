@@ -32,7 +32,7 @@ func TestCanWait(t *testing.T) {
 		want   bool
 	}{
 		"one more is ready":      {func(s *status) { s.ReadyReplicas = 3 }, true},
-		"one is bound":           {func(s *status) { s.Placements = []trellisv1alpha1.ReplicaPlacement{{Domain: "z/r", Bound: true}} }, true},
+		"one is bound":           {func(s *status) { s.ScheduledReplicas = 3 }, true},
 		"one more is there":      {func(s *status) { s.Replicas, s.Pods = 5, 40 }, true},
 		"a message":              {func(s *status) { s.Conditions[0].Message = "2 of 4" }, true},
 		"the last one is ready":  {func(s *status) { s.ReadyReplicas = 4 }, false},
@@ -103,7 +103,7 @@ func TestWhatIsSeenIsReported(t *testing.T) {
 		steps steps
 		want  time.Duration
 	}{{steps{unseen: true, more: true}, firstAfter}, {steps{unseen: true}, seenBy}, {steps{overLimit: true}, seenBy}} {
-		result, err := r.finish(t.Context(), observed{sg: stored}, decision{steps: step.steps}, allowance{}, nil)
+		result, err := (&pass{Reconciler: r, observed: observed{sg: stored}, decision: decision{steps: step.steps}}).finish(t.Context(), nil)
 		if err != nil || result.RequeueAfter != step.want {
 			t.Errorf("again after %s, error %v; want %s", result.RequeueAfter, err, step.want)
 		}

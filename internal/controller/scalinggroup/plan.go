@@ -63,9 +63,9 @@ type deletion struct {
 	force bool
 }
 
-// plan asks the rollout for the next step. It is level-based: the same pods always give the same step.
-func plan(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) rollout.Plan {
-	return rollout.For(sg).Next(summaries(sg, replicas), remembered(sg), batch+1)
+// plan asks the rollout for the next step. It is level-based: the same pods and recorded ordinals always give the same step.
+func plan(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, recorded ...int) rollout.Plan {
+	return rollout.For(sg).Next(summaries(sg, replicas), recorded, batch+1)
 }
 
 func summaries(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) []rollout.Replica {
@@ -79,16 +79,6 @@ func summaries(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) []
 			Unplaceable: state == rollout.Waiting && r.outdated && !r.released() &&
 				!gang.CanStay(sg, slices.Collect(maps.Values(r.pods)), false),
 		})
-	}
-	return out
-}
-
-// remembered are the ordinals whose former domain is known.
-func remembered(sg *trellisv1alpha1.ScalingGroup) []int {
-	placements := gang.Placements(&sg.Status)
-	out := make([]int, 0, len(placements))
-	for _, p := range placements {
-		out = append(out, int(p.Replica))
 	}
 	return out
 }

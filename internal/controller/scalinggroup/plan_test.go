@@ -271,7 +271,7 @@ func TestAGroupThatMakesPodsIsRequeued(t *testing.T) {
 		"more are to be created": {steps{asked: true, more: true}, time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result, err := (&Reconciler{}).finish(t.Context(), observed{}, decision{steps: tc.steps}, allowance{}, nil)
+			result, err := (&pass{decision: decision{steps: tc.steps}}).finish(t.Context(), nil)
 			if err != nil || result.RequeueAfter != tc.want {
 				t.Errorf("again after %s, error %v; want %s", result.RequeueAfter, err, tc.want)
 			}

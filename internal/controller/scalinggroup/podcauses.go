@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
@@ -87,37 +86,35 @@ func (p *podCauses) allow(now time.Time) bool {
 }
 
 // lookForCauses finds why pods on nodes are not Ready where their status does not say it: their node is not ready, or their events name a
-// cause. It returns the time until events are due to be read; 0 for never.
-func (r *Reconciler) lookForCauses(ctx context.Context, sg *trellisv1alpha1.ScalingGroup,
-	replicas map[int32]*replica) (again time.Duration) {
-	group, now := client.ObjectKeyFromObject(sg), r.refusals.clock()
-	known, kept := r.causes.of(group), map[types.UID]lastRead{}
-	for _, ordinal := range sortedOrdinals(replicas) {
-		one := replicas[ordinal]
+// cause.
+func (p *pass) lookForCauses(ctx context.Context) {
+	group, now := client.ObjectKeyFromObject(p.sg), p.refusals.clock()
+	known, kept := p.causes.of(group), map[types.UID]lastRead{}
+	for _, ordinal := range sortedOrdinals(p.replicas) {
+		one := p.replicas[ordinal]
 		one.causes = map[types.UID]podCause{}
-		r.lookForRemoval(ctx, sg, one, now)
+		p.lookForRemoval(ctx, one, now)
 		for _, pod := range one.active() {
 			switch {
 			case pod.Spec.NodeName == "" || render.PodReady(pod) || whyNotStarting(pod) != "":
 				continue
-			case !r.nodeReady(ctx, pod.Spec.NodeName):
+			case !p.nodes().ready(ctx, pod.Spec.NodeName):
 				one.causes[pod.UID] = podCause{"its node " + pod.Spec.NodeName + " is not ready", true}
 				continue
 			}
 			last := known[pod.UID]
 			left := last.dueIn(pod, now)
 			if left <= 0 {
-				last, left = r.readEvents(ctx, pod, last, now)
+				last, left = p.causes.read(ctx, p.Live, pod, last, now)
 			}
 			if last.cause.text != "" {
 				one.causes[pod.UID] = last.cause
 			}
 			kept[pod.UID] = last
-			again = earliest(again, left)
+			p.reads = earliest(p.reads, left)
 		}
 	}
-	r.causes.keep(group, kept)
-	return again
+	p.causes.keep(group, kept)
 }
 
 // dueIn is the time until the events of a pod are to be read; less than 0 when they are overdue.
@@ -134,13 +131,15 @@ func (l lastRead) dueIn(pod *corev1.Pod, now time.Time) time.Duration {
 	return l.at.Add(every).Sub(now)
 }
 
-// readEvents reads the events of a pod, unless the rate of reads is exceeded, and returns the time until the next read.
-func (r *Reconciler) readEvents(ctx context.Context, pod *corev1.Pod, last lastRead, now time.Time) (lastRead, time.Duration) {
-	if !r.causes.allow(now) {
+// read reads the events of a pod, unless the rate of reads is exceeded, and returns the time until the next read.
+func (p *podCauses) read(
+	ctx context.Context, live client.Reader, pod *corev1.Pod, last lastRead, now time.Time,
+) (lastRead, time.Duration) {
+	if !p.allow(now) {
 		return last, time.Second
 	}
 	read := lastRead{at: now}
-	event, err := r.lastEvent(ctx, pod, func(events []corev1.Event) *corev1.Event { return lastIn(events, started(pod)) })
+	event, err := lastEvent(ctx, live, pod, func(events []corev1.Event) *corev1.Event { return lastIn(events, started(pod)) })
 	if err == nil {
 		read.cause = causeOf(event, started(pod))
 	} else { // the reconcile goes on, with the cause that is known
@@ -151,12 +150,12 @@ func (r *Reconciler) readEvents(ctx context.Context, pod *corev1.Pod, last lastR
 }
 
 // lastEvent reads the events of a pod, page by page, and returns the one that pick chooses among all; nil for none.
-func (r *Reconciler) lastEvent(ctx context.Context, pod *corev1.Pod,
+func lastEvent(ctx context.Context, live client.Reader, pod *corev1.Pod,
 	pick func([]corev1.Event) *corev1.Event) (last *corev1.Event, err error) {
 	of, next := client.MatchingFields{"involvedObject.uid": string(pod.UID)}, ""
 	for range eventPages {
 		page := &corev1.EventList{}
-		err := r.Live.List(ctx, page, client.InNamespace(pod.Namespace), of, client.Limit(eventPage), client.Continue(next))
+		err := live.List(ctx, page, client.InNamespace(pod.Namespace), of, client.Limit(eventPage), client.Continue(next))
 		if err != nil {
 			return nil, err
 		}

@@ -126,11 +126,12 @@ func (l *listener) says(at time.Duration, states ...state) (string, time.Duratio
 	l.now = noon.Add(at)
 	sg := group(1, int32(len(states)))
 	replicas := replicasOf(sg, podsOf(sg, 0, states...), func(*corev1.Pod) bool { return false })
-	again := l.lookForCauses(context.Background(), sg, replicas)
+	p := &pass{Reconciler: l.Reconciler, observed: observed{sg: sg, replicas: replicas}}
+	p.lookForCauses(context.Background())
 	if c := healthCondition(sg, replicas, backOff{now: l.now}); c != nil {
-		return c.Reason + " " + c.Message, again
+		return c.Reason + " " + c.Message, p.reads
 	}
-	return "", again
+	return "", p.reads
 }
 
 // The kubelet tells of a Secret that is missing, or of a probe that fails, in events only. They are read while a pod is not Ready, and ever less
@@ -249,7 +250,7 @@ func TestEventsOfPodsThatTheirNodeEnded(t *testing.T) {
 			l, sg := listensTo(tc.events...), group(1, 1)
 			for range 2 { // the failure is stored before its pods are deleted, and not looked at again
 				replicas := replicasOf(sg, podsOf(sg, 0, tc.pod), func(*corev1.Pod) bool { return false })
-				l.lookForCauses(t.Context(), sg, replicas)
+				(&pass{Reconciler: l.Reconciler, observed: observed{sg: sg, replicas: replicas}}).lookForCauses(t.Context())
 				b := backOffOf(sg, replicas, l.now)
 				b.into(sg, replicas, &sg.Status)
 			}

@@ -24,13 +24,13 @@ var removalReasons = []string{
 
 // lookForRemoval finds why a kubelet ended a pod of the replica, where the pod's status does not say it: a kubelet that was restarted and
 // does not admit a running pod again stops its containers, and then reports their exit codes alone. Each failure is looked at once.
-func (r *Reconciler) lookForRemoval(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, one *replica, now time.Time) {
+func (p *pass) lookForRemoval(ctx context.Context, one *replica, now time.Time) {
 	pod := one.failedPod()
-	if pod == nil || pod.Spec.NodeName == "" || pod.Status.Reason != "" || evictedBy(pod) != "" || counted(sg, one.ordinal, pod) ||
-		!r.causes.allow(now) {
+	if pod == nil || pod.Spec.NodeName == "" || pod.Status.Reason != "" || evictedBy(pod) != "" || counted(p.sg, one.ordinal, pod) ||
+		!p.causes.allow(now) {
 		return
 	}
-	event, err := r.lastEvent(ctx, pod, lastRemoval)
+	event, err := lastEvent(ctx, p.Live, pod, lastRemoval)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "reading the events of a pod that ended", "pod", pod.Name)
 		return

@@ -31,7 +31,7 @@ func TestPodsOutsideOfGangsAreKAIsToo(t *testing.T) {
 		old := podsOf(sg, 0, running)
 		replicas := replicasOf(sg, old, func(*corev1.Pod) bool { return false })
 		r := &Reconciler{Providers: provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{kaiplacer.New(nil, nil)}})}
-		steps := r.fit(t.Context(), observed{sg: sg, replicas: replicas}, plan(sg, replicas))
+		steps := (&pass{Reconciler: r, observed: observed{sg: sg, replicas: replicas}}).fit(t.Context(), plan(sg, replicas))
 		if len(steps.create) != 1 || len(steps.delete) != 0 {
 			t.Fatalf("%s: %d made, %d deleted, want the second replica made and nothing deleted", text, len(steps.create), len(steps.delete))
 		}

@@ -6,23 +6,19 @@ package scalinggroup
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/limit"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// statusOf counts the replicas as they are now. nodeLabels returns a node's labels, or nil. failure is what kept pods from being
-// created or deleted in this reconcile, or nil.
-func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, next rollout.Plan, nodeLabels func(string) map[string]string,
-	failure error) trellisv1alpha1.ScalingGroupStatus {
+// statusOf counts the replicas as they are now. failure is what kept pods from being created or deleted in this reconcile, or nil.
+func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, next rollout.Plan, failure error,
+) trellisv1alpha1.ScalingGroupStatus {
 	status := *sg.Status.DeepCopy()
 	status.ObservedGeneration = sg.Generation
 	status.Replicas, status.UpdatedReplicas, status.ScheduledReplicas = 0, 0, 0
@@ -45,13 +41,8 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 	}
 	setMoved(sg, replicas, &status)
 	status.Generations = generationsOf(sg, replicas)
-	cut := gang.DefaultPlacementBudget.Cut(placementsOf(sg, replicas, nodeLabels))
-	status.Placements, status.FurtherPlacements = cut.Listed, cut.Further
-	if c := placementsCondition(sg, cut); c != nil {
-		meta.SetStatusCondition(&status.Conditions, *c)
-	} else {
-		meta.RemoveStatusCondition(&status.Conditions, trellisv1alpha1.ConditionPlacementsComplete)
-	}
+	status.Placements, status.FurtherPlacements = nil, nil //nolint:staticcheck // earlier releases set these fields
+	meta.RemoveStatusCondition(&status.Conditions, trellisv1alpha1.ConditionPlacementsComplete)
 	inPlace := rollout.InPlace(sg) || rollout.For(sg).LacksQuota(summaries(sg, replicas))
 	waiting := notAvailable(replicas)
 	if inPlace {
@@ -115,83 +106,4 @@ func podsCondition(sg *trellisv1alpha1.ScalingGroup, failure error) metav1.Condi
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, trellisv1alpha1.ReasonChangeRefused, limit.Text(failure.Error(), limit.Condition)
 	}
 	return c
-}
-
-// placementsCondition describes what the status has no space for; nil when it has all.
-func placementsCondition(sg *trellisv1alpha1.ScalingGroup, cut gang.CutPlacements) *metav1.Condition {
-	if cut.Depth == 0 {
-		return nil
-	}
-	message := fmt.Sprintf("the domains of the replicas from %d on are stored down to level %s only, since all of them in full are larger "+
-		"than an object may be",
-		len(cut.Listed), sg.Spec.Topology.Levels[cut.Depth-1].Domain)
-	if cut.Dropped > 0 {
-		message += fmt.Sprintf("; those of the last %d replicas are not stored", cut.Dropped)
-	}
-	return &metav1.Condition{
-		Type: trellisv1alpha1.ConditionPlacementsComplete, Status: metav1.ConditionFalse, ObservedGeneration: sg.Generation,
-		Reason: trellisv1alpha1.ReasonPlacementsShortened, Message: message + "; kubectl trellis explain shows all",
-	}
-}
-
-// placementsOf lists the place of each replica that exists or is to be made. One that is not complete anywhere keeps the entry of
-// the place where it last was.
-func placementsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica,
-	nodeLabels func(string) map[string]string) []trellisv1alpha1.ReplicaPlacement {
-	if sg.Spec.Topology == nil {
-		return nil
-	}
-	last := map[int32]string{}
-	for _, p := range gang.Placements(&sg.Status) {
-		last[p.Replica] = p.Domain
-	}
-	levels := gang.LevelsOf(sg.Spec.Topology)
-	var out []trellisv1alpha1.ReplicaPlacement
-	for _, n := range rollout.For(sg).Ordinals(summaries(sg, replicas), remembered(sg), 0) {
-		ordinal := int32(n)
-		entry := trellisv1alpha1.ReplicaPlacement{Replica: ordinal, Domain: last[ordinal]}
-		if r := replicas[ordinal]; r != nil && r.whole() {
-			if path := domainOf(r, levels, nodeLabels); len(path) > 0 {
-				entry.Domain, entry.Bound = path.String(), r.all(podBound)
-			}
-		}
-		if entry.Domain != "" {
-			out = append(out, entry)
-		}
-	}
-	return out
-}
-
-// domainOf is the narrowest domain that holds every placed pod of the replica: by the labels of its nodes, or, before it is bound,
-// by what it is pinned to.
-func domainOf(r *replica, levels topology.Levels, nodeLabels func(string) map[string]string) topology.Path {
-	var common topology.Path
-	first := true
-	for _, index := range r.indexes() {
-		path := podPath(r.pods[index], levels, nodeLabels)
-		if path == nil {
-			continue
-		}
-		if first {
-			common, first = path, false
-		}
-		n := 0
-		for n < min(len(common), len(path)) && common[n] == path[n] {
-			n++
-		}
-		common = common[:n]
-	}
-	return common
-}
-
-func podPath(pod *corev1.Pod, levels topology.Levels, nodeLabels func(string) map[string]string) topology.Path {
-	if pod.Spec.NodeName != "" {
-		if labels := nodeLabels(pod.Spec.NodeName); labels != nil {
-			return levels.PathOf(labels)
-		}
-	}
-	if render.GateClosed(pod) {
-		return nil
-	}
-	return levels.PathOf(pod.Spec.NodeSelector)
 }

@@ -80,13 +80,13 @@ func (p *storedPods) of(o observed) map[string]storedPod {
 // +kubebuilder:rbac:groups=scheduling.k8s.io,resources=priorityclasses,verbs=get
 
 // priorityOf is the highest priority of the pods of a group.
-func (r *Reconciler) priorityOf(ctx context.Context, pods map[string]storedPod) (highest int32, err error) {
+func (p *storedPods) priorityOf(ctx context.Context, live client.Reader, pods map[string]storedPod) (highest int32, err error) {
 	first := true
 	for _, one := range pods {
 		priority := int32(0)
 		if one.priority != nil {
 			priority = *one.priority
-		} else if priority, err = r.priorityOfClass(ctx, one.class); err != nil {
+		} else if priority, err = p.priorityOfClass(ctx, live, one.class); err != nil {
 			return 0, err
 		}
 		if first || priority > highest {
@@ -97,28 +97,28 @@ func (r *Reconciler) priorityOf(ctx context.Context, pods map[string]storedPod) 
 }
 
 // priorityOfClass reads the value of a class once. A class that does not exist, or that the operator may not read, counts as 0.
-func (r *Reconciler) priorityOfClass(ctx context.Context, name string) (int32, error) {
+func (p *storedPods) priorityOfClass(ctx context.Context, live client.Reader, name string) (int32, error) {
 	if name == "" {
 		return 0, nil
 	}
-	r.stored.mu.Lock()
-	value, known := r.stored.classes[name]
-	r.stored.mu.Unlock()
+	p.mu.Lock()
+	value, known := p.classes[name]
+	p.mu.Unlock()
 	if known {
 		return value, nil
 	}
 	class := &schedulingv1.PriorityClass{}
-	switch err := r.Live.Get(ctx, client.ObjectKey{Name: name}, class); {
+	switch err := live.Get(ctx, client.ObjectKey{Name: name}, class); {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		return 0, nil
 	case err != nil:
 		return 0, fmt.Errorf("reading PriorityClass %s: %w", name, err)
 	}
-	r.stored.mu.Lock()
-	defer r.stored.mu.Unlock()
-	if r.stored.classes == nil || len(r.stored.classes) >= maxKinds {
-		r.stored.classes = map[string]int32{}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.classes == nil || len(p.classes) >= maxKinds {
+		p.classes = map[string]int32{}
 	}
-	r.stored.classes[name] = class.Value
+	p.classes[name] = class.Value
 	return class.Value, nil
 }

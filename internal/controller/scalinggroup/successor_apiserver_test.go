@@ -31,7 +31,7 @@ var _ = Describe("A group that was deleted and created again", func() {
 		failed := backOff{isNew: true, failed: []trellisv1alpha1.FailedReplica{{
 			Failures: 1, Reason: "g-worker-0 failed", NewestPod: metav1.Now(), RetryAt: metav1.Now(), Revision: "1",
 		}}}
-		Expect(s.r.remember(ctx, deleted, failed)).To(Succeed())
+		Expect((&pass{Reconciler: s.r, observed: observed{sg: deleted}, decision: decision{failing: failed}}).remember(ctx)).To(Succeed())
 		Expect(s.r.Live.Get(ctx, client.ObjectKeyFromObject(created), created)).To(Succeed())
 		Expect(created.UID).To(Equal(before.UID))
 		Expect(created.Status).To(Equal(before.Status))

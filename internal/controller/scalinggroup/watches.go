@@ -6,7 +6,6 @@ package scalinggroup
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -19,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -41,33 +39,27 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// onNodes has groups with pods on a node reconciled: all of them when the node becomes ready, or is
-// not ready any more, is cordoned or uncordoned, is to be removed or is gone; and
-// those to which its labels show another domain.
+// onNodes has the groups with pods on a node reconciled when the node becomes ready, or is not ready any more, is cordoned or uncordoned,
+// is to be removed or is gone.
 func (r *Reconciler) onNodes() handler.EventHandler {
 	return handler.Funcs{
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			old, node := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-			switch {
-			case topology.Ready(old) != topology.Ready(node), old.Spec.Unschedulable != node.Spec.Unschedulable,
-				r.Leaving.Why(old) != r.Leaving.Why(node):
-				r.addGroupsOnNode(ctx, node, queue, func(types.NamespacedName) bool { return true })
-			case !maps.Equal(old.Labels, node.Labels):
-				r.addGroupsOnNode(ctx, node, queue, func(name types.NamespacedName) bool {
-					sg := &trellisv1alpha1.ScalingGroup{}
-					return r.Client.Get(ctx, name, sg) == nil && gang.MovesPods(sg, old.Labels, node.Labels)
-				})
+			if topology.Ready(old) != topology.Ready(node) || old.Spec.Unschedulable != node.Spec.Unschedulable ||
+				r.Leaving.Why(old) != r.Leaving.Why(node) {
+				r.addGroupsOnNode(ctx, node, queue)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			r.addGroupsOnNode(ctx, e.Object, queue, func(types.NamespacedName) bool { return true })
+			r.addGroupsOnNode(ctx, e.Object, queue)
 		},
 	}
 }
 
-// addGroupsOnNode queues those groups with pods on a node that a change of it concerns.
-func (r *Reconciler) addGroupsOnNode(ctx context.Context, node client.Object, queue workqueue.TypedRateLimitingInterface[reconcile.Request],
-	concerns func(types.NamespacedName) bool) {
+// addGroupsOnNode queues the groups with pods on a node.
+func (r *Reconciler) addGroupsOnNode(
+	ctx context.Context, node client.Object, queue workqueue.TypedRateLimitingInterface[reconcile.Request],
+) {
 	pods := &corev1.PodList{}
 	if err := r.Client.List(ctx, pods, client.MatchingFields{scheduler.IndexPodsByNode: node.GetName()}); err != nil {
 		log.FromContext(ctx).Error(err, "listing the pods of a node", "node", node.GetName())
@@ -76,7 +68,7 @@ func (r *Reconciler) addGroupsOnNode(ctx context.Context, node client.Object, qu
 	seen := map[reconcile.Request]bool{}
 	for i := range pods.Items {
 		for _, request := range groupOf(ctx, &pods.Items[i]) {
-			if !seen[request] && concerns(request.NamespacedName) {
+			if !seen[request] {
 				queue.Add(request)
 			}
 			seen[request] = true

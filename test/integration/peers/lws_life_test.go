@@ -107,13 +107,13 @@ var _ = Describe("A deployment with LeaderWorkerSets", labelLWS, Serial, Ordered
 
 	It("has a replica that lost a pod recreated, whole and in its rack", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		w.ctx = ctx
-		before, place := w.uids(), w.group().Status.Placements
+		before, place := w.uids(), w.places()
 		w.must(typed.Delete(ctx, w.find("g-decode-r1-0-2"), ctrl.GracePeriodSeconds(0)))
 		w.replaced("a pod is lost: its replica is recreated, whole", before, "g-decode-r1")
 		w.run()
 		w.until("ready again", "2 there, 2 updated, 2 ready", w.counts)
 		w.until("placed", "2 of 2", w.placements)
-		Expect(cmp.Diff(place, w.group().Status.Placements)).To(BeEmpty(), "it did not return to its rack (-before +after)")
+		Expect(cmp.Diff(place, w.places())).To(BeEmpty(), "it did not return to its rack (-before +after)")
 		Expect(w.uids()).To(HaveKeyWithValue("g-decode-r0-0", first["g-decode-r0-0"]), "the other replica was touched")
 	})
 
@@ -204,15 +204,20 @@ func (w *lwsWorld) scale(replicas int32) {
 	})
 }
 
-// placements says of how many replicas with a known place all pods are bound in it.
+// places are those of the replicas of which all pods are bound.
+func (w *lwsWorld) places() []nvidiav1alpha1.ReplicaPlacement {
+	return w.deployment().Status.Services["Decode"].Placements
+}
+
+// placements says how many replicas of which all pods are bound are in a rack.
 func (w *lwsWorld) placements() string {
-	bound := 0
-	for _, p := range w.group().Status.Placements {
-		if p.Bound && strings.HasPrefix(p.Domain, "z/b/r") {
+	bound, places := 0, w.places()
+	for _, p := range places {
+		if strings.HasPrefix(p.Domain, "z/b/r") {
 			bound++
 		}
 	}
-	return string(rune('0'+bound)) + " of " + string(rune('0'+len(w.group().Status.Placements)))
+	return string(rune('0'+bound)) + " of " + string(rune('0'+len(places)))
 }
 
 // replaced waits until every pod of a set is another one, and released.

@@ -27,16 +27,10 @@ const (
 
 // attempts are those of the replicas of a group.
 type attempts struct {
-	recorded assignment.Attempts
+	recorded assignment.Replicas
 	// answered are the attempts of replicas that are to be created in place, begun those that are being created.
 	answered map[int32]int32
 	begun    []int32
-}
-
-func (r *Reconciler) attemptsOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (a attempts, err error) {
-	a.answered, a.begun = r.Asks.Answered(sg)
-	a.recorded, err = r.AttemptsOf(ctx, sg)
-	return a, err
 }
 
 // next is the attempt of a replica without pods that is to be created.
@@ -45,25 +39,25 @@ func (a attempts) next(ordinal int32) int32 {
 }
 
 // lookForCreations finds replicas that cannot stay: those with pods of an attempt that does not count any more, which another operator
-// released or created. It returns those with pods that the cache does not show yet.
-func (r *Reconciler) lookForCreations(ctx context.Context, o observed) (unseen []int32, err error) {
-	if unseen, err = r.unseenCreations(ctx, o); err != nil {
-		return nil, err
+// released or created, and those with pods that the cache does not show yet.
+func (p *pass) lookForCreations(ctx context.Context) (err error) {
+	if p.unseen, err = p.unseenCreations(ctx); err != nil {
+		return err
 	}
-	for _, ordinal := range sortedOrdinals(o.replicas) {
-		one := o.replicas[ordinal]
+	for _, ordinal := range sortedOrdinals(p.replicas) {
+		one := p.replicas[ordinal]
 		switch {
-		case one.earlierThan(o.attempts.recorded.Lowest(ordinal)):
+		case one.earlierThan(p.attempts.recorded.Lowest(ordinal)):
 			one.misplaced = superseded
 		case one.mixesHosts():
 			one.misplaced = mixedHosts
 		case one.whole() && !one.released():
-			r.Asks.Ungate(o.sg, ordinal)
+			p.Asks.Ungate(p.sg, ordinal)
 		default:
-			one.beingMade = slices.Contains(unseen, ordinal) && len(one.leaving)+len(one.lost) == 0
+			one.beingMade = slices.Contains(p.unseen, ordinal) && len(one.leaving)+len(one.lost) == 0
 		}
 	}
-	return unseen, nil
+	return nil
 }
 
 // earlierThan reports whether a released pod of the replica is of an earlier attempt.
@@ -96,20 +90,20 @@ func (r *replica) mixesHosts() bool {
 
 // unseenCreations are the replicas that this operator has begun to create in place and of which the API server has pods that the cache does
 // not show, in order: the cache is further behind than reads wait for it.
-func (r *Reconciler) unseenCreations(ctx context.Context, o observed) (unseen []int32, err error) {
-	for _, ordinal := range o.attempts.begun {
-		if one := o.replicas[ordinal]; one == nil || len(one.uids()) < one.size {
+func (p *pass) unseenCreations(ctx context.Context) (unseen []int32, err error) {
+	for _, ordinal := range p.attempts.begun {
+		if one := p.replicas[ordinal]; one == nil || len(one.uids()) < one.size {
 			unseen = append(unseen, ordinal)
 		}
 	}
 	if len(unseen) == 0 {
 		return nil, nil
 	}
-	live, err := r.livePods(ctx, o.sg)
+	live, err := p.livePods(ctx, p.sg)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(unseen, func(ordinal int32) bool { return !showsOthers(live[ordinal], o.replicas[ordinal]) }), nil
+	return slices.DeleteFunc(unseen, func(ordinal int32) bool { return !showsOthers(live[ordinal], p.replicas[ordinal]) }), nil
 }
 
 // showsOthers reports whether a read past the cache shows pods of a replica that the cache does not. The cache shows no pod of a replica

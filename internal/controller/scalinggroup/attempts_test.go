@@ -51,7 +51,7 @@ func TestEarlierAttempts(t *testing.T) {
 			sg := group(1, 2)
 			replicas := map[int32]*replica{0: {size: 2, pods: map[int32]*corev1.Pod{0: tc.pods[0], 1: tc.pods[1]}}}
 			o := observed{sg: sg, replicas: replicas, attempts: attempts{recorded: recordedAttempt(tc.recorded)}}
-			if _, err := (&Reconciler{}).lookForCreations(t.Context(), o); err != nil {
+			if err := (&pass{Reconciler: &Reconciler{}, observed: o}).lookForCreations(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if state, why := replicas[0].state(); state != tc.want || state == rollout.Broken && why != superseded {
@@ -62,12 +62,12 @@ func TestEarlierAttempts(t *testing.T) {
 }
 
 // recordedAttempt returns the attempts of a record in which the first replica is bound at an attempt; of an empty one for 0.
-func recordedAttempt(n int32) assignment.Attempts {
+func recordedAttempt(n int32) assignment.Replicas {
 	record := &assignment.Record{}
 	if n > 0 {
 		record.Bound = map[assignment.Key]assignment.Place{{Component: group(1, 2).Spec.Service}: {Attempt: n}}
 	}
-	return record.Attempts(group(1, 2).Spec.Service)
+	return record.Replicas(group(1, 2).Spec.Service)
 }
 
 // New pods have host names of the next attempt, or those of the replica's other pods. A replica with host names of several attempts is
@@ -94,7 +94,7 @@ func TestHostNamesOfAReplica(t *testing.T) {
 		t.Errorf("the rest of a replica has the host names %v", created)
 	}
 	mixed := map[int32]*replica{0: {size: 2, pods: map[int32]*corev1.Pod{0: build.Pod(0, 0), 1: build.PodOfAttempt(0, 1, 2)}}}
-	if _, err := (&Reconciler{}).lookForCreations(t.Context(), observed{sg: sg, replicas: mixed}); err != nil {
+	if err := (&pass{Reconciler: &Reconciler{}, observed: observed{sg: sg, replicas: mixed}}).lookForCreations(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if state, why := mixed[0].state(); state != rollout.Broken || why != mixedHosts {
@@ -127,7 +127,7 @@ func TestReplicasAreCreatedAsRecorded(t *testing.T) {
 			for index := range int32(2) {
 				one.pods[index] = render.NewBuilder(sg).PodOfAttempt(0, index, tc.hosts)
 			}
-			if got := one.recordedAt(tc.attempt, r.Attempts(sg.Spec.Service)); got != tc.want || got && (one.gang != "gang" || len(one.place.Hosts) != 2) {
+			if got := one.recordedAt(tc.attempt, r.Replicas(sg.Spec.Service)); got != tc.want || got && (one.gang != "gang" || len(one.place.Hosts) != 2) {
 				t.Errorf("%v in gang %q at %+v, want %v", got, one.gang, one.place, tc.want)
 			}
 		})

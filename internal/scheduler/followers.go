@@ -41,23 +41,18 @@ func evictable(pods []*corev1.Pod) (out []*corev1.Pod) {
 	return out
 }
 
-// evicts reports whether the eviction of a gang of a graph is recorded, or a gang has pods that could not be created.
-func (l *ledger) evicts(o gang.Observation) bool {
-	return o.Record != nil && (o.Record.Evicts() || len(l.options.Asks.refusedOf(client.ObjectKeyFromObject(o.DGD), o.Record)) > 0)
-}
-
 // stillEvicted returns the gangs whose eviction is recorded and not complete, for ten times --requeue-after: an eviction has failed, or an
 // earlier leader began it. It includes gangs with pods that could not be created, and those that were released meanwhile and follow an
 // evicted base gang. The observation is read under the lock, since planned pods are added to it.
-func (l *ledger) stillEvicted(o gang.Observation, asks []asked) map[string]eviction {
-	gangs, name := map[string]eviction{}, client.ObjectKeyFromObject(o.DGD)
-	for _, of := range l.options.Asks.refusedOf(name, o.Record) { // nothing of the gang may be visible, only what follows it
+func (e *evaluation) stillEvicted(o gang.Observation) map[string]eviction {
+	gangs := map[string]eviction{}
+	for _, of := range e.options.Asks.refusedOf(e.d.graph, o.Record) { // nothing of the gang may be visible, only what follows it
 		gangs[of] = eviction{reason: ReasonUnschedulable, why: uncreatable, recorded: true, uncreated: true}
 	}
-	l.addAllPlanned(&o, asks)
-	next, _ := l.followRecord(o, name, func(string) bool { return false }, l.clock.Now())
+	e.addAllPlanned(&o)
+	next, _ := e.followRecord(o, func(string) bool { return false }, e.clock.Now())
 	for name, g := range next.Gangs {
-		if g.State == trellisv1alpha1.GangEvicting && l.clock.Since(g.Since) < servedPatience*l.options.RequeueAfter {
+		if g.State == trellisv1alpha1.GangEvicting && e.clock.Since(g.Since) < servedPatience*e.options.RequeueAfter {
 			gangs[name] = eviction{reason: ReasonUnschedulable, why: g.Message, recorded: true, uncreated: g.Message == uncreatable}
 		}
 	}
@@ -72,9 +67,9 @@ func (l *ledger) stillEvicted(o gang.Observation, asks []asked) map[string]evict
 }
 
 // releases reports whether something of a graph is being released, or created in place, that the observation does not show yet.
-func (l *ledger) releases(o gang.Observation) bool {
-	return l.creates(client.ObjectKeyFromObject(o.DGD)) || slices.ContainsFunc(o.Pods, func(pod *corev1.Pod) bool {
-		record := l.pods.of(topology.PodID(pod))
+func (s *state) releases(o gang.Observation) bool {
+	return s.creates(client.ObjectKeyFromObject(o.DGD)) || slices.ContainsFunc(o.Pods, func(pod *corev1.Pod) bool {
+		record := s.pods.of(topology.PodID(pod))
 		return record.releasing && !record.failed && render.GateClosed(pod)
 	})
 }

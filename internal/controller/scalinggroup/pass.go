@@ -1,0 +1,125 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scalinggroup
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/statuspatch"
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/rollout"
+)
+
+// pass is one reconcile of a group: what it observes, and what it decides.
+type pass struct {
+	*Reconciler
+	observed
+	decision
+}
+
+// observed is what one reconcile decides from.
+type observed struct {
+	sg       *trellisv1alpha1.ScalingGroup
+	pods     found
+	replicas map[int32]*replica
+	queue    queue
+	attempts attempts
+	// unseen are replicas with pods that the cache does not show yet.
+	unseen []int32
+	// The times until a deleted pod is overdue, until events are due to be read, and until a move is overdue or ends; 0 for never.
+	ends, reads, moves time.Duration
+	// moved reports whether the moves in the status differ from the stored ones.
+	moved bool
+}
+
+// observe sorts the pods into replicas and adds what else there is of these.
+func (p *pass) observe(ctx context.Context) (err error) {
+	p.replicas = replicasOf(p.sg, p.pods.own, func(pod *corev1.Pod) bool { return p.nodes().gone(ctx, pod) })
+	if err := p.lookForSets(ctx); err != nil {
+		return err
+	}
+	if p.queue, err = p.queueOf(ctx, p.sg); err != nil {
+		return err
+	}
+	p.queue.judge(p.sg, p.pods.own, p.replicas)
+	p.lookForMoves(ctx)
+	if err := p.lookForMetadata(ctx); err != nil {
+		return err
+	}
+	p.lookForEnds(ctx)
+	p.lookForCauses(ctx)
+	p.attempts.answered, p.attempts.begun = p.Asks.Answered(p.sg)
+	if p.attempts.recorded, err = p.Recorded(ctx, p.sg); err != nil {
+		return err
+	}
+	if err := p.lookForCreations(ctx); err != nil {
+		return err
+	}
+	return errors.Join(p.lookForExcess(ctx), p.lookForNeighbours(ctx))
+}
+
+// decision is what one reconcile does.
+type decision struct {
+	next    rollout.Plan
+	failing backOff
+	steps   steps
+	allowed allowance
+}
+
+// decide plans the rollout, leaves out the replicas that are recreated later, and turns the rest into steps. By a spec that another client
+// has changed it creates and deletes no pod: the graph controller applies the spec again.
+func (p *pass) decide(ctx context.Context) error {
+	p.next = plan(p.sg, p.replicas, p.attempts.recorded.Ordinals()...)
+	p.failing = backOffOf(p.sg, p.replicas, p.refusals.clock())
+	if render.EditOf(p.sg) != nil {
+		return nil
+	}
+	next := p.failing.without(p.next)
+	p.stepsFor(ctx, next)
+	err := p.leaveWhatEnds(ctx, next)
+	p.steps.waitFor(p.pods.earlier, p.pods.orphans)
+	return err
+}
+
+// seenBy is when a group is requeued whose new pods were not seen, or that got no answer to what it asked for: an event may be lost, and
+// others of the gang may be refused for long.
+const seenBy = 30 * time.Second
+
+// finish reports what has come of a reconcile, and reports when the next is due.
+func (p *pass) finish(ctx context.Context, failure error) (ctrl.Result, error) {
+	result := ctrl.Result{RequeueAfter: earliest(earliest(p.ends, earliest(p.reads, p.moves)), earliest(p.allowed.again, p.failing.again))}
+	if p.steps.unseen || p.steps.overLimit {
+		result.RequeueAfter = earliest(result.RequeueAfter, seenBy)
+	}
+	if failure == nil && p.steps.onlyMake() {
+		again := seenBy
+		if p.steps.more {
+			again = time.Millisecond
+		}
+		result.RequeueAfter = earliest(result.RequeueAfter, again)
+		return result, nil // the new pods will be seen in a moment, and reported then
+	}
+	shown := errors.Join(p.allowed.refused, failure)
+	status := statusOf(p.sg, p.replicas, p.next, shown)
+	p.failing.into(p.sg, p.replicas, &status)
+	again, err := p.report(ctx, p.sg, status)
+	result.RequeueAfter = earliest(result.RequeueAfter, again)
+	return result, errors.Join(failure, err)
+}
+
+// remember stores new failures, before the pods that show them are deleted.
+func (p *pass) remember(ctx context.Context) error {
+	if !p.failing.isNew {
+		return nil
+	}
+	p.sg.Status.FailedReplicas = p.failing.failed
+	_, err := statuspatch.Write(ctx, p.Client, p.sg.DeepCopy(), p.sg.Status)
+	return wrapped(err, "writing failures into the status")
+}

@@ -1,0 +1,127 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/newpod"
+	"github.com/trellis-k8s/trellis/internal/placement"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// groupView adds the replicas of one scaling group to a request, as a component.
+type groupView struct {
+	r         *Request
+	sg        *trellisv1alpha1.ScalingGroup
+	component placement.Component
+	last      map[int32][]string
+	// profile is the ClusterTopology as it is now, and lost what the group requires of it and it does not offer.
+	profile *grovev1alpha1.ClusterTopology
+	lost    lostLevels
+	states  []replicaState
+	// admission is what pods that are still to be made go through.
+	admission *newpod.Objects
+	// wanted are the shapes of pods that are still to be made, by role.
+	wanted map[string]*topology.Shape
+	// ahead is how many further pods that are still to be made the plan reckons with.
+	ahead int
+}
+
+func (g *groupView) keyOf(state replicaState) Key {
+	return Key{Component: g.component.Name, Ordinal: state.ordinal}
+}
+
+func (g *groupView) waits(state replicaState, code, message string) Waiting {
+	return Waiting{Component: g.component.Name, Ordinal: state.ordinal, Code: code, Message: message}
+}
+
+// addReplica adds a replica that is placed, or waits.
+func (g *groupView) addReplica(state replicaState) {
+	r := g.r
+	unbound := func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }
+	r.unbound = r.unbound || state.replaced() || slices.ContainsFunc(state.open, unbound)
+	if state.replaced() {
+		if _, why := firstSaid(state.leaving, r.o.NotEnding); why != "" { // it cannot be recreated yet
+			r.Refused = append(r.Refused, g.waits(state, CodePodsNotEnding, why))
+		}
+		return
+	}
+	if len(state.closed) == 0 && state.absent == 0 {
+		g.component.Placed++
+		if code, why := r.o.whyUnbound(state); code != "" {
+			r.Refused = append(r.Refused, g.waits(state, code, why))
+		} else {
+			r.Placed++
+		}
+		return
+	}
+	replica := g.unplaced(state)
+	if level := g.lost.blocks(r.Graph.Anchor != nil, g.component.Anchor != nil || len(state.open) > 0, len(state.open) > 0); level != "" {
+		r.Blocked = append(r.Blocked, g.waits(state, placement.CodeLevelGone, unavailable(g.sg.Spec.Topology, g.profile, level)))
+		return
+	}
+	g.addPods(&replica, state)
+	if why := AdmissionWait(state.closed); why != "" {
+		r.admission.awaiting[g.keyOf(state)] = why
+	}
+	slices.SortFunc(replica.Pods, func(a, b placement.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	g.component.Waiting = append(g.component.Waiting, replica)
+}
+
+// unplaced is a replica of which pods are to be placed: where it was, and where those of its pods are that have their places.
+func (g *groupView) unplaced(state replicaState) placement.Replica {
+	key := g.keyOf(state)
+	replica := placement.Replica{Ordinal: state.ordinal, Avoid: g.avoid(key), Generation: generationOf(g.sg, state)}
+	if _, leaves := g.r.left[key]; !leaves {
+		replica.Hint = g.r.o.Record.FormerDomain(key)
+	}
+	if len(state.open) > 0 {
+		replica.Anchor = state.path
+		for _, pod := range state.open {
+			replica.On = append(replica.On, topology.PodID(pod))
+		}
+		g.r.halves[key] = state
+	}
+	return replica
+}
+
+// avoid has a replica keep off the hosts that come last for it, and off those that others have not left in time. Where a host has rejected
+// its pods the replica does not return to its former domain first, either.
+func (g *groupView) avoid(key Key) (hosts []string) {
+	last := g.last[int32(key.Ordinal)]
+	if len(last) > 0 {
+		g.r.left[key] = left{
+			from: g.r.o.Record.FormerDomain(key), host: last[0],
+			why: fmt.Sprintf("node %s has rejected its pods and comes last for it", last[0]),
+		}
+	}
+	hosts = slices.Clone(last)
+	for _, host := range g.r.o.Avoid[replicaName(g.sg, key.Ordinal)] {
+		if !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+// addPods adds the pods of a replica that are to be placed, those that do not exist yet included.
+func (g *groupView) addPods(replica *placement.Replica, state replicaState) {
+	for _, pod := range state.closed {
+		g.r.lowerPriority(pod)
+		id := topology.PodID(pod)
+		g.r.Gated[id] = pod
+		replica.Pods = append(replica.Pods, placement.Pod{ID: id, Name: pod.Name, Shape: topology.ShapeOf(pod)})
+	}
+	if state.absent > 0 {
+		g.r.incomplete[g.keyOf(state)] = true
+		g.addWanted(replica, state)
+	}
+}

@@ -1,0 +1,76 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// inPart are the gangs that are released in part.
+type inPart struct {
+	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
+	gangs map[Key]string
+	// halves are complete replicas of which some pods are open and others gated.
+	halves map[Key]replicaState
+	// rests are the replicas without released pods of a base gang that is released in part.
+	rests map[Key]baseRest
+}
+
+// Parted are the released pods, by ID, of replicas and base gangs that were never whole and of which the plan refuses the rest, and why.
+func (p *inPart) Parted(a Answer) map[string]string {
+	parted := map[string]string{}
+	for _, w := range slices.Concat(a.Waiting, a.Surplus) {
+		if w.Refusal == nil {
+			continue
+		}
+		for _, pod := range annotated(p.rests[Key{Component: w.Component, Ordinal: w.Ordinal}].open) {
+			parted[topology.PodID(pod)] = fmt.Sprintf("the rest of the base gang that %s goes with finds no capacity: %s", pod.Name, w.String())
+		}
+		half, is := p.halves[Key{Component: w.Component, Ordinal: w.Ordinal}]
+		if !is || !half.neverWhole() {
+			continue
+		}
+		for _, pod := range annotated(half.open) {
+			parted[topology.PodID(pod)] = fmt.Sprintf("the rest of the replica of %s finds no capacity: %s", pod.Name, w.Message)
+		}
+	}
+	return parted
+}
+
+// Halves lists, by name, the gangs that are released only in part and were never whole. A base gang is one when it was assigned before a
+// given time: earlier releases may have failed until then.
+func (p *inPart) Halves(before time.Time) []string {
+	var gangs []string
+	for _, rest := range p.rests {
+		if !rest.since.After(before) {
+			gangs = append(gangs, gangsOf(rest.open)...)
+		}
+	}
+	for _, half := range p.halves {
+		if half.neverWhole() {
+			gangs = append(gangs, gangsOf(half.open)...)
+		}
+	}
+	slices.Sort(gangs)
+	return slices.Compact(gangs)
+}
+
+// annotated are the pods whose release the cache shows with the name of their gang.
+func annotated(pods []*corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Annotations[render.AnnotationGang] == "" })
+}
+
+func gangsOf(pods []*corev1.Pod) (names []string) {
+	for _, pod := range annotated(pods) {
+		names = append(names, pod.Annotations[render.AnnotationGang])
+	}
+	return names
+}

@@ -1,0 +1,66 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/topology"
+)
+
+// state is what is known of the cluster: its nodes, what is taken of them and by whom, and the pods that are placed.
+type state struct {
+	options Options
+	clock   clock.Clock
+	// wakeLoop has the loop look at what was freed, and at when holds end. It is called with the lock held.
+	wakeLoop func()
+	// followed returns the graph that recreates a pod which is gone, as the API's objects show it; false when none does. It is called with
+	// the lock held.
+	followed func(*corev1.Pod) (graph types.NamespacedName, is bool)
+
+	*ruleStores
+	// cluster has the nodes and what is taken of them: bound pods, reservations, holds, reserved hosts. It knows what was freed since it was
+	// asked.
+	cluster *topology.Cluster
+	// pods are the released pods.
+	pods releasedPods
+	// own are the pods of scaling groups, by name, as they were last seen; past are the IDs of those that were found gone before their
+	// deletion was seen. Both are empty where no replica is created in place.
+	own  map[types.NamespacedName]*corev1.Pod
+	past map[string]bool
+	// served are the schedulers that were seen at work.
+	served servedSchedulers
+	// holds are the capacity of lost pods, held for their successors.
+	holds holds
+	// avoided are hosts that others have not left in time.
+	avoided avoided
+	// refused are the places that a scheduler refused pods in.
+	refused *refusedPlaces
+	// planned are the planned pods that are being created, by ID.
+	planned map[string]plannedPod
+	// spent are the attempts of replicas in gangs that this operator has carried out, or has seen pods of.
+	spent map[types.NamespacedName]map[gang.Key]int32
+	// theirs are the places of replicas without pods that other operators have recorded, by graph, and since when they are known. The time is
+	// of this clock: that of another operator may differ.
+	theirs map[types.NamespacedName]map[gang.Key]knownPlace
+}
+
+func newState(o Options, mu sync.Locker, wakeLoop func(), followed func(*corev1.Pod) (types.NamespacedName, bool)) state {
+	b := newBinders()
+	cluster := gang.NewCluster(b.all()...)
+	cluster.OnFreed = wakeLoop
+	cluster.Ignore(topology.IgnoredResources(o.IgnoredResources))
+	cluster.Leaving(o.Leaving)
+	return state{
+		options: o, clock: o.Clock, wakeLoop: wakeLoop, followed: followed, ruleStores: &ruleStores{mu: mu, cluster: cluster, binders: b},
+		cluster: cluster, pods: newReleasedPods(), served: newServedSchedulers(), holds: newHolds(o.HoldFor),
+		own: map[types.NamespacedName]*corev1.Pod{}, past: map[string]bool{}, avoided: avoided{}, planned: map[string]plannedPod{},
+		spent: map[types.NamespacedName]map[gang.Key]int32{}, theirs: map[types.NamespacedName]map[gang.Key]knownPlace{},
+	}
+}

@@ -1,0 +1,29 @@
+// Copyright The Trellis Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package whatif
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
+)
+
+// RecordOf returns what is recorded of a deployment that exists; nil for nothing.
+func (w *World) RecordOf(dgd *nvidiav1beta1.DynamoGraphDeployment) *assignment.Record {
+	for _, one := range w.Placements {
+		if one.Namespace == dgd.Namespace && one.Name == dgd.Name && one.Spec.DeploymentUID == string(dgd.UID) {
+			return assignment.Decode(&one.Spec)
+		}
+	}
+	return nil
+}
+
+// recordOf returns what is recorded of the deployment of a name, if it exists; nil for nothing.
+func (p *Planner) recordOf(name types.NamespacedName) *assignment.Record {
+	if dgd := p.world.Graph(name); dgd != nil {
+		return p.world.RecordOf(dgd)
+	}
+	return nil
+}
