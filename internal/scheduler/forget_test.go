@@ -67,8 +67,8 @@ func TestNothingIsRememberedOfAGraphThatIsGone(t *testing.T) {
 		return fields
 	}
 	want := []string{
-		".ledger.backoffs", ".ledger.failures", ".ledger.reserver.line", ".ledger.waits",
-		".line", ".queue.later", ".queue.taken", ".queue.waiting", ".results.byName",
+		".announcer.results.byName", ".ledger.backoffs", ".ledger.failures", ".ledger.reserver.line", ".ledger.waits",
+		".line", ".queue.later", ".queue.taken", ".queue.waiting",
 	}
 	if got := count(); !slices.Equal(got, want) {
 		t.Errorf("filled are %v, want %v", got, want)

@@ -24,6 +24,8 @@ import (
 type view struct {
 	o     observed
 	graph types.UID
+	// gated: all pods are created gated, so those of an assigned replica existed before.
+	gated bool
 	// charges are those of the group's pods, by role.
 	charges map[string]storedPod
 	// ordinals are the replicas that exist or are to be created; base and first are those that begin together.
@@ -37,7 +39,7 @@ type view struct {
 // view reads which gangs the replicas of a group belong to, and what these lack.
 func (p *pass) view(ctx context.Context) (*view, error) {
 	o := p.observed
-	v := &view{o: o, graph: o.sg.UID, base: map[int32]bool{}, first: map[int32]bool{}}
+	v := &view{o: o, graph: o.sg.UID, gated: p.Asks == nil || !gang.InPlace(o.sg), base: map[int32]bool{}, first: map[int32]bool{}}
 	if owner := metav1.GetControllerOfNoCopy(o.sg); owner != nil {
 		v.graph = owner.UID
 	}
@@ -156,8 +158,7 @@ func (v *view) addWant(ordinal int32, creatable, removed bool) {
 // wantOf is what a replica wants, without the pods that it lacks.
 func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want {
 	want := creationturns.Want{
-		Key: v.keyOf(ordinal), Name: v.nameOf(ordinal), Ready: creatable,
-		Succeeds: v.o.attempts.recorded.Ran(ordinal), Others: render.InSets(v.o.sg),
+		Key: v.keyOf(ordinal), Name: v.nameOf(ordinal), Ready: creatable, Succeeds: v.served(ordinal), Others: render.InSets(v.o.sg),
 	}
 	if one := v.o.replicas[ordinal]; one != nil {
 		want.Succeeds = want.Succeeds || one.wasPlaced()
@@ -165,6 +166,13 @@ func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want
 		want.Ready = want.Ready || render.InSets(v.o.sg) && one.set != nil
 	}
 	return want
+}
+
+// served reports whether pods of a replica had places before. The record may show only later that they were bound.
+func (v *view) served(ordinal int32) bool {
+	recorded := v.o.attempts.recorded
+	_, _, assigned := recorded.Assigned(ordinal)
+	return recorded.Ran(ordinal) || assigned && v.gated
 }
 
 // join adds a want, to that of its gang if it has one.
