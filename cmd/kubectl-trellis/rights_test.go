@@ -318,7 +318,11 @@ func (c *cluster) follow(t *testing.T, want sets.Set[string], commands ...[]stri
 	ctx, stop := context.WithTimeout(t.Context(), patience.Limit())
 	var running sync.WaitGroup
 	for _, args := range commands {
-		running.Go(func() { _, _, _ = c.run(ctx, args...) })
+		running.Go(func() {
+			if _, errOut, err := c.run(ctx, args...); ctx.Err() == nil {
+				t.Errorf("%s ended: %v\n%s", strings.Join(args, " "), err, errOut)
+			}
+		})
 	}
 	for !c.asked().IsSuperset(want) && ctx.Err() == nil {
 		select {

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/patience"
 )
@@ -91,7 +92,7 @@ func watchUntil(t *testing.T, config *rest.Config, admin client.Client) error {
 	defer stop()
 	ctx, fail := context.WithCancelCause(limited)
 	defer fail(nil)
-	informers, changed, err := watch(ctx, config, lookEvery, patience.Limit(), fail)
+	informers, changed, err := watch(ctx, config, followedKinds(&live.Snapshot{}), lookEvery, patience.Limit(), fail)
 	if err != nil {
 		return err
 	}

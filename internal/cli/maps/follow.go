@@ -14,24 +14,17 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
-	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/internal/topologies"
-	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
 const (
@@ -65,13 +58,14 @@ func (o *options) follow(ctx context.Context) error {
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	cached, changed, err := watch(ctx, config, o.lookEvery, time.Minute, fail)
+	kinds := followedKinds(snapshot)
+	informers, changed, err := watch(ctx, config, kinds, o.lookEvery, time.Minute, fail)
 	if err != nil {
 		return err
 	}
-	informers := unpaged{cached, snapshot.Lacks(live.Placements)}
+	reader := newFollowing(c, informers, kinds, o.lookEvery)
 	s := NewServer()
-	if err := o.refresh(ctx, s, c, informers, namespace, o.ErrOut); err != nil {
+	if err := o.refresh(ctx, s, reader, namespace, o.ErrOut); err != nil {
 		return err
 	}
 	group, following := errgroup.WithContext(ctx)
@@ -87,7 +81,7 @@ func (o *options) follow(ctx context.Context) error {
 			if err := limiter.Wait(following); err != nil {
 				return nil //nolint:nilerr // the end was asked for
 			}
-			if err := o.refresh(following, s, c, informers, namespace, io.Discard); err != nil {
+			if err := o.refresh(following, s, reader, namespace, io.Discard); err != nil {
 				fmt.Fprintln(o.ErrOut, "The map stays as it was:", err) // a file may be incomplete while it is being written
 			}
 		}
@@ -110,14 +104,14 @@ func (f *forbidden) Error() string {
 	return fmt.Sprintf("--serve watches the whole cluster: %v; ask for a ClusterRole with this right", f.err)
 }
 
-// refresh draws the objects in the informers. It reads the operator's Lease each time, because the Lease is renewed all the time, which
-// must not trigger a drawing.
-func (o *options) refresh(ctx context.Context, s *Server, c, informers client.Reader, namespace string, warnings io.Writer) error {
-	source, err := o.readCluster(ctx, informers, namespace)
+// refresh draws the cluster. It reads the operator's Lease each time, because the Lease is renewed all the time, which must not trigger a
+// drawing.
+func (o *options) refresh(ctx context.Context, s *Server, c *following, namespace string, warnings io.Writer) error {
+	source, err := o.readCluster(ctx, c, namespace)
 	if err != nil {
 		return err
 	}
-	if source.Operator, err = live.ReadHeartbeat(ctx, c); err != nil {
+	if source.Operator, err = live.ReadHeartbeat(ctx, c.Client); err != nil {
 		return err
 	}
 	m, err := Build(source, warnings)
@@ -127,10 +121,10 @@ func (o *options) refresh(ctx context.Context, s *Server, c, informers client.Re
 	return s.Put(m)
 }
 
-// watch keeps all objects that a map needs in memory, stripped as in the operator's cache, and reports changes. It cancels the context
+// watch keeps the objects of the given kinds in memory, stripped as in the operator's cache, and reports changes. It cancels the context
 // through fail if the user may not watch a kind, which may show only later. every is how often it checks whether the cluster serves Grove's
 // Bindings, which it reads as ClusterTopologies. patience bounds the first lists.
-func watch(ctx context.Context, config *rest.Config, every, patience time.Duration, fail context.CancelCauseFunc) (
+func watch(ctx context.Context, config *rest.Config, kinds []client.Object, every, patience time.Duration, fail context.CancelCauseFunc) (
 	cache.Cache, <-chan struct{}, error,
 ) {
 	informers, err := newCache(config, every, fail)
@@ -144,10 +138,7 @@ func watch(ctx context.Context, config *rest.Config, every, patience time.Durati
 		default: // a change is already pending
 		}
 	}
-	for _, o := range []client.Object{
-		&corev1.Node{}, &corev1.Pod{}, &grovev1alpha1.ClusterTopology{}, &schedulingv1.PriorityClass{}, &trellisv1alpha1.ScalingGroup{},
-		&nvidiav1beta1.DynamoGraphDeployment{},
-	} {
+	for _, o := range kinds {
 		informer, err := informers.GetInformer(ctx, o, cache.BlockUntilSynced(false))
 		if err != nil {
 			return nil, nil, cli.Explain(err, fmt.Sprintf("watching %T", o))
@@ -189,31 +180,4 @@ func newCache(config *rest.Config, every time.Duration, fail context.CancelCause
 		return nil, err
 	}
 	return topologies.NewCache(of, config, o, every)
-}
-
-// unpaged reads from memory without pages: a cache does not support limits, and reports further items that do not exist. Its
-// ClusterTopologies include the Bindings.
-type unpaged struct {
-	client.Reader
-	// noPlacements reports whether the user may not read GraphPlacements. Without the right, a cache would wait for them.
-	noPlacements bool
-}
-
-// List implements client.Reader.
-func (u unpaged) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	switch list.(type) {
-	case *topologybinding.BindingList: // a cache would start to watch the kind
-		return &meta.NoKindMatchError{GroupKind: topologybinding.Kind.GroupKind(), SearchedVersions: []string{topologybinding.Kind.Version}}
-	case *trellisv1alpha1.GraphPlacementList:
-		if u.noPlacements {
-			return apierrors.NewForbidden(schema.ParseGroupResource(live.Placements), "", nil)
-		}
-	}
-	all := (&client.ListOptions{}).ApplyOptions(options)
-	all.Limit, all.Continue = 0, ""
-	if err := u.Reader.List(ctx, list, all); err != nil {
-		return err
-	}
-	list.SetContinue("")
-	return nil
 }
