@@ -116,7 +116,7 @@ func roles(prefill, decode *nvidiav1alpha1.ServiceSpec) graphs.Components {
 func withPolicy(enforcement string) func(*nvidiav1alpha1.DynamoGraphDeployment) {
 	return func(dgd *nvidiav1alpha1.DynamoGraphDeployment) {
 		dgd.Spec.Experimental = &nvidiav1alpha1.FreeObject{RawExtension: runtime.RawExtension{
-			Raw: fmt.Appendf(nil, `{"kvTransferPolicy": {"clusterTopologyName": %q, "domain": "rack"%s}}`, profile, enforcement)}}
+			Raw: fmt.Appendf(nil, `{"kvTransferPolicy": {"clusterTopologyName": %q, "domain": "rack"%s}}`, topology, enforcement)}}
 	}
 }
 

@@ -33,7 +33,7 @@ import (
 
 const (
 	namespace = "team"
-	profile   = "datacenter"
+	topology  = "datacenter"
 	rackKey   = "topology.trellis.dev/rack"
 )
 
@@ -71,7 +71,7 @@ func newWorld(ctx context.Context, name string, version sandbox.Release, shape s
 	w.c = suite.Connect(ctx, config, operator.NewScheme())
 	Expect(w.c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
 	Expect(w.c.Create(ctx, &grovev1alpha1.ClusterTopology{
-		ObjectMeta: metav1.ObjectMeta{Name: profile},
+		ObjectMeta: metav1.ObjectMeta{Name: topology},
 		Spec: grovev1alpha1.ClusterTopologySpec{Levels: []grovev1alpha1.TopologyLevel{
 			{Domain: "zone", Key: corev1.LabelTopologyZone}, {Domain: "rack", Key: rackKey}, {Domain: "host", Key: corev1.LabelHostname},
 		}},
@@ -120,7 +120,7 @@ func (w *world) create(
 ) {
 	GinkgoHelper()
 	dgd := &nvidiav1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	dgd.Spec.TopologyConstraint = &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: profile, PackDomain: "zone"}
+	dgd.Spec.TopologyConstraint = &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: topology, PackDomain: "zone"}
 	dgd.Spec.Services = components
 	for _, change := range changes {
 		change(dgd)

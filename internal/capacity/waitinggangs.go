@@ -66,7 +66,7 @@ func (s *Source) Gangs() []Gang {
 
 // gated returns the gated pods of a waiting replica.
 func (s *Source) gated(w gang.Waiting) (pods []*corev1.Pod) {
-	at := slices.IndexFunc(s.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return sg.Spec.Service == w.Component })
+	at := slices.IndexFunc(s.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return sg.Spec.Component == w.Component })
 	if at < 0 {
 		return nil
 	}

@@ -39,11 +39,11 @@ func source(waits ...gang.Waiting) *Source {
 	}
 	for _, sg := range s.Groups {
 		for ordinal := range sg.Spec.Replicas {
-			for index := range map[string]int32{"front": 1, "work": 2}[sg.Spec.Service] {
+			for index := range map[string]int32{"front": 1, "work": 2}[sg.Spec.Component] {
 				pod := gangtest.Pod(sg, ordinal, index)
 				pod.CreationTimestamp = metav1.Unix(int64(1000+10*ordinal+index), 0)
 				pod.Spec.Containers = []corev1.Container{{Name: "main"}}
-				if sg.Spec.Service == "work" {
+				if sg.Spec.Component == "work" {
 					pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}
 				}
 				s.Pods = append(s.Pods, pod)

@@ -86,7 +86,7 @@ func followDefaults(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources, out map
 			open++
 			continue
 		}
-		chosen[t.Profile] = t
+		chosen[t.ClusterTopology] = t
 		out[c.Name] = automatic(t, c)
 	}
 	if open > 0 || len(chosen) != 1 {
@@ -107,7 +107,7 @@ func followDefaults(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources, out map
 func followSiblings(c *nvidiav1beta1.ComponentSpec, s Sources) *trellisv1alpha1.ResolvedTopology {
 	var candidates []*trellisv1alpha1.ResolvedTopology
 	add := func(t *trellisv1alpha1.ResolvedTopology) {
-		if t != nil && !slices.ContainsFunc(candidates, func(o *trellisv1alpha1.ResolvedTopology) bool { return o.Profile == t.Profile }) {
+		if t != nil && !slices.ContainsFunc(candidates, func(o *trellisv1alpha1.ResolvedTopology) bool { return o.ClusterTopology == t.ClusterTopology }) {
 			candidates = append(candidates, t)
 		}
 	}
@@ -172,7 +172,7 @@ func defaultOf(
 		}
 	}
 	for _, t := range suiting {
-		several = append(several, t.Profile)
+		several = append(several, t.ClusterTopology)
 	}
 	slices.Sort(several)
 	return nil, several

@@ -128,7 +128,7 @@ func TestFollowDefaults(t *testing.T) {
 func followed(dgd *nvidiav1beta1.DynamoGraphDeployment, r Resolved) (lines []string) {
 	for _, c := range dgd.Spec.Components {
 		if t := r.Topologies[c.Name]; t != nil {
-			lines = append(lines, fmt.Sprintf("%s %s of %s", c.Name, t.PreferredPackDomain, t.Profile))
+			lines = append(lines, fmt.Sprintf("%s %s of %s", c.Name, t.PreferredPackDomain, t.ClusterTopology))
 		}
 	}
 	for _, u := range r.Undecided {

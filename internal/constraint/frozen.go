@@ -21,12 +21,12 @@ func Drift(dgd *nvidiav1beta1.DynamoGraphDeployment, now Statement, frozen map[s
 	if base == nil || base.Automatic || now.ByFields { // the frozen constraint is not from annotations
 		base = &trellisv1alpha1.ResolvedTopology{}
 	}
-	if !now.Annotated.Set() && base.Profile == "" {
+	if !now.Annotated.Set() && base.ClusterTopology == "" {
 		return nil
 	}
 	var drift []string
 	for _, a := range []struct{ annotation, now, frozen string }{
-		{AnnotationTopology, now.Annotated.Topology, base.Profile},
+		{AnnotationTopology, now.Annotated.Topology, base.ClusterTopology},
 		{AnnotationRequired, now.Annotated.Required, Key(base, base.GraphPackDomain)},
 		{AnnotationPreferred, now.Annotated.Preferred, Key(base, base.GraphPreferredPackDomain)},
 	} {

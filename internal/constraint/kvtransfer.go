@@ -39,7 +39,7 @@ func TransferDomain(base *trellisv1alpha1.ResolvedTopology, policy *nvidiav1beta
 		if policy.LabelKey != "" {
 			return l.Key == policy.LabelKey
 		}
-		return policy.ClusterTopologyName == base.Profile && l.Domain == policy.Domain
+		return policy.ClusterTopologyName == base.ClusterTopology && l.Domain == policy.Domain
 	})
 	if at < 0 {
 		return ""

@@ -23,15 +23,15 @@ var (
 	ErrTopologyNotFound = errors.New("ClusterTopology not found")
 	// ErrUnknownDomain: a constraint names a level that the ClusterTopology does not have.
 	ErrUnknownDomain = errors.New("packDomain not found in cluster topology")
-	// ErrNoProfile: a constraint names no ClusterTopology.
-	ErrNoProfile = errors.New("clusterTopologyName is required")
+	// ErrNoTopologyName: a constraint names no ClusterTopology.
+	ErrNoTopologyName = errors.New("clusterTopologyName is required")
 )
 
 // Paths of constraint fields.
 var (
-	pathConstraint  = field.NewPath("spec", "topologyConstraint")
-	pathProfile     = pathConstraint.Child("clusterTopologyName")
-	pathAnnotations = field.NewPath("metadata", "annotations")
+	pathConstraint   = field.NewPath("spec", "topologyConstraint")
+	pathTopologyName = pathConstraint.Child("clusterTopologyName")
+	pathAnnotations  = field.NewPath("metadata", "annotations")
 )
 
 // Sources are the inputs of a deployment's constraints besides the deployment itself.
@@ -133,7 +133,7 @@ func baseOf(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Source
 
 // newBase copies the levels of a topology.
 func newBase(ct *grovev1alpha1.ClusterTopology) *trellisv1alpha1.ResolvedTopology {
-	base := &trellisv1alpha1.ResolvedTopology{Profile: ct.Name, NodeSelector: ct.Spec.NodeSelector}
+	base := &trellisv1alpha1.ResolvedTopology{ClusterTopology: ct.Name, NodeSelector: ct.Spec.NodeSelector}
 	for _, level := range ct.Spec.Levels {
 		base.Levels = append(base.Levels, trellisv1alpha1.ResolvedLevel{Domain: level.Domain, Key: level.Key})
 	}
@@ -143,12 +143,12 @@ func newBase(ct *grovev1alpha1.ClusterTopology) *trellisv1alpha1.ResolvedTopolog
 func baseOfFields(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources) (*trellisv1alpha1.ResolvedTopology, []Problem) {
 	asked := dgd.Spec.TopologyConstraint
 	if asked == nil || asked.ClusterTopologyName == "" {
-		return nil, []Problem{{Path: pathProfile, Kind: ErrNoProfile,
+		return nil, []Problem{{Path: pathTopologyName, Kind: ErrNoTopologyName,
 			Message: field.Say("%s is required when any topology constraint is set (at spec or %s level); name a ClusterTopology",
 				field.WordTopologyName, field.WordComponent)}}
 	}
 	if s.Topology == nil || s.Topology.Name != asked.ClusterTopologyName {
-		return nil, topologyNotFound(pathProfile, asked.ClusterTopologyName)
+		return nil, topologyNotFound(pathTopologyName, asked.ClusterTopologyName)
 	}
 	base := newBase(s.Topology)
 	base.GraphPackDomain, base.GraphPreferredPackDomain = asked.PackDomain, asked.PreferredPackDomain
@@ -202,7 +202,7 @@ func unknownDomain(t *trellisv1alpha1.ResolvedTopology, path *field.Path, name, 
 		return nil
 	}
 	return []Problem{{Path: path.Child(name), Kind: ErrUnknownDomain,
-		Message: field.Say(UnknownDomain(name, domain, grovev1alpha1.KindClusterTopology, t.Profile, available))}}
+		Message: field.Say(UnknownDomain(name, domain, grovev1alpha1.KindClusterTopology, t.ClusterTopology, available))}}
 }
 
 // NotFound is the message about a missing ClusterTopology, with the fix.

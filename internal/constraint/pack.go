@@ -81,12 +81,12 @@ func Packed(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Spec.Multinode || !OfGraph(t).Empty() || !OfComponent(t).Empty() || Spread(t) || Transfers(t)
 }
 
-// TopologyOf returns a frozen topology of the graph, for the fields that all its groups share: profile, levels and deployment level. It is
+// TopologyOf returns a frozen topology of the graph, for the fields that all its groups share: name, levels and deployment level. It is
 // nil without a topology. If groups follow different default topologies, it is the topology of the first component by name.
 func TopologyOf(groups []*trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ResolvedTopology {
 	var first *trellisv1alpha1.ScalingGroup
 	for _, sg := range groups {
-		if sg.Spec.Topology != nil && (first == nil || sg.Spec.Service < first.Spec.Service) {
+		if sg.Spec.Topology != nil && (first == nil || sg.Spec.Component < first.Spec.Component) {
 			first = sg
 		}
 	}

@@ -27,7 +27,7 @@ func Refreshed(frozen map[string]*trellisv1alpha1.ResolvedTopology, stated State
 			out[component] = nil
 			continue
 		}
-		if was.Profile != now.Name || !keepsOrder(was, current) || !keepsAnnotated(was, stated, current) {
+		if was.ClusterTopology != now.Name || !keepsOrder(was, current) || !keepsAnnotated(was, stated, current) {
 			return nil
 		}
 		is := was.DeepCopy()
@@ -55,10 +55,10 @@ func Mixed(groups []*trellisv1alpha1.ScalingGroup) bool {
 		if t == nil {
 			continue
 		}
-		if before, seen := first[t.Profile]; seen && !SameLevels(before, t) {
+		if before, seen := first[t.ClusterTopology]; seen && !SameLevels(before, t) {
 			return true
 		}
-		first[t.Profile] = t
+		first[t.ClusterTopology] = t
 	}
 	return false
 }

@@ -21,7 +21,7 @@ func TestRefreshed(t *testing.T) {
 		return out
 	}
 	frozen := func(change func(*trellisv1alpha1.ResolvedTopology)) *trellisv1alpha1.ResolvedTopology {
-		out := &trellisv1alpha1.ResolvedTopology{Profile: "p", Levels: levels("zone", "z", "block", "b", "rack", "r"), GraphPackDomain: "zone", PackDomain: "rack"}
+		out := &trellisv1alpha1.ResolvedTopology{ClusterTopology: "p", Levels: levels("zone", "z", "block", "b", "rack", "r"), GraphPackDomain: "zone", PackDomain: "rack"}
 		change(out)
 		return out
 	}
@@ -43,7 +43,7 @@ func TestRefreshed(t *testing.T) {
 		"a sibling has the new key already": {
 			other: frozen(func(t *trellisv1alpha1.ResolvedTopology) { t.Levels[2].Key = "s" }), now: []string{"zone", "z", "block", "b", "rack", "s"}, want: true,
 		},
-		"a sibling follows another topology":  {other: frozen(func(t *trellisv1alpha1.ResolvedTopology) { t.Profile = "q" }), now: []string{"zone", "z", "rack", "s"}},
+		"a sibling follows another topology":  {other: frozen(func(t *trellisv1alpha1.ResolvedTopology) { t.ClusterTopology = "q" }), now: []string{"zone", "z", "rack", "s"}},
 		"an annotation names another level":   {stated: annotated, now: []string{"zone", "z", "block", "b", "rack", "s"}, want: true},
 		"an annotation names the former key":  {stated: annotated, now: []string{"zone", "y", "block", "b", "rack", "r"}},
 		"there is no topology of this name":   {},

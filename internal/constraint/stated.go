@@ -15,8 +15,8 @@ type Statement struct {
 	ByFields bool
 	// Annotated is the constraint in annotations, which is ignored if ByFields is set.
 	Annotated Annotated
-	// Profile is the name of the ClusterTopology that the deployment refers to; "" for none.
-	Profile string
+	// ClusterTopology is the name of the ClusterTopology that the deployment refers to; "" for none.
+	ClusterTopology string
 	// Multinode reports whether a component has replicas of more than one pod. A default topology packs only such components.
 	Multinode bool
 }
@@ -36,9 +36,9 @@ func StatementOf(dgd *nvidiav1beta1.DynamoGraphDeployment) Statement {
 	})
 	switch {
 	case dgd.Spec.TopologyConstraint != nil:
-		s.Profile = dgd.Spec.TopologyConstraint.ClusterTopologyName
+		s.ClusterTopology = dgd.Spec.TopologyConstraint.ClusterTopologyName
 	case !s.ByFields && s.Annotated.Set():
-		s.Profile = s.Annotated.Topology
+		s.ClusterTopology = s.Annotated.Topology
 	}
 	return s
 }
@@ -46,8 +46,10 @@ func StatementOf(dgd *nvidiav1beta1.DynamoGraphDeployment) Statement {
 // Stated reports whether the deployment states a topology constraint: see [Statement.Any].
 func Stated(dgd *nvidiav1beta1.DynamoGraphDeployment) bool { return StatementOf(dgd).Any() }
 
-// Profile is the name of the ClusterTopology that the deployment refers to; "" for none.
-func Profile(dgd *nvidiav1beta1.DynamoGraphDeployment) string { return StatementOf(dgd).Profile }
+// TopologyName is the name of the ClusterTopology that the deployment refers to; "" for none.
+func TopologyName(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
+	return StatementOf(dgd).ClusterTopology
+}
 
 // ByFields reports whether the deployment or a component of it has the field topologyConstraint.
 func ByFields(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {

@@ -19,28 +19,28 @@ func TestStated(t *testing.T) {
 		annotations map[string]string
 		spec        nvidiav1beta1.DynamoGraphDeploymentSpec
 		stated      bool
-		profile     string
+		topology    string
 	}{
 		"nothing":                          {},
-		"the deployment":                   {spec: nvidiav1beta1.DynamoGraphDeploymentSpec{TopologyConstraint: byField}, stated: true, profile: "hall"},
-		"a component without a profile":    {spec: nvidiav1beta1.DynamoGraphDeploymentSpec{Components: onComponent}, stated: true},
-		"annotations":                      {annotations: annotated, stated: true, profile: "floor"},
+		"the deployment":                   {spec: nvidiav1beta1.DynamoGraphDeploymentSpec{TopologyConstraint: byField}, stated: true, topology: "hall"},
+		"a component without a name":       {spec: nvidiav1beta1.DynamoGraphDeploymentSpec{Components: onComponent}, stated: true},
+		"annotations":                      {annotations: annotated, stated: true, topology: "floor"},
 		"the name of a topology alone":     {annotations: map[string]string{AnnotationTopology: "floor"}},
 		"annotations beside the component": {annotations: annotated, spec: nvidiav1beta1.DynamoGraphDeploymentSpec{Components: onComponent}, stated: true},
 		"annotations beside the deployment": {
-			annotations: annotated, spec: nvidiav1beta1.DynamoGraphDeploymentSpec{TopologyConstraint: byField}, stated: true, profile: "hall",
+			annotations: annotated, spec: nvidiav1beta1.DynamoGraphDeploymentSpec{TopologyConstraint: byField}, stated: true, topology: "hall",
 		},
 	} {
 		dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: tc.annotations}, Spec: tc.spec}
-		if stated, profile := Stated(dgd), Profile(dgd); stated != tc.stated || profile != tc.profile {
-			t.Errorf("%s: stated %v, profile %q; want %v, %q", name, stated, profile, tc.stated, tc.profile)
+		if stated, topology := Stated(dgd), TopologyName(dgd); stated != tc.stated || topology != tc.topology {
+			t.Errorf("%s: stated %v, topology %q; want %v, %q", name, stated, topology, tc.stated, tc.topology)
 		}
 		without := WithoutAnnotations(dgd)
 		if FromAnnotations(without).Set() || len(dgd.Annotations) != len(tc.annotations) {
 			t.Errorf("%s: annotations left are %v, of the original %v", name, without.Annotations, dgd.Annotations)
 		}
 	}
-	if Stated(nil) || Profile(nil) != "" {
+	if Stated(nil) || TopologyName(nil) != "" {
 		t.Error("no deployment states a constraint")
 	}
 }

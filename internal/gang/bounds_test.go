@@ -27,7 +27,7 @@ func TestLookAheadIsBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sg := newGroup("work", c.replicas, c.size, frozen("zone", "rack"))
-			o := Observation{DGD: &nvidiav1beta1.DynamoGraphDeployment{}, Groups: []*trellisv1alpha1.ScalingGroup{sg}, Profile: profile}
+			o := Observation{DGD: &nvidiav1beta1.DynamoGraphDeployment{}, Groups: []*trellisv1alpha1.ScalingGroup{sg}, ClusterTopology: hall}
 			for ordinal := range c.made {
 				o.Pods = append(o.Pods, newPod(sg, ordinal, 0))
 			}

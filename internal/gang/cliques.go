@@ -44,7 +44,7 @@ func CliquesOf(c *topology.Cluster, o Observation) []Claimed {
 		for _, node := range NodesOf(c, topology.PodID(pod)) {
 			clique := c.NodeLabels(node)[nvlink.CliqueLabel]
 			for _, template := range templatesOf(&pod.Spec) {
-				seats[template] = append(seats[template], nvlink.Seat{Replica: fmt.Sprintf("%s-%d", sg.Spec.Service, ordinal), Clique: clique})
+				seats[template] = append(seats[template], nvlink.Seat{Replica: fmt.Sprintf("%s-%d", sg.Spec.Component, ordinal), Clique: clique})
 				labelled[template] = labelled[template] || clique != ""
 			}
 		}

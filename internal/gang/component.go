@@ -23,10 +23,10 @@ type groupView struct {
 	sg        *trellisv1alpha1.ScalingGroup
 	component placement.Component
 	last      map[int32][]string
-	// profile is the ClusterTopology as it is now, and lost what the group requires of it and it does not offer.
-	profile *grovev1alpha1.ClusterTopology
-	lost    lostLevels
-	states  []replicaState
+	// clusterTopology is the ClusterTopology as it is now, and lost what the group requires of it and it does not offer.
+	clusterTopology *grovev1alpha1.ClusterTopology
+	lost            lostLevels
+	states          []replicaState
 	// admission is what pods that are still to be made go through.
 	admission *newpod.Objects
 	// wanted are the shapes of pods that are still to be made, by role.
@@ -65,7 +65,7 @@ func (g *groupView) addReplica(state replicaState) {
 	}
 	replica := g.unplaced(state)
 	if level := g.lost.blocks(r.Graph.Anchor != nil, g.component.Anchor != nil || len(state.open) > 0, len(state.open) > 0); level != "" {
-		r.Blocked = append(r.Blocked, g.waits(state, placement.CodeLevelGone, unavailable(g.sg.Spec.Topology, g.profile, level)))
+		r.Blocked = append(r.Blocked, g.waits(state, placement.CodeLevelGone, unavailable(g.sg.Spec.Topology, g.clusterTopology, level)))
 		return
 	}
 	g.addPods(&replica, state)

@@ -31,7 +31,7 @@ func Excess(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingG
 			continue
 		}
 		c := e.add(one, level)
-		if one.Spec.Service == sg.Spec.Service {
+		if one.Spec.Component == sg.Spec.Component {
 			own = c
 			c.sort(created)
 		}
@@ -72,7 +72,7 @@ type shrinking struct {
 
 // add counts the bound replicas of a group. A replica that no domain holds is in one of its own.
 func (e *excess) add(sg *trellisv1alpha1.ScalingGroup, level int) *shrinking {
-	c := &shrinking{name: sg.Spec.Service, role: int(RoleOf(sg) - placement.Prefill), at: map[int32]string{}}
+	c := &shrinking{name: sg.Spec.Component, role: int(RoleOf(sg) - placement.Prefill), at: map[int32]string{}}
 	for key, place := range e.bound {
 		if key.Component != c.name {
 			continue

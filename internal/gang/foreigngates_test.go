@@ -138,7 +138,7 @@ func TestForeignGatesComeFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dgd := &nvidiav1beta1.DynamoGraphDeployment{}
-			r := NewRequest(Observation{DGD: dgd, Groups: tc.groups, Pods: tc.pods(tc.groups), Profile: profile})
+			r := NewRequest(Observation{DGD: dgd, Groups: tc.groups, Pods: tc.pods(tc.groups), ClusterTopology: hall})
 			if diff := cmp.Diff(tc.want, admissionLines(r)); diff != "" {
 				t.Error(diff)
 			}

@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	profile  = gangtest.Profile
+	hall     = gangtest.Topology
 	frozen   = gangtest.Frozen
 	newGroup = gangtest.Group
 	newPod   = gangtest.Pod
@@ -59,7 +59,7 @@ func asking(pods int32) Observation {
 	sg := newGroup("work", 1, pods, frozen("", "rack"))
 	o := Observation{
 		DGD:    &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}},
-		Groups: []*trellisv1alpha1.ScalingGroup{sg}, Profile: profile,
+		Groups: []*trellisv1alpha1.ScalingGroup{sg}, ClusterTopology: hall,
 	}
 	for i := range pods {
 		pod := newPod(sg, 0, i)

@@ -30,10 +30,10 @@ func MovesPods(sg *trellisv1alpha1.ScalingGroup, before, now map[string]string) 
 	return !levels.PathOf(before).Equal(levels.PathOf(now))
 }
 
-// LevelsOfProfile returns the levels of a ClusterTopology in the planner's terms.
-func LevelsOfProfile(profile *grovev1alpha1.ClusterTopology) topology.Levels {
-	levels := make(topology.Levels, 0, len(profile.Spec.Levels))
-	for _, level := range profile.Spec.Levels {
+// LevelsOfClusterTopology returns the levels of a ClusterTopology in the planner's terms.
+func LevelsOfClusterTopology(ct *grovev1alpha1.ClusterTopology) topology.Levels {
+	levels := make(topology.Levels, 0, len(ct.Spec.Levels))
+	for _, level := range ct.Spec.Levels {
 		levels = append(levels, topology.Level{Domain: level.Domain, Key: level.Key})
 	}
 	return levels
@@ -60,31 +60,31 @@ func (l lostLevels) blocks(graphAnchored, unitAnchored, replicaAnchored bool) st
 }
 
 // lostLevel compares the levels a component requires with the ClusterTopology as it is now.
-func lostLevel(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.ClusterTopology) lostLevels {
+func lostLevel(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.ClusterTopology) lostLevels {
 	if frozen == nil {
 		return lostLevels{}
 	}
 	lost := lostLevels{}
-	if !Available(frozen, profile, frozen.GraphPackDomain) {
+	if !Available(frozen, ct, frozen.GraphPackDomain) {
 		lost.graph = frozen.GraphPackDomain
 	}
-	if !Available(frozen, profile, frozen.PackDomain) {
+	if !Available(frozen, ct, frozen.PackDomain) {
 		lost.component = frozen.PackDomain
 	}
-	if !Available(frozen, profile, frozen.SpreadDomain) {
+	if !Available(frozen, ct, frozen.SpreadDomain) {
 		lost.spread = frozen.SpreadDomain
 	}
 	return lost
 }
 
 // OtherKey returns the node label keys of a frozen level, as it was resolved and as the ClusterTopology has it now, where they differ.
-func OtherKey(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.ClusterTopology, domain string) (was, now string,
+func OtherKey(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.ClusterTopology, domain string) (was, now string,
 	differ bool) {
-	if frozen == nil || profile == nil || profile.DeletionTimestamp != nil {
+	if frozen == nil || ct == nil || ct.DeletionTimestamp != nil {
 		return "", "", false
 	}
 	was = constraint.Key(frozen, domain)
-	for _, level := range profile.Spec.Levels {
+	for _, level := range ct.Spec.Levels {
 		if level.Domain == domain && was != "" {
 			return was, level.Key, was != level.Key
 		}
@@ -93,33 +93,33 @@ func OtherKey(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.C
 }
 
 // unavailable is why nothing is placed by a level that the ClusterTopology does not offer as it was resolved.
-func unavailable(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.ClusterTopology, level string) string {
-	if was, now, differ := OtherKey(frozen, profile, level); differ {
+func unavailable(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.ClusterTopology, level string) string {
+	if was, now, differ := OtherKey(frozen, ct, level); differ {
 		return fmt.Sprintf("level '%s' has the key %s now, and pods are placed by its former key %s: restore it, or recreate the deployment",
 			level, now, was)
 	}
 	return fmt.Sprintf("level '%s' is not available in %s %q; nothing is placed without it, so it waits until the level is back",
-		level, profile.Source(), frozen.Profile)
+		level, ct.Source(), frozen.ClusterTopology)
 }
 
 // Available reports whether a frozen level still means today what it meant then: it exists, has the same key, and the levels above it
 // that still exist are above it in the same order. No level ("") is always available.
-func Available(frozen *trellisv1alpha1.ResolvedTopology, profile *grovev1alpha1.ClusterTopology, domain string) bool {
+func Available(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.ClusterTopology, domain string) bool {
 	if domain == "" {
 		return true
 	}
-	if profile == nil || profile.DeletionTimestamp != nil {
+	if ct == nil || ct.DeletionTimestamp != nil {
 		return false
 	}
 	now := map[string]int{}
-	for i, level := range profile.Spec.Levels {
+	for i, level := range ct.Spec.Levels {
 		now[level.Domain] = i
 	}
 	last := -1
 	for _, level := range frozen.Levels {
 		at, exists := now[level.Domain]
 		if level.Domain == domain {
-			return exists && profile.Spec.Levels[at].Key == level.Key && at > last
+			return exists && ct.Spec.Levels[at].Key == level.Key && at > last
 		}
 		if exists {
 			last = max(last, at)

@@ -54,7 +54,7 @@ func (m *Movable) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []
 	if len(pods) == 0 || len(pods) < render.ReplicaSize(sg, pods[0]) || len(pods) != int(render.PodsPerReplica(sg)) {
 		return nil
 	}
-	out := &repack.Replica{Namespace: sg.Namespace, Graph: sg.Spec.Graph, Component: sg.Spec.Service, Ordinal: ordinal}
+	out := &repack.Replica{Namespace: sg.Namespace, Graph: sg.Spec.Graph, Component: sg.Spec.Component, Ordinal: ordinal}
 	for i, pod := range pods {
 		id := topology.PodID(pod)
 		node, bound := m.Cluster.Bound(id)

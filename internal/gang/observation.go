@@ -23,8 +23,8 @@ type Observation struct {
 	// Groups are the graph's scaling groups, Pods their pods, owned by UID. [Planned] ones among them do not exist yet.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Pods   []*corev1.Pod
-	// Profile is the ClusterTopology the graph names, as it is now; nil when there is none.
-	Profile *grovev1alpha1.ClusterTopology
+	// ClusterTopology is the ClusterTopology the graph names, as it is now; nil when there is none.
+	ClusterTopology *grovev1alpha1.ClusterTopology
 	// Record is the content of the GraphPlacement; nil if placements are not recorded.
 	Record *assignment.Record
 	// Admission is what the API server's admission looks at for pods that are still to be made: RuntimeClasses, LimitRanges.

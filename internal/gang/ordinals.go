@@ -63,7 +63,7 @@ func (r *Request) markSurplus(sg *trellisv1alpha1.ScalingGroup, states []replica
 	surplus -= beyond
 	for _, state := range slices.Backward(states) {
 		if surplus > 0 && len(state.open) == 0 && len(state.leaving) == 0 {
-			r.surplus[Key{Component: sg.Spec.Service, Ordinal: state.ordinal}] = true
+			r.surplus[Key{Component: sg.Spec.Component, Ordinal: state.ordinal}] = true
 			surplus--
 		}
 	}

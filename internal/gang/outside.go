@@ -88,7 +88,7 @@ type boundPods struct {
 
 // bound finds the bound pods of a group. A pod whose node has no object is lost, and is left out.
 func (f *outsideFinder) bound(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) boundGroup {
-	g := boundGroup{boundPods{name: sg.Spec.Service}, sg, LevelsOf(sg.Spec.Topology)}
+	g := boundGroup{boundPods{name: sg.Spec.Component}, sg, LevelsOf(sg.Spec.Topology)}
 	g.pods = slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool {
 		_, _, ok := render.ReplicaOf(pod)
 		return !ok || pod.Spec.NodeName == "" || Leaving(pod) || f.cluster.NodeLabels(pod.Spec.NodeName) == nil
@@ -105,7 +105,7 @@ func (f *outsideFinder) bound(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.P
 			f.domains[pod.Spec.NodeName] = domain
 		}
 		ordinal, _, _ := render.ReplicaOf(pod)
-		g.places = append(g.places, PodPlace{Component: sg.Spec.Service, Replica: ordinal, Made: pod.CreationTimestamp.Time, Domain: domain})
+		g.places = append(g.places, PodPlace{Component: sg.Spec.Component, Replica: ordinal, Made: pod.CreationTimestamp.Time, Domain: domain})
 	}
 	return g
 }

@@ -65,7 +65,7 @@ func (f *placesFinder) add(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod)
 			continue
 		}
 		if listed++; listed <= MaxPlaces {
-			f.out.Components[sg.Spec.Service] = append(f.out.Components[sg.Spec.Service],
+			f.out.Components[sg.Spec.Component] = append(f.out.Components[sg.Spec.Component],
 				nvidiav1beta1.ReplicaPlacement{Replica: int32(ordinal), Domain: domain.String()})
 		}
 		if level == topology.NoLevel {

@@ -24,7 +24,7 @@ func TestGangsOfPlannedPods(t *testing.T) {
 	for _, record := range []*assignment.Record{{}, {Former: map[Key]assignment.Place{{Component: "work"}: {Attempt: 1}}}} {
 		o := Observation{
 			DGD:    &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}},
-			Groups: []*trellisv1alpha1.ScalingGroup{sg}, Profile: profile, Record: record,
+			Groups: []*trellisv1alpha1.ScalingGroup{sg}, ClusterTopology: hall, Record: record,
 		}
 		for ordinal := range int32(2) {
 			pod := newPod(sg, ordinal, 0)

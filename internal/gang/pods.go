@@ -40,7 +40,7 @@ func replicaName(sg *trellisv1alpha1.ScalingGroup, ordinal int) string {
 // NameOf returns what [Of] calls a replica of the graph; "" for a component without a scaling group.
 func (o *Observation) NameOf(key Key) string {
 	for _, sg := range o.Groups {
-		if sg.Spec.Service == key.Component {
+		if sg.Spec.Component == key.Component {
 			return replicaName(sg, key.Ordinal)
 		}
 	}
@@ -59,7 +59,7 @@ func (o *Observation) KeyOf(pod *corev1.Pod) Key {
 		return Key{}
 	}
 	ordinal, _, _ := render.ReplicaOf(pod)
-	return Key{Component: sg.Spec.Service, Ordinal: int(ordinal)}
+	return Key{Component: sg.Spec.Component, Ordinal: int(ordinal)}
 }
 
 // Leaves reports whether a pod is leaving, or is to be deleted since its attempt does not count any more.
@@ -76,7 +76,7 @@ func (o *Observation) superseded(sg *trellisv1alpha1.ScalingGroup, pod *corev1.P
 		return false
 	}
 	ordinal, _, _ := render.ReplicaOf(pod)
-	return attempt < o.Record.LowestAttempt(Key{Component: sg.Spec.Service, Ordinal: int(ordinal)})
+	return attempt < o.Record.LowestAttempt(Key{Component: sg.Spec.Component, Ordinal: int(ordinal)})
 }
 
 // WaitsForScheduler reports whether a pod is released and not bound yet.

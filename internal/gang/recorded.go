@@ -89,7 +89,7 @@ func RecordedReleases(o Observation) (out [][]Release) {
 	byGroup := podsByGroup(o.Pods)
 	for _, sg := range o.Groups {
 		for ordinal, pods := range podsByOrdinal(byGroup[string(sg.UID)]) {
-			byReplica[Key{Component: sg.Spec.Service, Ordinal: ordinal}] = pods
+			byReplica[Key{Component: sg.Spec.Component, Ordinal: ordinal}] = pods
 		}
 	}
 	for name, g := range o.Record.Gangs {
@@ -105,7 +105,7 @@ func RecordedReleases(o Observation) (out [][]Release) {
 		}
 	}
 	slices.SortFunc(out, func(a, b []Release) int {
-		return cmp.Or(bools.Compare(b[0].Base, a[0].Base), cmp.Compare(a[0].Group.Spec.Service, b[0].Group.Spec.Service),
+		return cmp.Or(bools.Compare(b[0].Base, a[0].Base), cmp.Compare(a[0].Group.Spec.Component, b[0].Group.Spec.Component),
 			cmp.Compare(ordinalOf(a[0].Pod), ordinalOf(b[0].Pod)))
 	})
 	return out
@@ -132,7 +132,7 @@ func ordinalOf(pod *corev1.Pod) int32 {
 }
 
 func componentGroup(groups []*trellisv1alpha1.ScalingGroup, component string) *trellisv1alpha1.ScalingGroup {
-	at := slices.IndexFunc(groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return sg.Spec.Service == component })
+	at := slices.IndexFunc(groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return sg.Spec.Component == component })
 	if at < 0 || !render.Gated(groups[at]) {
 		return nil
 	}

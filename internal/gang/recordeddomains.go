@@ -101,7 +101,7 @@ func releasedDomains(o Observation) map[string]topology.Path {
 	return shared
 }
 
-func ofComponent(sg *trellisv1alpha1.ScalingGroup) string { return "component " + sg.Spec.Service }
+func ofComponent(sg *trellisv1alpha1.ScalingGroup) string { return "component " + sg.Spec.Component }
 
 // sharedDomains returns the owners of the shared domains of a pod, with their required levels: its graph, and its single-node component or
 // its replica.

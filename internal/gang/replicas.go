@@ -27,7 +27,7 @@ type replicaState struct {
 // replicaStates sorts a group's pods into replicas. A pod whose release is under way counts as released.
 func (r *Request) replicaStates(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, o *Observation) []replicaState {
 	byOrdinal := podsByOrdinal(pods)
-	ordinals, beyond := ordinalsOf(sg, byOrdinal, o.Record.Replicas(sg.Spec.Service), aheadOf(sg))
+	ordinals, beyond := ordinalsOf(sg, byOrdinal, o.Record.Replicas(sg.Spec.Component), aheadOf(sg))
 	states, levels := make([]replicaState, 0, len(ordinals)), LevelsOf(sg.Spec.Topology)
 	for _, ordinal := range ordinals {
 		state := replicaState{ordinal: ordinal, absent: int(render.PodsPerReplica(sg))}
@@ -64,7 +64,7 @@ func (r *Request) sortPod(
 	case !render.GateClosed(pod):
 		state.path = levels.PathOf(pod.Spec.NodeSelector)
 		if gang := pod.Annotations[render.AnnotationGang]; gang != "" {
-			r.gangs[Key{Component: sg.Spec.Service, Ordinal: state.ordinal}] = gang
+			r.gangs[Key{Component: sg.Spec.Component, Ordinal: state.ordinal}] = gang
 		}
 	default:
 		state.closed = append(state.closed, pod)

@@ -29,7 +29,7 @@ func TestAReplicaThatIsReplacedAnchorsNothing(t *testing.T) {
 		"another replica is":     {[]*corev1.Pod{newPod(front, 0, 0, "a"), newPod(work, 0, 0), newPod(work, 1, 0, "b")}, "b", false},
 		"it is whole":            {[]*corev1.Pod{newPod(front, 0, 0, "a"), newPod(front, 0, 1, "a"), newPod(work, 0, 0)}, "a", false},
 	} {
-		r := NewRequest(Observation{DGD: dgd, Groups: []*trellisv1alpha1.ScalingGroup{front, work}, Pods: tc.pods, Profile: profile})
+		r := NewRequest(Observation{DGD: dgd, Groups: []*trellisv1alpha1.ScalingGroup{front, work}, Pods: tc.pods, ClusterTopology: hall})
 		if got := r.Graph.Anchor.String(); got != tc.anchor || r.WaitsForCreation(&placement.Result{}) != tc.waits {
 			t.Errorf("%s: the graph is in %q, want %q", name, got, tc.anchor)
 		}

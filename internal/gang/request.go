@@ -79,14 +79,14 @@ func NewRequest(o Observation) *Request {
 	}
 	r.Creating = MissingGroups(o.DGD, o.Groups)
 	groups := slices.Clone(o.Groups)
-	slices.SortFunc(groups, func(a, b *trellisv1alpha1.ScalingGroup) int { return cmp.Compare(a.Spec.Service, b.Spec.Service) })
+	slices.SortFunc(groups, func(a, b *trellisv1alpha1.ScalingGroup) int { return cmp.Compare(a.Spec.Component, b.Spec.Component) })
 	r.setConstraint(groups)
 	byGroup := podsByGroup(o.Pods)
 
 	states := map[string][]replicaState{}
 	for _, sg := range groups {
 		if render.Gated(sg) {
-			states[sg.Spec.Service] = r.replicaStates(sg, byGroup[string(sg.UID)], &o)
+			states[sg.Spec.Component] = r.replicaStates(sg, byGroup[string(sg.UID)], &o)
 		}
 	}
 	r.anchorGraph(states)
@@ -94,7 +94,7 @@ func NewRequest(o Observation) *Request {
 	r.gateBaseGang(states)
 	for _, sg := range groups {
 		if render.Gated(sg) {
-			r.addComponent(sg, states[sg.Spec.Service], &o)
+			r.addComponent(sg, states[sg.Spec.Component], &o)
 		}
 	}
 	r.pairMissing(&o)
@@ -139,7 +139,7 @@ func (r *Request) Surplus(component string, ordinal int) bool {
 func MissingGroups(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) bool {
 	have := map[string]bool{}
 	for _, sg := range groups {
-		have[sg.Spec.Service] = true
+		have[sg.Spec.Component] = true
 	}
 	for i := range dgd.Spec.Components {
 		if c := &dgd.Spec.Components[i]; !have[c.Name] && (c.Replicas == nil || *c.Replicas > 0) {
@@ -182,11 +182,11 @@ func (r *Request) anchorGraph(states map[string][]replicaState) {
 
 func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replicaState, o *Observation) {
 	g := &groupView{
-		r: r, sg: sg, last: lastHostsOf(sg), profile: o.Profile, lost: lostLevel(sg.Spec.Topology, o.Profile),
+		r: r, sg: sg, last: lastHostsOf(sg), clusterTopology: o.ClusterTopology, lost: lostLevel(sg.Spec.Topology, o.ClusterTopology),
 		states: states, admission: &o.Admission, wanted: map[string]*topology.Shape{}, ahead: lookAhead,
 	}
 	g.component = placement.Component{
-		Name: sg.Spec.Service, Multinode: sg.Spec.Multinode,
+		Name: sg.Spec.Component, Multinode: sg.Spec.Multinode,
 		Required: topology.NoLevel, Preferred: topology.NoLevel, MinAvailable: int(render.MinAvailable(sg)),
 		Apart: render.DistinctHosts(sg),
 	}

@@ -25,7 +25,7 @@ func TestRequest(t *testing.T) {
 			newGroup("front", 1, 1, frozen("zone", "")), newGroup("work", replicas, 2, frozen("zone", "rack")),
 		}
 	}
-	withoutRack := profile.DeepCopy()
+	withoutRack := hall.DeepCopy()
 	withoutRack.Spec.Levels = withoutRack.Spec.Levels[:1]
 	terminating := func(pod *corev1.Pod) *corev1.Pod { pod.DeletionTimestamp = ptr.To(metav1.Now()); return pod }
 
@@ -46,12 +46,12 @@ func TestRequest(t *testing.T) {
 	cases := map[string]struct {
 		groups    []*trellisv1alpha1.ScalingGroup
 		pods      func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod
-		profile   *grovev1alpha1.ClusterTopology
+		topology  *grovev1alpha1.ClusterTopology
 		releasing map[string]topology.Path
 		want      []string
 	}{
 		"all gated: everything waits, nothing anchors": {
-			groups: mixed(1), profile: profile,
+			groups: mixed(1), topology: hall,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{newPod(g[0], 0, 0), newPod(g[1], 0, 0), newPod(g[1], 0, 1)}
 			},
@@ -62,7 +62,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"pods not made yet are counted": {
-			groups: mixed(2), profile: profile,
+			groups: mixed(2), topology: hall,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{newPod(g[0], 0, 0), newPod(g[1], 0, 0)}
 			},
@@ -74,7 +74,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"a released member anchors the graph; a scaled-out replica waits": {
-			groups: mixed(2), profile: profile,
+			groups: mixed(2), topology: hall,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{
 					newPod(g[0], 0, 0, "a"), newPod(g[1], 0, 0, "a", "1"), newPod(g[1], 0, 1, "a", "1"), newPod(g[1], 1, 0), newPod(g[1], 1, 1),
@@ -87,7 +87,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"ordinals with a gap: what is there counts, nothing else is wanted": {
-			groups: mixed(2), profile: profile,
+			groups: mixed(2), topology: hall,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{
 					newPod(g[0], 0, 0, "a"), newPod(g[1], 0, 0, "a", "1"), newPod(g[1], 0, 1, "a", "1"), newPod(g[1], 2, 0, "a", "2"), newPod(g[1], 2, 1, "a", "2"),
@@ -100,7 +100,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"a replica on its way out in the middle will be followed; the highest one will not": {
-			groups: mixed(1), profile: profile,
+			groups: mixed(1), topology: hall,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{
 					newPod(g[0], 0, 0, "a"), newPod(g[1], 1, 0, "a", "1"), newPod(g[1], 1, 1, "a", "1"),
@@ -114,7 +114,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"one more than wanted, beside an update: it waits and does not count": {
-			groups: surging(mixed(1)), profile: profile,
+			groups: surging(mixed(1)), topology: hall,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{
 					newPod(g[0], 0, 0, "a"), outdated(newPod(g[1], 0, 0, "a", "1")), outdated(newPod(g[1], 0, 1, "a", "1")), newPod(g[1], 1, 0), newPod(g[1], 1, 1),
@@ -127,7 +127,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"a replica of an older size is whole": {
-			groups: mixed(1), profile: profile,
+			groups: mixed(1), topology: hall,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				three := newGroup("work", 1, 3, frozen("zone", "rack"))
 				return []*corev1.Pod{
@@ -141,7 +141,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"a release cut short: the rest of the replica is anchored where the first part went": {
-			groups: mixed(1), profile: profile,
+			groups: mixed(1), topology: hall,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{newPod(g[0], 0, 0), newPod(g[1], 0, 0, "a", "1"), newPod(g[1], 0, 1)}
 			},
@@ -152,7 +152,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"a release not yet seen in the pods counts": {
-			groups: mixed(1), profile: profile, releasing: map[string]topology.Path{"g-front-0": {"b"}},
+			groups: mixed(1), topology: hall, releasing: map[string]topology.Path{"g-front-0": {"b"}},
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{newPod(g[0], 0, 0), newPod(g[1], 0, 0), newPod(g[1], 0, 1)}
 			},
@@ -163,7 +163,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"terminating members do not anchor, and their replica is left to be recreated; the others wait for it": {
-			groups: mixed(1), profile: profile,
+			groups: mixed(1), topology: hall,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{newPod(g[0], 0, 0), terminating(newPod(g[1], 0, 0, "a", "1")), terminating(newPod(g[1], 0, 1, "a", "1"))}
 			},
@@ -174,7 +174,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"what waits and is of an older revision is recreated first, so the gang waits for it": {
-			groups: mixed(1), profile: profile,
+			groups: mixed(1), topology: hall,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{outdated(newPod(g[0], 0, 0)), newPod(g[1], 0, 0), newPod(g[1], 0, 1)}
 			},
@@ -186,7 +186,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"while the update is paused, not when it is of two revisions": {
-			groups: pausing(mixed(1)), profile: profile,
+			groups: pausing(mixed(1)), topology: hall,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{newPod(g[0], 0, 0), newPod(g[1], 0, 0), outdated(newPod(g[1], 0, 1))}
 			},
@@ -198,7 +198,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"while the update is paused, one of a former size when some of it is released": {
-			groups: pausing(mixed(1)), profile: profile,
+			groups: pausing(mixed(1)), topology: hall,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				pods, former := []*corev1.Pod{newPod(g[0], 0, 0)}, newGroup("work", 1, 3, frozen("zone", "rack"))
 				for index, path := range [][]string{{"a", "1"}, nil, nil} {
@@ -215,7 +215,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"while the update is paused, one of a former size when a release of it is under way": {
-			groups: pausing(mixed(1)), profile: profile, releasing: map[string]topology.Path{"g-work-0-0": {"a", "1"}},
+			groups: pausing(mixed(1)), topology: hall, releasing: map[string]topology.Path{"g-work-0-0": {"a", "1"}},
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				pods, former := []*corev1.Pod{newPod(g[0], 0, 0)}, newGroup("work", 1, 3, frozen("zone", "rack"))
 				for index := range int32(3) {
@@ -232,7 +232,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"while the update is paused it is placed as it is": {
-			groups: pausing(mixed(1)), profile: profile,
+			groups: pausing(mixed(1)), topology: hall,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{outdated(newPod(g[0], 0, 0)), newPod(g[1], 0, 0), newPod(g[1], 0, 1)}
 			},
@@ -243,8 +243,8 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"a single-node service with a level of its own is anchored by its running replicas": {
-			groups:  []*trellisv1alpha1.ScalingGroup{newGroup("decode", 2, 1, frozen("zone", "rack"))},
-			profile: profile,
+			groups:   []*trellisv1alpha1.ScalingGroup{newGroup("decode", 2, 1, frozen("zone", "rack"))},
+			topology: hall,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{newPod(g[0], 0, 0, "a", "7"), newPod(g[0], 1, 0)}
 			},
@@ -254,7 +254,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"a lost level holds new replicas of the service that needs it, and only those": {
-			groups: mixed(2), profile: withoutRack,
+			groups: mixed(2), topology: withoutRack,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{newPod(g[0], 0, 0), newPod(g[1], 0, 0, "a", "1"), newPod(g[1], 0, 1, "a", "1"), newPod(g[1], 1, 0), newPod(g[1], 1, 1)}
 			},
@@ -266,7 +266,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"a lost level of one service holds the whole base gang": {
-			groups: mixed(1), profile: withoutRack,
+			groups: mixed(1), topology: withoutRack,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{newPod(g[0], 0, 0), newPod(g[1], 0, 0), newPod(g[1], 0, 1)}
 			},
@@ -279,7 +279,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"no topology at all holds everything that is not anchored": {
-			groups: []*trellisv1alpha1.ScalingGroup{newGroup("work", 1, 2, frozen("", "rack"))}, profile: nil,
+			groups: []*trellisv1alpha1.ScalingGroup{newGroup("work", 1, 2, frozen("", "rack"))}, topology: nil,
 			pods: func(g []*trellisv1alpha1.ScalingGroup) []*corev1.Pod {
 				return []*corev1.Pod{newPod(g[0], 0, 0), newPod(g[0], 0, 1)}
 			},
@@ -290,7 +290,7 @@ func TestRequest(t *testing.T) {
 			},
 		},
 		"an unconstrained single-pod service is not ours to place": {
-			groups: []*trellisv1alpha1.ScalingGroup{newGroup("front", 3, 1, nil)}, profile: profile,
+			groups: []*trellisv1alpha1.ScalingGroup{newGroup("front", 3, 1, nil)}, topology: hall,
 			pods: func([]*trellisv1alpha1.ScalingGroup) []*corev1.Pod { return nil },
 			want: []string{`graph anchor="" creating=false placed 0 of 0`},
 		},
@@ -298,7 +298,7 @@ func TestRequest(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}}
-			got := lines(NewRequest(Observation{DGD: dgd, Groups: c.groups, Pods: c.pods(c.groups), Profile: c.profile, Releasing: c.releasing}))
+			got := lines(NewRequest(Observation{DGD: dgd, Groups: c.groups, Pods: c.pods(c.groups), ClusterTopology: c.topology, Releasing: c.releasing}))
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("request (-want +got):\n%s", diff)
 			}
@@ -311,11 +311,11 @@ func TestRequestWaitsForScalingGroups(t *testing.T) {
 		{Name: "front"}, {Name: "idle", Replicas: ptr.To[int32](0)}, {Name: "work"},
 	}}}
 	groups := []*trellisv1alpha1.ScalingGroup{newGroup("front", 1, 1, frozen("zone", ""))}
-	if !NewRequest(Observation{DGD: dgd, Groups: groups, Profile: profile}).Creating {
+	if !NewRequest(Observation{DGD: dgd, Groups: groups, ClusterTopology: hall}).Creating {
 		t.Error("service work has no scaling group yet, but the request is complete")
 	}
 	groups = append(groups, newGroup("work", 1, 1, frozen("zone", "")))
-	if NewRequest(Observation{DGD: dgd, Groups: groups, Profile: profile}).Creating {
+	if NewRequest(Observation{DGD: dgd, Groups: groups, ClusterTopology: hall}).Creating {
 		t.Error("a service without replicas needs no scaling group to be complete")
 	}
 }

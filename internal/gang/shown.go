@@ -22,7 +22,7 @@ func Shown(o Observation) map[Key]assignment.Shown {
 		}
 		levels := LevelsOf(sg.Spec.Topology)
 		for ordinal, pods := range podsByOrdinal(byGroup[string(sg.UID)]) {
-			out[Key{Component: sg.Spec.Service, Ordinal: ordinal}] = shownBy(&o, sg, levels, pods)
+			out[Key{Component: sg.Spec.Component, Ordinal: ordinal}] = shownBy(&o, sg, levels, pods)
 		}
 	}
 	return out
@@ -116,7 +116,7 @@ func WantsReplica(o Observation) func(Key) bool {
 		if !listed {
 			of = map[int]bool{}
 			for _, sg := range o.Groups {
-				if sg.Spec.Service != key.Component || !render.Gated(sg) {
+				if sg.Spec.Component != key.Component || !render.Gated(sg) {
 					continue
 				}
 				for _, ordinal := range Ordinals(sg, byGroup[string(sg.UID)], o.Record.Replicas(key.Component)) {

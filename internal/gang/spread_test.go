@@ -31,7 +31,7 @@ func TestSpreadRequest(t *testing.T) {
 	leaving.DeletionTimestamp = ptr.To(metav1.Now())
 	o := Observation{
 		DGD:    &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}},
-		Groups: []*trellisv1alpha1.ScalingGroup{sg}, Profile: profile,
+		Groups: []*trellisv1alpha1.ScalingGroup{sg}, ClusterTopology: hall,
 		Pods: []*corev1.Pod{
 			newPod(sg, 0, 0, "a", "r"), newPod(sg, 0, 1, "a", "r"), // placed
 			leaving, newPod(sg, 1, 1, "b", "s"), // recreated
@@ -49,11 +49,11 @@ func TestSpreadRequest(t *testing.T) {
 // TestSpreadLevelLost: a replica waits for a level that is gone from the topology, and the rest of one that is released in part follows it.
 func TestSpreadLevelLost(t *testing.T) {
 	sg := spreadOver(2)
-	without := profile.DeepCopy()
+	without := hall.DeepCopy()
 	without.Spec.Levels = without.Spec.Levels[1:]
 	o := Observation{
 		DGD:    &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}},
-		Groups: []*trellisv1alpha1.ScalingGroup{sg}, Profile: without,
+		Groups: []*trellisv1alpha1.ScalingGroup{sg}, ClusterTopology: without,
 		Pods: []*corev1.Pod{newPod(sg, 0, 0, "a", "r"), newPod(sg, 0, 1), newPod(sg, 1, 0), newPod(sg, 1, 1)},
 	}
 	want := []string{
@@ -73,7 +73,7 @@ func TestPlacesOfComponents(t *testing.T) {
 		sg.Spec.Topology.Automatic, sg.Spec.Topology.NodeSelector = true, map[string]string{"pool": pool}
 	}
 	one.Spec.Topology.PreferredPackDomain = "rack"
-	other.Spec.Topology.Profile, other.Spec.Topology.PreferredPackDomain = "q", "row"
+	other.Spec.Topology.ClusterTopology, other.Spec.Topology.PreferredPackDomain = "q", "row"
 	other.Spec.Topology.Levels = []trellisv1alpha1.ResolvedLevel{{Domain: "row", Key: "row"}}
 	c := NewCluster()
 	h := host("h1", "a", 8)
@@ -84,7 +84,7 @@ func TestPlacesOfComponents(t *testing.T) {
 	c.SetNode(gb)
 	o := Observation{
 		DGD:    &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}},
-		Groups: []*trellisv1alpha1.ScalingGroup{one, other}, Profile: profile,
+		Groups: []*trellisv1alpha1.ScalingGroup{one, other}, ClusterTopology: hall,
 		Pods: []*corev1.Pod{newPod(one, 0, 0), newPod(one, 0, 1), newPod(other, 0, 0), newPod(other, 0, 1)},
 	}
 	got := map[string]map[string]string{}

@@ -36,7 +36,7 @@ func TestPairingOfARequest(t *testing.T) {
 	other := newGroup("frontend", 1, 1, nil)
 	pods := []*corev1.Pod{newPod(prefill, 0, 0, "z", "a"), newPod(decode, 0, 0, "z", "b"), newPod(decode, 1, 0)}
 	pods[1].Labels[render.LabelWorkerHash] = "old"
-	r := NewRequest(Observation{DGD: &nvidiav1beta1.DynamoGraphDeployment{}, Profile: profile,
+	r := NewRequest(Observation{DGD: &nvidiav1beta1.DynamoGraphDeployment{}, ClusterTopology: hall,
 		Groups: []*trellisv1alpha1.ScalingGroup{prefill, decode, other}, Pods: pods})
 	want := &placement.Pairing{Level: 1, Required: true, Prefill: 2, Decode: 3, At: []placement.Paired{
 		{Role: placement.Decode, Generation: "old", Domain: topology.Path{"z", "b"}},
@@ -124,7 +124,7 @@ func TestExcessOfBothRoles(t *testing.T) {
 	goes := func(sg *trellisv1alpha1.ScalingGroup) string {
 		order := Excess(sg, groups, record, created)
 		for key, place := range record.Bound {
-			if key.Component == sg.Spec.Service && order[int32(key.Ordinal)] == 2 {
+			if key.Component == sg.Spec.Component && order[int32(key.Ordinal)] == 2 {
 				return place.Domain.String()
 			}
 		}

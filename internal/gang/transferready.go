@@ -23,7 +23,7 @@ func (r *Request) pairMissing(o *Observation) {
 	}
 	for i := range o.DGD.Spec.Components {
 		c := &o.DGD.Spec.Components[i]
-		if slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return sg.Spec.Service == c.Name }) {
+		if slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return sg.Spec.Component == c.Name }) {
 			continue
 		}
 		switch c.Type {

@@ -23,7 +23,7 @@ func TestPairingCountsMissingGroups(t *testing.T) {
 		{Name: "prefill", Type: "prefill", Replicas: ptr.To[int32](2)}, {Name: "decode", Type: "decode", Replicas: ptr.To[int32](3)},
 		{Name: "decode-b", Type: "decode"}, {Name: "frontend", Type: "frontend"},
 	}
-	r := NewRequest(Observation{DGD: dgd, Profile: profile, Groups: []*trellisv1alpha1.ScalingGroup{prefill},
+	r := NewRequest(Observation{DGD: dgd, ClusterTopology: hall, Groups: []*trellisv1alpha1.ScalingGroup{prefill},
 		Pods: []*corev1.Pod{newPod(prefill, 0, 0), newPod(prefill, 1, 0)}})
 	if p := r.Graph.Pairing; p == nil || p.Prefill != 2 || p.Decode != 4 {
 		t.Errorf("pairing %+v, want 2 prefill and 4 decode replicas", p)
@@ -55,7 +55,7 @@ func TestPairWaitsForItsPods(t *testing.T) {
 			for i := range test.decode {
 				pods = append(pods, newPod(decode, int32(i), 0))
 			}
-			r := NewRequest(Observation{DGD: &nvidiav1beta1.DynamoGraphDeployment{}, Profile: profile,
+			r := NewRequest(Observation{DGD: &nvidiav1beta1.DynamoGraphDeployment{}, ClusterTopology: hall,
 				Groups: []*trellisv1alpha1.ScalingGroup{prefill, decode}, Pods: pods})
 			planned := &placement.Result{Replicas: []placement.ReplicaResult{
 				{Component: "decode", Domain: topology.Path{"z", "a"}}, {Component: "prefill", Domain: topology.Path{"z", "a"}}}}

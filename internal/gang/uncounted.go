@@ -43,7 +43,7 @@ func UncountedOf(c *topology.Cluster, o Observation) []Uncounted {
 					if found[name] == nil {
 						found[name] = map[string]bool{}
 					}
-					found[name][sg.Spec.Service] = true
+					found[name][sg.Spec.Component] = true
 				}
 			}
 		}
@@ -70,7 +70,7 @@ func WhyUncounted(o Observation, why func(*corev1.Pod) string) map[string]string
 				if out == nil {
 					out = map[string]string{}
 				}
-				out[sg.Spec.Service] = not
+				out[sg.Spec.Component] = not
 			}
 		}
 	}

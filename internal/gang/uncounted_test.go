@@ -58,7 +58,7 @@ func TestUncounted(t *testing.T) {
 
 // podsAt are the pods of a group, by component and ordinal, on their nodes.
 func podsAt(sg *trellisv1alpha1.ScalingGroup, at map[string]string) (pods []*corev1.Pod) {
-	for ordinal, name := range []string{sg.Spec.Service + "-0", sg.Spec.Service + "-1"} {
+	for ordinal, name := range []string{sg.Spec.Component + "-0", sg.Spec.Component + "-1"} {
 		switch node := at[name]; node {
 		case "":
 		case "-":

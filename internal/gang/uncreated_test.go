@@ -45,7 +45,7 @@ func TestPodsStillToBeMadeAreAdmitted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := NewRequest(Observation{
-				DGD: &nvidiav1beta1.DynamoGraphDeployment{}, Groups: []*trellisv1alpha1.ScalingGroup{sg}, Pods: tc.pods, Profile: profile, Admission: tc.admission,
+				DGD: &nvidiav1beta1.DynamoGraphDeployment{}, Groups: []*trellisv1alpha1.ScalingGroup{sg}, Pods: tc.pods, ClusterTopology: hall, Admission: tc.admission,
 			})
 			waiting := r.Graph.Components[0].Waiting
 			if len(waiting) != 2 {

@@ -217,7 +217,7 @@ var _ = Describe("A deployment that names a ClusterTopologyBinding", func() {
 		for i := range groups.Items {
 			t := groups.Items[i].Spec.Topology
 			Expect(constraint.Transfers(t)).To(BeTrue(), "the policy places %s", groups.Items[i].Name)
-			Expect(t.Profile).To(Equal(w.name))
+			Expect(t.ClusterTopology).To(Equal(w.name))
 		}
 		pods := w.pods(w.namespace)
 		rack := pods[0].Spec.NodeSelector[rightRack]
@@ -239,7 +239,7 @@ var _ = Describe("A deployment that names a ClusterTopologyBinding", func() {
 			if err := w.c.List(ctx, groups, client.InNamespace(w.namespace)); err != nil {
 				return err
 			}
-			if len(groups.Items) != 1 || groups.Items[0].Spec.Topology == nil || groups.Items[0].Spec.Topology.Profile != w.name {
+			if len(groups.Items) != 1 || groups.Items[0].Spec.Topology == nil || groups.Items[0].Spec.Topology.ClusterTopology != w.name {
 				return fmt.Errorf("the groups are %+v", groups.Items)
 			}
 			return nil

@@ -38,7 +38,7 @@ var _ = Describe("A graph that asks for more pods than it may have", func() {
 				Namespace: dgd.Namespace, Name: "g-work", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(dgd, nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment"))},
 			}}
 			sg.Spec = trellisv1alpha1.ScalingGroupSpec{
-				Graph: "g", Service: "work", Provider: specs.Gates.Name, Replicas: replicas, Multinode: size > 1, Revision: "1",
+				Graph: "g", Component: "work", Provider: specs.Gates.Name, Replicas: replicas, Multinode: size > 1, Revision: "1",
 				Roles: []trellisv1alpha1.Role{{Name: render.RoleLeader, Count: 1}, {Name: render.RoleWorker, Count: size - 1}},
 			}
 			for i := range sg.Spec.Roles {

@@ -40,7 +40,7 @@ func (o *Observation) joining(sg *trellisv1alpha1.ScalingGroup, a *asks) (n int3
 		}
 	}
 	base, most := baseName(o.Groups), inBase(sg)
-	for _, ordinal := range gang.Ordinals(sg, pods, o.Record.Replicas(sg.Spec.Service)) {
+	for _, ordinal := range gang.Ordinals(sg, pods, o.Record.Replicas(sg.Spec.Component)) {
 		if n == most {
 			break
 		}

@@ -64,7 +64,7 @@ func (o *Observation) abandoned(w *Workload, a asks) bool {
 func madeFrom(groups []*trellisv1alpha1.ScalingGroup) string {
 	parts := make([]string, 0, len(groups))
 	for _, sg := range groups {
-		part := sg.Spec.Service + "=" + sg.Spec.Revision
+		part := sg.Spec.Component + "=" + sg.Spec.Revision
 		if sg.Spec.Restart != nil {
 			part += "/" + sg.Spec.Restart.ID
 		}
@@ -83,7 +83,7 @@ func (o *Observation) groupsIn(name string, a asks) []*trellisv1alpha1.ScalingGr
 	for _, sg := range o.Groups {
 		pods := membersOf(sg, o.Pods)
 		if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return WorkloadOf(pod) == name }) ||
-			slices.ContainsFunc(gang.Ordinals(sg, pods, o.Record.Replicas(sg.Spec.Service)), func(n int) bool {
+			slices.ContainsFunc(gang.Ordinals(sg, pods, o.Record.Replicas(sg.Spec.Component)), func(n int) bool {
 				return ownName(sg, int32(n), a.roles[sg]) == name
 			}) {
 			return []*trellisv1alpha1.ScalingGroup{sg}

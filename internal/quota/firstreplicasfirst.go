@@ -103,7 +103,7 @@ func (o *Observation) first(a asks) map[string]bool {
 			continue
 		}
 		pods := membersOf(sg, o.Pods)
-		ordinals := gang.Ordinals(sg, pods, o.Record.Replicas(sg.Spec.Service))
+		ordinals := gang.Ordinals(sg, pods, o.Record.Replicas(sg.Spec.Component))
 		slices.Sort(ordinals)
 		join, unqueued := joinAs(sg, a.roles[sg], a.base, remaining(pods), o.Workloads), unqueued(pods)
 		for _, ordinal := range ordinals[:min(len(ordinals), int(inBase(sg)))] {

@@ -208,7 +208,7 @@ func (o *Observation) kept(a asks) map[string]bool {
 			continue
 		}
 		roles, pods := a.roles[sg], membersOf(sg, o.Pods)
-		for _, ordinal := range gang.Ordinals(sg, pods, o.Record.Replicas(sg.Spec.Service)) {
+		for _, ordinal := range gang.Ordinals(sg, pods, o.Record.Replicas(sg.Spec.Component)) {
 			of := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { n, _, _ := render.ReplicaOf(pod); return int(n) != ordinal })
 			own := ownName(sg, int32(ordinal), roles)
 			out[own] = !slices.ContainsFunc(of, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && WorkloadOf(pod) != own })

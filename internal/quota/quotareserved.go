@@ -35,7 +35,7 @@ func (o *Observation) Refused() *Report {
 			return &Report{Reason: nvidiav1beta1.ReasonProviderUnsupported, Message: fmt.Sprintf(
 				"the pods of %s are made by %s, so Trellis cannot hold them for quota; use the provider Gates, PodGroup or KAI with Trellis' own "+
 					"pods, or remove the label %s",
-				sg.Spec.Service, by, labelQueue)}
+				sg.Spec.Component, by, labelQueue)}
 		}
 	}
 	if n := rolesInBase(o.Groups); n > MaxPodSets {

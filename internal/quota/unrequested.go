@@ -21,7 +21,7 @@ func (o *Observation) unrequested() []string {
 	for _, sg := range o.Groups {
 		pods := membersOf(sg, o.Pods)
 		join, unqueued := Join(sg, o.Groups, remaining(pods), o.Workloads), unqueued(pods)
-		for _, ordinal := range gang.Ordinals(sg, pods, o.Record.Replicas(sg.Spec.Service)) {
+		for _, ordinal := range gang.Ordinals(sg, pods, o.Record.Replicas(sg.Spec.Component)) {
 			if !unqueued[int32(ordinal)] {
 				needed[join.workloadFor(int32(ordinal))] = true
 			}

@@ -92,8 +92,8 @@ func TestDefaultTopology(t *testing.T) {
 		t.Errorf("Decode %s, Frontend %s: only the multinode service has a preference", decode, frontend)
 	}
 	for _, sg := range g.ScalingGroups() {
-		if want := sg.Spec.Service == "Decode"; Gated(sg) != want {
-			t.Errorf("%s gated: %v, want %v", sg.Spec.Service, !want, want)
+		if want := sg.Spec.Component == "Decode"; Gated(sg) != want {
+			t.Errorf("%s gated: %v, want %v", sg.Spec.Component, !want, want)
 		}
 	}
 	// Half written by an operator that died, the rest comes out the same, even when the default is another one by now.

@@ -143,9 +143,9 @@ func TestComputeDomainsPerReplica(t *testing.T) {
 	names := map[string]bool{}
 	for _, sg := range g.ScalingGroups() {
 		switch {
-		case sg.Spec.Service == "prefill" && ReplicaDomain(sg, 0) != nil, sg.Spec.Service == "frontend" && ReplicaDomain(sg, 0) != nil:
-			t.Errorf("%s has domains of replicas", sg.Spec.Service)
-		case sg.Spec.Service != "decode":
+		case sg.Spec.Component == "prefill" && ReplicaDomain(sg, 0) != nil, sg.Spec.Component == "frontend" && ReplicaDomain(sg, 0) != nil:
+			t.Errorf("%s has domains of replicas", sg.Spec.Component)
+		case sg.Spec.Component != "decode":
 			continue
 		}
 		for _, ordinal := range []int32{0, 1, 99_999} {

@@ -53,7 +53,7 @@ func stored(t *testing.T, dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[s
 	}
 	out := map[string]*trellisv1alpha1.ScalingGroup{}
 	for _, sg := range g.ScalingGroups() {
-		out[sg.Spec.Service] = sg
+		out[sg.Spec.Component] = sg
 	}
 	return out
 }
@@ -327,7 +327,7 @@ func storedGroups(t *testing.T, file string) map[string]*trellisv1alpha1.Scaling
 		if err := yaml.UnmarshalStrict([]byte(document), sg); err != nil {
 			t.Fatal(err)
 		}
-		groups[sg.Spec.Service] = sg
+		groups[sg.Spec.Component] = sg
 	}
 	return groups
 }

@@ -28,7 +28,7 @@ func aborted(t *testing.T, image string, groups map[string]*trellisv1alpha1.Scal
 	}
 	out := map[string]*trellisv1alpha1.ScalingGroup{}
 	for _, sg := range g.ScalingGroups() {
-		out[sg.Spec.Service] = sg
+		out[sg.Spec.Component] = sg
 	}
 	return out, g
 }

@@ -73,7 +73,7 @@ func TestTransferPolicy(t *testing.T) {
 		}
 		pods := map[string]*corev1.Pod{}
 		for _, sg := range g.ScalingGroups() {
-			pods[sg.Spec.Service] = BuildPod(sg, 0, 0)
+			pods[sg.Spec.Component] = BuildPod(sg, 0, 0)
 		}
 		return pods
 	}

@@ -74,11 +74,11 @@ func TestWorkloadIsOfMultinodeServices(t *testing.T) {
 	}
 	for _, sg := range g.ScalingGroups() {
 		pod := BuildPod(sg, 0, 0)
-		if got := [2]string{pod.Name, OnePodPerReplica(sg)}; got != want[sg.Spec.Service] {
-			t.Errorf("%s: %q", sg.Spec.Service, got)
+		if got := [2]string{pod.Name, OnePodPerReplica(sg)}; got != want[sg.Spec.Component] {
+			t.Errorf("%s: %q", sg.Spec.Component, got)
 		}
 		if ordinal, index, ok := ReplicaOf(pod); !ok || ordinal != 0 || index != 0 {
-			t.Errorf("%s: reads as %d %d %v", sg.Spec.Service, ordinal, index, ok)
+			t.Errorf("%s: reads as %d %d %v", sg.Spec.Component, ordinal, index, ok)
 		}
 	}
 }

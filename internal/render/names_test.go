@@ -84,9 +84,9 @@ func TestPodNamesAreUnique(t *testing.T) {
 			for index := range PodsPerReplica(sg) {
 				pod := BuildPod(sg, ordinal, index)
 				if other, twice := seen[pod.Name]; twice {
-					t.Errorf("pod %s belongs to %s and %s", pod.Name, other, sg.Spec.Service)
+					t.Errorf("pod %s belongs to %s and %s", pod.Name, other, sg.Spec.Component)
 				}
-				seen[pod.Name] = sg.Spec.Service
+				seen[pod.Name] = sg.Spec.Component
 			}
 		}
 	}

@@ -227,7 +227,7 @@ func objects(t *testing.T, dgd *nvidiav1alpha1.DynamoGraphDeployment) string {
 }
 
 func TestRevisionIsOfTheRolesOnly(t *testing.T) {
-	base := constraints{profile: "hall-one", graph: "zone"}.deployment()
+	base := constraints{topology: "hall-one", graph: "zone"}.deployment()
 	base.Spec.Services["Frontend"].ComponentType = "frontend"
 	revisionOf := func(change func(*nvidiav1alpha1.DynamoGraphDeployment)) string {
 		dgd := base.DeepCopy()

@@ -17,7 +17,7 @@ import (
 
 func TestGated(t *testing.T) {
 	topology := func(change func(*trellisv1alpha1.ResolvedTopology)) *trellisv1alpha1.ResolvedTopology {
-		out := &trellisv1alpha1.ResolvedTopology{Profile: "hall-one"}
+		out := &trellisv1alpha1.ResolvedTopology{ClusterTopology: "hall-one"}
 		change(out)
 		return out
 	}

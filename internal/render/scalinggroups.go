@@ -30,7 +30,7 @@ func (g *Graph) scalingGroup(s *Component) *trellisv1alpha1.ScalingGroup {
 		ObjectMeta: g.meta(s, s.GroupName),
 		Spec: trellisv1alpha1.ScalingGroupSpec{
 			Graph:     g.Name,
-			Service:   s.Name,
+			Component: s.Name,
 			Provider:  g.Provider,
 			Replicas:  s.Replicas,
 			Multinode: s.Multinode,
@@ -83,7 +83,7 @@ func groupSelector(graph, group string) map[string]string {
 // SortedGroups returns the groups sorted by component, so that the rendered result does not depend on the order of a list.
 func SortedGroups(groups []*trellisv1alpha1.ScalingGroup) []*trellisv1alpha1.ScalingGroup {
 	return slices.SortedFunc(slices.Values(groups), func(a, b *trellisv1alpha1.ScalingGroup) int {
-		return cmp.Compare(a.Spec.Service, b.Spec.Service)
+		return cmp.Compare(a.Spec.Component, b.Spec.Component)
 	})
 }
 

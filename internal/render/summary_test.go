@@ -27,7 +27,7 @@ func summary(dgd *nvidiav1beta1.DynamoGraphDeployment, g *Graph) string {
 		fmt.Fprintf(&b, "  warning: %s\n", warning)
 	}
 	for _, sg := range g.ScalingGroups() {
-		summariseGroup(&b, dgd.Component(sg.Spec.Service), sg)
+		summariseGroup(&b, dgd.Component(sg.Spec.Component), sg)
 	}
 	for _, service := range g.KubernetesServices() {
 		fmt.Fprintf(&b, "  Service %s: %s\n", service.Name, ofService(service))
@@ -46,7 +46,7 @@ func summary(dgd *nvidiav1beta1.DynamoGraphDeployment, g *Graph) string {
 
 func summariseGroup(b *strings.Builder, spec *nvidiav1beta1.ComponentSpec, sg *trellisv1alpha1.ScalingGroup) {
 	fmt.Fprintf(b, "  %s: ScalingGroup %s, %d replicas of %d pods, revision %s%s\n",
-		sg.Spec.Service, sg.Name, sg.Spec.Replicas, PodsPerReplica(sg), sg.Spec.Revision, packing(sg))
+		sg.Spec.Component, sg.Name, sg.Spec.Replicas, PodsPerReplica(sg), sg.Spec.Revision, packing(sg))
 	leader := podLines(spec, BuildPod(sg, 0, 0))
 	fmt.Fprintf(b, "    pod %s\n%s", podName(sg.Name, sg.Spec.Multinode, 0, 0), strings.Join(leader, ""))
 	if worker := BuildPod(sg, 0, 1); worker != nil {

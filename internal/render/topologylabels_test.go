@@ -19,7 +19,7 @@ import (
 // packedPod is pod 0 of the example whose deployment level is zone and whose worker sits in one rack.
 func packedPod(t *testing.T, change func(*nvidiav1alpha1.DynamoGraphDeployment)) *corev1.Pod {
 	t.Helper()
-	dgd := constraints{profile: "hall-one", graph: "zone", decode: "rack"}.deployment()
+	dgd := constraints{topology: "hall-one", graph: "zone", decode: "rack"}.deployment()
 	change(dgd)
 	g, err := Resolve(hub.Of(dgd), Inputs{Topology: hallOne(t), Provider: specs.Gates.Name})
 	if err != nil {

@@ -139,7 +139,7 @@ func (a *Asks) of(sg *trellisv1alpha1.ScalingGroup, create bool) *asksOfGroup {
 		return nil
 	}
 	of = &asksOfGroup{
-		uid: sg.UID, graph: types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, component: sg.Spec.Service,
+		uid: sg.UID, graph: types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, component: sg.Spec.Component,
 		byOrdinal: map[int32]*ask{},
 	}
 	a.groups[name] = of
@@ -245,7 +245,7 @@ func (a *Asks) End(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) {
 		a.ended[graph] = map[gang.Key]int32{}
 	}
 	ordinal, _, _ := render.ReplicaOf(pod)
-	key := gang.Key{Component: sg.Spec.Service, Ordinal: int(ordinal)}
+	key := gang.Key{Component: sg.Spec.Component, Ordinal: int(ordinal)}
 	a.ended[graph][key] = max(a.ended[graph][key], attempt)
 }
 
@@ -257,7 +257,7 @@ func (a *Asks) Ungate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	graph := types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}
-	if delete(a.gated[graph], gang.Key{Component: sg.Spec.Service, Ordinal: int(ordinal)}); len(a.gated[graph]) == 0 {
+	if delete(a.gated[graph], gang.Key{Component: sg.Spec.Component, Ordinal: int(ordinal)}); len(a.gated[graph]) == 0 {
 		delete(a.gated, graph)
 	}
 }

@@ -161,7 +161,7 @@ func TestAsksThatEnd(t *testing.T) {
 
 // refuse has the gang of a first replica refused.
 func (w *creating) refuse(sg *trellisv1alpha1.ScalingGroup) (name string) {
-	attempts := w.records[sg.Spec.Graph].Replicas(sg.Spec.Service)
+	attempts := w.records[sg.Spec.Graph].Replicas(sg.Spec.Component)
 	name, _, _ = attempts.Assigned(0)
 	members, base := attempts.Members(name)
 	w.asks.Refuse(sg, name, members, base)
@@ -222,8 +222,8 @@ func TestMadeBehindTheGate(t *testing.T) {
 			w.s.ledger.backoffs.begin(client.ObjectKeyFromObject(o.DGD), "test", w.clock.Now())
 		},
 		"its level is gone": func(_ *creating, o *gang.Observation) {
-			o.Profile = o.Profile.DeepCopy()
-			o.Profile.Spec.Levels = o.Profile.Spec.Levels[:1]
+			o.ClusterTopology = o.ClusterTopology.DeepCopy()
+			o.ClusterTopology.Spec.Levels = o.ClusterTopology.Spec.Levels[:1]
 		},
 		"its provider is not ready": func(_ *creating, o *gang.Observation) { o.Bars = "test" },
 	} {

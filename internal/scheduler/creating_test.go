@@ -61,7 +61,7 @@ func (w *creating) ask(groups ...*trellisv1alpha1.ScalingGroup) map[string]strin
 	answers := map[string]string{}
 	for _, sg := range groups {
 		for ordinal, answer := range w.asks.Ask(sg, wantsOf(sg, sg.Spec.Replicas, 0), nil) {
-			answers[fmt.Sprintf("%s-%d", sg.Spec.Service, ordinal)] = w.inWords(sg, ordinal, answer)
+			answers[fmt.Sprintf("%s-%d", sg.Spec.Component, ordinal)] = w.inWords(sg, ordinal, answer)
 		}
 	}
 	return answers
@@ -92,7 +92,7 @@ func (w *creating) inWords(sg *trellisv1alpha1.ScalingGroup, ordinal int32, answ
 	case answer.Attempt == 0:
 		return "wait"
 	}
-	_, place, _ := w.records[sg.Spec.Graph].Replicas(sg.Spec.Service).Assigned(ordinal)
+	_, place, _ := w.records[sg.Spec.Graph].Replicas(sg.Spec.Component).Assigned(ordinal)
 	words := fmt.Sprintf("%d pods in %s", len(place.Hosts), place.Domain[len(place.Domain)-1])
 	if place.Attempt != answer.Attempt {
 		words = fmt.Sprintf("attempt %d, recorded is %d", answer.Attempt, place.Attempt)
@@ -127,7 +127,7 @@ func (w *creating) create(sg *trellisv1alpha1.ScalingGroup) (pods []*corev1.Pod)
 func (w *creating) createOrdinal(sg *trellisv1alpha1.ScalingGroup, ordinal int32) (pods []*corev1.Pod) {
 	w.t.Helper()
 	answer := w.asks.Ask(sg, wantsOf(sg, max(1, sg.Spec.Replicas), 0), nil)[ordinal]
-	name, place, assigned := w.records[sg.Spec.Graph].Replicas(sg.Spec.Service).Assigned(ordinal)
+	name, place, assigned := w.records[sg.Spec.Graph].Replicas(sg.Spec.Component).Assigned(ordinal)
 	if !assigned || !w.asks.Begin(sg, ordinal, place.Attempt) {
 		w.t.Fatalf("group %s has the answer %+v, recorded is %+v", sg.Name, answer, place)
 	}

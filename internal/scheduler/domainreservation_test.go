@@ -84,7 +84,7 @@ func asking(number int, pods, priority int32) gang.Observation {
 		DGD: &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: sg.Spec.Graph, UID: types.UID(fmt.Sprint("g", number)), CreationTimestamp: metav1.Time{Time: begin.Add(time.Duration(number) * time.Minute)},
 		}},
-		Groups: []*trellisv1alpha1.ScalingGroup{sg}, Profile: profile,
+		Groups: []*trellisv1alpha1.ScalingGroup{sg}, ClusterTopology: hall,
 	}
 	for i := range pods {
 		pod := withGPU(newPod(sg, 0, i))

@@ -152,13 +152,13 @@ func (r *readings) paired(name types.NamespacedName, t *gang.Transfer) {
 
 // levels counts what is free by level, of every ClusterTopology.
 func (r *readings) levels(ctx context.Context, s *Scheduler) {
-	profiles := &grovev1alpha1.ClusterTopologyList{}
-	if err := s.objects.reader.List(ctx, profiles, client.UnsafeDisableDeepCopy); err != nil {
+	topologies := &grovev1alpha1.ClusterTopologyList{}
+	if err := s.objects.reader.List(ctx, topologies, client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "listing topologies for metrics")
 	}
 	domains := map[string]int{}
 	for _, resource := range slices.Compact(slices.Sorted(slices.Values(s.options.MetricResources))) { // each once: equal series are an error
-		capacity := s.ledger.capacityOf(resource, profiles.Items)
+		capacity := s.ledger.capacityOf(resource, topologies.Items)
 		for _, level := range capacity.Levels {
 			domains[level.Level] = level.Domains
 			r.gauge(levelCapacity, float64(level.Capacity), level.Level, resource)

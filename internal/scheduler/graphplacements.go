@@ -104,7 +104,7 @@ func (g *graphPlacements) replicasOf(ctx context.Context, sg *trellisv1alpha1.Sc
 	}
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: sg.Namespace, Name: sg.Spec.Graph, UID: owner.UID}}
 	now, err := g.of(ctx, dgd)
-	return now.record.Replicas(sg.Spec.Service), err
+	return now.record.Replicas(sg.Spec.Component), err
 }
 
 // changed reports whether an event of an object, or of its deletion, is from a write of another client.

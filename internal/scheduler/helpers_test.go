@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	profile  = gangtest.Profile
+	hall     = gangtest.Topology
 	frozen   = gangtest.Frozen
 	newGroup = gangtest.Group
 	newPod   = gangtest.Pod

@@ -169,13 +169,13 @@ func (l *ledger) placesLeftOut(now time.Time) int {
 }
 
 // capacityOf counts one resource by level. Planning waits meanwhile, hence one resource at a time.
-func (l *ledger) capacityOf(resource string, profiles []grovev1alpha1.ClusterTopology) topology.CapacityByLevel {
+func (l *ledger) capacityOf(resource string, topologies []grovev1alpha1.ClusterTopology) topology.CapacityByLevel {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var trees []*topology.Tree
-	for i := range profiles {
-		if profiles[i].DeletionTimestamp == nil {
-			trees = append(trees, l.cluster.Tree(gang.LevelsOfProfile(&profiles[i]), profiles[i].Spec.NodeSelector))
+	for i := range topologies {
+		if topologies[i].DeletionTimestamp == nil {
+			trees = append(trees, l.cluster.Tree(gang.LevelsOfClusterTopology(&topologies[i]), topologies[i].Spec.NodeSelector))
 		}
 	}
 	return l.cluster.CapacityByLevel(resource, trees...)

@@ -33,7 +33,7 @@ type withTopology struct {
 func (w *withTopology) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	if out, ok := list.(*grovev1alpha1.ClusterTopologyList); ok {
 		w.asked++
-		out.Items = []grovev1alpha1.ClusterTopology{*profile}
+		out.Items = []grovev1alpha1.ClusterTopology{*hall}
 		return nil
 	}
 	return w.graphs.List(ctx, list, opts...)

@@ -97,7 +97,7 @@ func (c *objects) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDep
 	if o.Pods, err = c.pods(ctx, dgd.Namespace, render.LabelValue(dgd.Name)); err != nil {
 		return o, err
 	}
-	if o.Profile, err = c.profile(ctx, o.Groups); err != nil {
+	if o.ClusterTopology, err = c.clusterTopology(ctx, o.Groups); err != nil {
 		return o, err
 	}
 	o.Admission, err = c.admission.of(ctx, c.reader, dgd.Namespace, o.Groups)
@@ -118,17 +118,17 @@ func (c *objects) pods(ctx context.Context, namespace, label string) ([]*corev1.
 	return out, nil
 }
 
-func (c *objects) profile(ctx context.Context, groups []*trellisv1alpha1.ScalingGroup) (*grovev1alpha1.ClusterTopology, error) {
+func (c *objects) clusterTopology(ctx context.Context, groups []*trellisv1alpha1.ScalingGroup) (*grovev1alpha1.ClusterTopology, error) {
 	for _, sg := range groups {
-		if sg.Spec.Topology == nil || sg.Spec.Topology.Profile == "" {
+		if sg.Spec.Topology == nil || sg.Spec.Topology.ClusterTopology == "" {
 			continue
 		}
-		profile := &grovev1alpha1.ClusterTopology{}
-		err := c.reader.Get(ctx, types.NamespacedName{Name: sg.Spec.Topology.Profile}, profile)
+		ct := &grovev1alpha1.ClusterTopology{}
+		err := c.reader.Get(ctx, types.NamespacedName{Name: sg.Spec.Topology.ClusterTopology}, ct)
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
-		return profile, err
+		return ct, err
 	}
 	return nil, nil
 }
@@ -195,8 +195,8 @@ type treeUse struct {
 // levels, of graphs without a topology, always is.
 func (c *objects) treesInUse(ctx context.Context) (func(topology.Levels, map[string]string) bool, error) {
 	used := []treeUse{{}}
-	profiles, groups := &grovev1alpha1.ClusterTopologyList{}, &trellisv1alpha1.ScalingGroupList{}
-	for _, list := range []client.ObjectList{profiles, groups} {
+	topologies, groups := &grovev1alpha1.ClusterTopologyList{}, &trellisv1alpha1.ScalingGroupList{}
+	for _, list := range []client.ObjectList{topologies, groups} {
 		if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, err
 		}
@@ -209,8 +209,8 @@ func (c *objects) treesInUse(ctx context.Context) (func(topology.Levels, map[str
 			used = append(used, treeUse{levels, selector})
 		}
 	}
-	for i := range profiles.Items {
-		add(gang.LevelsOfProfile(&profiles.Items[i]), profiles.Items[i].Spec.NodeSelector)
+	for i := range topologies.Items {
+		add(gang.LevelsOfClusterTopology(&topologies.Items[i]), topologies.Items[i].Spec.NodeSelector)
 	}
 	for i := range groups.Items {
 		if t := groups.Items[i].Spec.Topology; t != nil {

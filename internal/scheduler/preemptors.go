@@ -28,7 +28,7 @@ func (h *holds) namePreemptors(groups []*trellisv1alpha1.ScalingGroup, waiting [
 	}
 	names := map[string]string{}
 	for _, sg := range groups {
-		names[sg.Spec.Service] = sg.Namespace + "/" + sg.Name
+		names[sg.Spec.Component] = sg.Namespace + "/" + sg.Name
 	}
 	for i := range waiting {
 		w := &waiting[i]

@@ -20,7 +20,7 @@ import (
 func TestPreemptorIsNamed(t *testing.T) {
 	h := newHolds(time.Minute)
 	sg := &trellisv1alpha1.ScalingGroup{}
-	sg.Namespace, sg.Name, sg.Spec.Service = "team-a", "chat-worker", "Worker"
+	sg.Namespace, sg.Name, sg.Spec.Component = "team-a", "chat-worker", "Worker"
 	now := time.Unix(0, 0)
 	h.notePreemptor(&placement.Preemption{Gangs: []string{"team-a/chat-worker-1", "7f0c-uid"}, Pods: 3}, types.NamespacedName{Namespace: "team-b", Name: "big"}, now)
 	for range 5 { // longer than a preemption is remembered of what does not wait

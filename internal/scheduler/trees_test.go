@@ -22,14 +22,14 @@ import (
 // inUse is a cache of the topologies and scaling groups that there are.
 type inUse struct {
 	client.Reader
-	profiles []grovev1alpha1.ClusterTopology
-	groups   []trellisv1alpha1.ScalingGroup
+	topologies []grovev1alpha1.ClusterTopology
+	groups     []trellisv1alpha1.ScalingGroup
 }
 
 func (u *inUse) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	switch out := list.(type) {
 	case *grovev1alpha1.ClusterTopologyList:
-		out.Items = u.profiles
+		out.Items = u.topologies
 	case *trellisv1alpha1.ScalingGroupList:
 		out.Items = u.groups
 	}
@@ -55,14 +55,14 @@ func (b *bench) trees() []string {
 func TestTreesOfFormerTopologies(t *testing.T) {
 	b := newBench(t, Options{})
 	sg := newGroup("work", 1, 1, frozen("", "rack"))
-	now := profile.DeepCopy()
+	now := hall.DeepCopy()
 	now.Spec.Levels, now.Spec.NodeSelector = now.Spec.Levels[:1], map[string]string{"pool": " in pool a"}
-	all := &inUse{profiles: []grovev1alpha1.ClusterTopology{*now}, groups: []trellisv1alpha1.ScalingGroup{*sg, *newGroup("front", 1, 1, nil)}}
+	all := &inUse{topologies: []grovev1alpha1.ClusterTopology{*now}, groups: []trellisv1alpha1.ScalingGroup{*sg, *newGroup("front", 1, 1, nil)}}
 	b.s.objects.reader = all
-	for _, levels := range []topology.Levels{nil, gang.LevelsOf(sg.Spec.Topology), gang.LevelsOfProfile(now), {{Domain: "row", Key: "row"}}} {
+	for _, levels := range []topology.Levels{nil, gang.LevelsOf(sg.Spec.Topology), gang.LevelsOfClusterTopology(now), {{Domain: "row", Key: "row"}}} {
 		b.s.ledger.cluster.Tree(levels, nil)
 	}
-	b.s.ledger.cluster.Tree(gang.LevelsOfProfile(now), now.Spec.NodeSelector)
+	b.s.ledger.cluster.Tree(gang.LevelsOfClusterTopology(now), now.Spec.NodeSelector)
 	expect := func(when string, want ...string) {
 		t.Helper()
 		b.s.round(t.Context(), nil)
@@ -76,7 +76,7 @@ func TestTreesOfFormerTopologies(t *testing.T) {
 	expect("too early", "", "zone in pool a", "zone>rack")
 	b.pass(time.Second)
 	expect("without that graph", "", "zone in pool a")
-	all.profiles = nil
+	all.topologies = nil
 	b.pass(treesEvery)
 	expect("without the topology", "")
 }

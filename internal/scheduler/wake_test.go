@@ -46,7 +46,7 @@ func (g graphs) Get(_ context.Context, name types.NamespacedName, object client.
 			return nil
 		}
 	case *grovev1alpha1.ClusterTopology:
-		profile.DeepCopyInto(out)
+		hall.DeepCopyInto(out)
 		return nil
 	}
 	return apierrors.NewNotFound(schema.GroupResource{}, name.Name)

@@ -101,7 +101,7 @@ func TestServiceRules(t *testing.T) {
 			}),
 			want: []string{`spec.services[Worker].resources.requests.memory: Invalid value: "2Gi": must not be more than the limit of 1Gi; raise resources.limits or ask for less`},
 		},
-		"service constraint: profile": {
+		"service constraint: topology": {
 			change: worker(func(s *componentSpec) { s.TopologyConstraint.TopologyProfile = "gb200" }),
 			want: []string{`spec.services[Worker].topologyConstraint.topologyProfile: Forbidden: topologyProfile must not be set on a service: it is inherited from ` +
 				`spec.topologyConstraint.topologyProfile; remove it here`},

@@ -19,9 +19,9 @@ import (
 const domainPattern = `^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 
 var (
-	domainRegexp   = regexp.MustCompile(domainPattern)
-	constraintPath = specPath.Child("topologyConstraint")
-	profilePath    = constraintPath.Child("clusterTopologyName")
+	domainRegexp     = regexp.MustCompile(domainPattern)
+	constraintPath   = specPath.Child("topologyConstraint")
+	topologyNamePath = constraintPath.Child("clusterTopologyName")
 )
 
 // DomainsInUse lists the levels that the deployment's constraints name, sorted, each once.
@@ -68,20 +68,20 @@ func domainRefs(dgd *nvidiav1beta1.DynamoGraphDeployment) []domainRef {
 // domainFields are the fields of a constraint that name a level.
 var domainFields = []string{"packDomain", "preferredPackDomain", "spreadDomain", "preferredSpreadDomain"}
 
-// topologyProfile requires every constraint to name a topology.
-func topologyProfile(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
+// topologyNamed requires every constraint to name a topology.
+func topologyNamed(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	switch {
-	case !constraint.Stated(dgd) || constraint.Profile(dgd) != "":
+	case !constraint.Stated(dgd) || constraint.TopologyName(dgd) != "":
 		return nil
 	case !constraint.ByFields(dgd):
 		return one(field.Required(annotationPath(constraint.AnnotationTopology), "name the ClusterTopology whose node label keys the placement "+
 			"annotations use: "+constraint.AnnotationTopology+" is required with them"))
 	case dgd.Spec.TopologyConstraint == nil:
-		return one(field.Required(profilePath, "%[1]s is required: spec.topologyConstraint with %[1]s is required when "+
+		return one(field.Required(topologyNamePath, "%[1]s is required: spec.topologyConstraint with %[1]s is required when "+
 			"any topology constraint is set (at spec or %[2]s level); name a ClusterTopology there", field.WordTopologyName, field.WordComponent))
 	}
-	return one(field.Required(profilePath, "%s is required when any topology constraint is set; "+
-		"name a ClusterTopology there", profilePath))
+	return one(field.Required(topologyNamePath, "%s is required when any topology constraint is set; "+
+		"name a ClusterTopology there", topologyNamePath))
 }
 
 // deploymentConstraint checks the constraint of the deployment. A topology alone packs nothing, so the deployment or a
@@ -109,7 +109,7 @@ func componentConstraint(s component) field.ErrorList {
 	errs := domainFormat(path, c.PackDomain, c.PreferredPackDomain, c.SpreadDomain, c.PreferredSpreadDomain)
 	if own := s.alpha.TopologyConstraint; own != nil && own.TopologyProfile != "" {
 		errs = append(errs, badValue(field.ErrorTypeForbidden, path.Child("topologyProfile"), own.TopologyProfile,
-			"topologyProfile must not be set on a %s: it is inherited from %s; remove it here", field.WordComponent, profilePath))
+			"topologyProfile must not be set on a %s: it is inherited from %s; remove it here", field.WordComponent, topologyNamePath))
 	}
 	if c.PackDomain+c.PreferredPackDomain+c.SpreadDomain+c.PreferredSpreadDomain == "" {
 		errs = append(errs, field.Required(path.Child("packDomain"),

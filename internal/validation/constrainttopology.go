@@ -16,12 +16,12 @@ import (
 // GraphTopology checks a new deployment against the ClusterTopology it names, nil if that does not exist. It is called on create only:
 // when a level disappears later, a condition reports it, and updates stay possible.
 func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
-	profile := constraint.Profile(dgd)
+	name := constraint.TopologyName(dgd)
 	switch {
-	case profile == "":
+	case name == "":
 		return nil
 	case topology == nil:
-		return one(badValue(field.ErrorTypeNotFound, profilePathOf(dgd), profile, constraint.NotFound(short(profile))))
+		return one(badValue(field.ErrorTypeNotFound, topologyNamePathOf(dgd), name, constraint.NotFound(short(name))))
 	}
 	if !constraint.ByFields(dgd) {
 		return unknownKeys(dgd, topology)
@@ -35,10 +35,10 @@ func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1al
 	return append(errs, distinctOnHost(dgd, topology)...)
 }
 
-// profilePathOf returns the path at which the deployment names its topology.
-func profilePathOf(dgd *nvidiav1beta1.DynamoGraphDeployment) *field.Path {
+// topologyNamePathOf returns the path at which the deployment names its topology.
+func topologyNamePathOf(dgd *nvidiav1beta1.DynamoGraphDeployment) *field.Path {
 	if constraint.ByFields(dgd) {
-		return profilePath
+		return topologyNamePath
 	}
 	return annotationPath(constraint.AnnotationTopology)
 }

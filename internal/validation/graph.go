@@ -28,7 +28,7 @@ var graphChecks = []struct {
 	{"rollout bounds", rolloutBounds},
 	{"restart", restart},
 	{"restart order", restartOrder},
-	{"topology profile", topologyProfile},
+	{"topology name", topologyNamed},
 	{"deployment constraint", deploymentConstraint},
 	{"distinct hosts on one host", func(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList { return distinctOnHost(dgd, nil) }},
 }

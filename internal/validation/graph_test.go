@@ -239,12 +239,12 @@ func TestGraphRules(t *testing.T) {
 				`spec.restart.strategy.order: Invalid value: 2: must have the same number of unique services as the deployment, which has 3; or leave it out for alphabetical order`,
 			},
 		},
-		"topology profile: constraint on a service only": {
+		"topology name: constraint on a service only": {
 			change: func(d *deployment) { d.Spec.TopologyConstraint = nil },
 			want: []string{`spec.topologyConstraint.topologyProfile: Required value: topologyProfile is required: spec.topologyConstraint with topologyProfile is ` +
 				`required when any topology constraint is set (at spec or service level); name a ClusterTopology there`},
 		},
-		"topology profile: empty": {
+		"topology name: empty": {
 			change: func(d *deployment) { d.Spec.TopologyConstraint.TopologyProfile = "" },
 			want: []string{`spec.topologyConstraint.topologyProfile: Required value: spec.topologyConstraint.topologyProfile is required when any topology constraint is set; ` +
 				`name a ClusterTopology there`},
@@ -274,7 +274,7 @@ func TestGraphAccepts(t *testing.T) {
 		"no constraint at all": func(d *deployment) {
 			d.Spec.TopologyConstraint, d.Spec.Services["Worker"].TopologyConstraint = nil, nil
 		},
-		"profile and a service": func(d *deployment) { d.Spec.TopologyConstraint.PackDomain = "" },
+		"topology and a service": func(d *deployment) { d.Spec.TopologyConstraint.PackDomain = "" },
 		"preferred only": func(d *deployment) {
 			d.Spec.TopologyConstraint = &nvidiav1alpha1.SpecTopologyConstraint{TopologyProfile: "gb200", PreferredPackDomain: "rack"}
 			d.Spec.Services["Worker"].TopologyConstraint = nil

@@ -86,7 +86,7 @@ func TestGraphUpdate(t *testing.T) {
 			},
 			change: func(d *deployment) { d.Annotations = map[string]string{render.AnnotationProvider: "PodGroup"} },
 		},
-		"deployment constraint: profile": {
+		"deployment constraint: topology": {
 			change: func(d *deployment) { d.Spec.TopologyConstraint.TopologyProfile = "h100" },
 			want:   []string{deploymentConstraint},
 		},

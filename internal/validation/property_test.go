@@ -111,7 +111,7 @@ func TestNilSafe(t *testing.T) {
 	TopologyUpdate(ct, nil)
 	TopologyWarnings(ct, nil, nil)
 	DomainsInUse(nil)
-	if constraint.Stated(nil) || constraint.Profile(nil) != "" {
+	if constraint.Stated(nil) || constraint.TopologyName(nil) != "" {
 		t.Error("nothing is constrained")
 	}
 }

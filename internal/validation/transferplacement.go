@@ -17,7 +17,7 @@ func transferWithoutPlacement(dgd Written, topology *grovev1alpha1.ClusterTopolo
 		return nil
 	}
 	policy := dgd.Spec.Experimental.KVTransferPolicy
-	if constraint.Profile(dgd.DynamoGraphDeployment) == "" {
+	if constraint.TopologyName(dgd.DynamoGraphDeployment) == "" {
 		return []field.Text{line(field.Say("%s decides where requests go, and not where replicas go: the deployment has no topologyConstraint",
 			transferPath), nil)}
 	}

@@ -44,7 +44,7 @@ var _ = Describe("A deployment that is created", func() {
 		want     []string
 	}
 	tests := map[string]refusal{
-		"unknown profile": {strings.ReplaceAll(packed, "{topology}", "nowhere"),
+		"unknown topology": {strings.ReplaceAll(packed, "{topology}", "nowhere"),
 			[]string{"spec.topologyConstraint.topologyProfile", `ClusterTopology not found`, `"nowhere"`, "kubectl get clustertopologies"}},
 		"unknown domain": {packedBut("packDomain: rack", "packDomain: chassis"),
 			[]string{"spec.services[Worker].topologyConstraint.packDomain", "packDomain not found in cluster topology", `does not exist in ClusterTopology "gb200"`, "[zone, block, rack, host]"}},
@@ -52,8 +52,8 @@ var _ = Describe("A deployment that is created", func() {
 			[]string{"spec.services[Worker].topologyConstraint.preferredPackDomain", `does not exist in ClusterTopology "gb200"`}},
 		"broader service": {strings.NewReplacer("packDomain: zone", "packDomain: rack", "packDomain: rack", "packDomain: zone").Replace(packed),
 			[]string{"spec.services[Worker].topologyConstraint.packDomain", "hierarchy violation", `is broader than spec-level "rack"`}},
-		"profile on a service":      {packedBut("packDomain: rack", "packDomain: rack, topologyProfile: gb200"), []string{"topologyProfile", "must not be set on a service"}},
-		"no profile":                {packedBut(`topologyProfile: "{topology}", `, ""), []string{"topologyProfile is required"}},
+		"topology on a service":     {packedBut("packDomain: rack", "packDomain: rack, topologyProfile: gb200"), []string{"topologyProfile", "must not be set on a service"}},
+		"no topology":               {packedBut(`topologyProfile: "{topology}", `, ""), []string{"topologyProfile is required"}},
 		"no services":               {"metadata: {name: llm}\nspec: {services: {}}", []string{"spec.services must have at least one service"}},
 		"negative replicas":         {packedBut("replicas: 2", "replicas: -1"), []string{"replicas must be non-negative"}},
 		"huge replicas":             {packedBut("replicas: 2", "replicas: 3000000000"), []string{"replicas"}},

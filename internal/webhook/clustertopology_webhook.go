@@ -59,7 +59,7 @@ func (v *topologyValidator) warn(ctx context.Context, updated, old *grovev1alpha
 	return validation.TopologyWarnings(updated, old, users)
 }
 
-func (v *topologyValidator) users(ctx context.Context, profile string) ([]validation.UserOf, error) {
+func (v *topologyValidator) users(ctx context.Context, topology string) ([]validation.UserOf, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	var deployments nvidiav1beta1.DynamoGraphDeploymentList
@@ -69,7 +69,7 @@ func (v *topologyValidator) users(ctx context.Context, profile string) ([]valida
 	var users []validation.UserOf
 	for i := range deployments.Items {
 		dgd := &deployments.Items[i]
-		if dgd.DeletionTimestamp == nil && constraint.Profile(dgd) == profile {
+		if dgd.DeletionTimestamp == nil && constraint.TopologyName(dgd) == topology {
 			users = append(users, validation.UserOf{Namespace: dgd.Namespace, Name: dgd.Name, Domains: validation.DomainsInUse(dgd)})
 		}
 	}

@@ -18,9 +18,9 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-func userOf(name, profile string, domains ...string) *nvidiav1beta1.DynamoGraphDeployment {
+func userOf(name, topology string, domains ...string) *nvidiav1beta1.DynamoGraphDeployment {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}}
-	dgd.Spec.TopologyConstraint = &nvidiav1beta1.SpecTopologyConstraint{ClusterTopologyName: profile}
+	dgd.Spec.TopologyConstraint = &nvidiav1beta1.SpecTopologyConstraint{ClusterTopologyName: topology}
 	for _, domain := range domains {
 		dgd.Spec.Components = append(dgd.Spec.Components, nvidiav1beta1.ComponentSpec{
 			Name: domain, TopologyConstraint: &nvidiav1beta1.TopologyConstraint{PackDomain: domain},

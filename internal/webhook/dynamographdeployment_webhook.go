@@ -87,7 +87,7 @@ func (v *deploymentValidator) create(ctx context.Context, req admission.Request,
 	defer cancel()
 	dgd := written.DynamoGraphDeployment
 	errs = validation.GraphCreate(written)
-	topology, unread := v.readTopology(ctx, constraint.Profile(dgd))
+	topology, unread := v.readTopology(ctx, constraint.TopologyName(dgd))
 	if unread == nil {
 		errs = append(errs, validation.GraphTopology(dgd, topology)...)
 	}

@@ -115,7 +115,7 @@ func (v *evictionValidator) find(ctx context.Context, namespace, name string, ev
 }
 
 // name returns the name of the replica.
-func (e *evicted) name() string { return fmt.Sprintf("%s-%d", e.group.Spec.Service, e.ordinal()) }
+func (e *evicted) name() string { return fmt.Sprintf("%s-%d", e.group.Spec.Component, e.ordinal()) }
 
 func (e *evicted) ordinal() int32 {
 	ordinal, _, _ := render.ReplicaOf(e.pod)

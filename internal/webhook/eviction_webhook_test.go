@@ -53,7 +53,7 @@ func newEvicted(namespace string) *evictedWorld {
 				APIVersion: nvidiav1beta1.GroupVersion.String(), Kind: "DynamoGraphDeployment", Name: "llm", UID: "dgd", Controller: ptr.To(true),
 			}}},
 			Spec: trellisv1alpha1.ScalingGroupSpec{
-				Graph: "llm", Service: "Worker", Provider: specs.Gates.Name, Replicas: 1, Multinode: true, Revision: "1",
+				Graph: "llm", Component: "Worker", Provider: specs.Gates.Name, Replicas: 1, Multinode: true, Revision: "1",
 				Roles: []trellisv1alpha1.Role{{Name: "main", Count: 2}},
 			},
 		},

@@ -47,10 +47,10 @@ func deploymentOf(version, name string) *unstructured.Unstructured {
 }
 
 // readDeployment reads a manifest of v1alpha1 in which {topology} stands for a ClusterTopology. Main containers without an image get one.
-func readDeployment(profile, text string) *unstructured.Unstructured {
+func readDeployment(topology, text string) *unstructured.Unstructured {
 	GinkgoHelper()
 	object := deploymentOf("v1alpha1", "")
-	content := manifest.Parse(GinkgoTB(), strings.ReplaceAll(text, "{topology}", profile))
+	content := manifest.Parse(GinkgoTB(), strings.ReplaceAll(text, "{topology}", topology))
 	maps.Copy(object.Object, content)
 	object.SetNamespace("default")
 	withImages(object)

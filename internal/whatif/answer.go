@@ -133,8 +133,8 @@ func (p *Planner) answer(r *request) Plan {
 	}
 	pods := podsByReplica(r.existing)
 	for _, sg := range inOrder(r.observation.Groups, byComponent) {
-		for _, ordinal := range gang.Ordinals(sg, groupPods(sg, r.existing), r.observation.Record.Replicas(sg.Spec.Service)) {
-			one := Replica{Component: sg.Spec.Service, Ordinal: ordinal, Free: !render.Gated(sg)}
+		for _, ordinal := range gang.Ordinals(sg, groupPods(sg, r.existing), r.observation.Record.Replicas(sg.Spec.Component)) {
+			one := Replica{Component: sg.Spec.Component, Ordinal: ordinal, Free: !render.Gated(sg)}
 			result, isPlanned := planned[replicaKey{one.Component, ordinal}]
 			existing, levels := pods[replicaKey{sg.Name, ordinal}], gang.LevelsOf(sg.Spec.Topology)
 			switch {
@@ -175,7 +175,7 @@ func shapesOf(graphs ...placement.Demand) []*topology.Shape {
 }
 
 func byComponent(a, b *trellisv1alpha1.ScalingGroup) int {
-	return strings.Compare(a.Spec.Service, b.Spec.Service)
+	return strings.Compare(a.Spec.Component, b.Spec.Component)
 }
 
 func levelsOf(groups []*trellisv1alpha1.ScalingGroup) topology.Levels {

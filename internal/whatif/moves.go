@@ -117,7 +117,7 @@ func (p *Planner) movable(place repack.Place, except *nvidiav1beta1.DynamoGraphD
 			continue // its pods are created by another provider, or the deployment is not valid
 		}
 		for _, sg := range inOrder(r.observation.Groups, byComponent) {
-			if existing := p.index.groups[nameOf(dgd)][sg.Spec.Service]; existing == nil || existing.Spec.Provider == specs.Gates.Name {
+			if existing := p.index.groups[nameOf(dgd)][sg.Spec.Component]; existing == nil || existing.Spec.Provider == specs.Gates.Name {
 				out = append(out, movable.Of(sg, groupPods(sg, r.existing), &place)...)
 			}
 		}

@@ -63,7 +63,7 @@ func TestMovable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, dgd := newWorld(2), deployment("g", 1)
-			place := repack.Place{Levels: gang.LevelsOfProfile(w.Topologies[0])}
+			place := repack.Place{Levels: gang.LevelsOfClusterTopology(w.Topologies[0])}
 			dgd.Annotations = map[string]string{render.AnnotationMayMove: "true"}
 			if tc.change != nil {
 				tc.change(&w, dgd)

@@ -14,7 +14,7 @@ import (
 func (g *Plan) PlannedPods() []*corev1.Pod {
 	groups := map[string]*trellisv1alpha1.ScalingGroup{}
 	for _, sg := range g.Groups {
-		groups[sg.Spec.Service] = sg
+		groups[sg.Spec.Component] = sg
 	}
 	existing := map[string]*corev1.Pod{}
 	for _, pod := range g.Exist {

@@ -103,14 +103,14 @@ func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 	}
 	errs := append(check(validation.FromHub(dgd)), validation.PodLimit(dgd, nil, 0)...)
 	errs = append(errs, validation.TransferTopology(dgd, p.world.Topology(validation.TransferTopologyName(dgd)))...)
-	return append(errs, validation.GraphTopology(dgd, p.world.Topology(constraint.Profile(dgd)))...)
+	return append(errs, validation.GraphTopology(dgd, p.world.Topology(constraint.TopologyName(dgd)))...)
 }
 
 // Warnings returns the warnings of admission, and those about the plan itself.
 func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []field.Text {
 	written := validation.FromHub(dgd)
-	warnings := validation.GraphWarnings(written, p.world.Topology(constraint.Profile(dgd)), render.NotActedOn(dgd, written.AlphaOnly(), ""))
-	warnings = append(warnings, validation.CliqueWarnings(dgd, p.world.Topology(constraint.Profile(dgd)), p.world.DomainsOf(dgd.Namespace))...)
+	warnings := validation.GraphWarnings(written, p.world.Topology(constraint.TopologyName(dgd)), render.NotActedOn(dgd, written.AlphaOnly(), ""))
+	warnings = append(warnings, validation.CliqueWarnings(dgd, p.world.Topology(constraint.TopologyName(dgd)), p.world.DomainsOf(dgd.Namespace))...)
 	adapterOf := func(component string) string { return replicas.AdapterName(dgd.Name, component) }
 	for _, kept := range validation.ReplicasKept(dgd, p.world.Graph(nameOf(dgd)), adapterOf) {
 		warnings = append(warnings, field.Say("planned anyway: %s", kept))
@@ -163,7 +163,7 @@ func (p *Planner) requestWith(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	members func(*trellisv1alpha1.ScalingGroup, bool) []*corev1.Pod) (*request, error) {
 	existing, stated := p.index.groups[nameOf(dgd)], constraint.StatementOf(dgd)
 	inputs := render.Inputs{
-		Topology: p.world.Topology(profileOf(stated, existing)), Provider: specs.Gates.Name, Workload: render.ChooseWorkload(dgd),
+		Topology: p.world.Topology(topologyNameOf(stated, existing)), Provider: specs.Gates.Name, Workload: render.ChooseWorkload(dgd),
 		Groups: existing, Frozen: map[string]*trellisv1alpha1.ResolvedTopology{}, Restarts: map[string]*trellisv1alpha1.Restart{},
 	}
 	for component, sg := range existing {
@@ -186,10 +186,10 @@ func (p *Planner) requestWith(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	p.addClaims(resolved)
 	groups := resolved.ScalingGroups()
 	adopt(groups, existing)
-	r := &request{observation: gang.Observation{DGD: dgd, Groups: groups, Profile: p.world.Topology(frozenProfile(groups)),
+	r := &request{observation: gang.Observation{DGD: dgd, Groups: groups, ClusterTopology: p.world.Topology(frozenTopologyName(groups)),
 		Admission: p.admission, Record: p.recordOf(nameOf(dgd))}}
 	for _, sg := range groups {
-		pods := members(sg, existing[sg.Spec.Service] != nil)
+		pods := members(sg, existing[sg.Spec.Component] != nil)
 		r.existing = append(r.existing, pods...)
 		r.observation.Pods = append(r.observation.Pods, p.wanted(sg, pods, r.observation.Record)...)
 	}
@@ -218,18 +218,18 @@ func (p *Planner) settled(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	return replicas.Carried(dgd, existing)
 }
 
-// profileOf returns the deployment's ClusterTopology: frozen or, without groups, stated.
-func profileOf(stated constraint.Statement, existing map[string]*trellisv1alpha1.ScalingGroup) string {
+// topologyNameOf returns the deployment's ClusterTopology: frozen or, without groups, stated.
+func topologyNameOf(stated constraint.Statement, existing map[string]*trellisv1alpha1.ScalingGroup) string {
 	if len(existing) > 0 {
-		return frozenProfile(slices.Collect(maps.Values(existing)))
+		return frozenTopologyName(slices.Collect(maps.Values(existing)))
 	}
-	return stated.Profile
+	return stated.ClusterTopology
 }
 
-func frozenProfile(groups []*trellisv1alpha1.ScalingGroup) string {
+func frozenTopologyName(groups []*trellisv1alpha1.ScalingGroup) string {
 	for _, sg := range groups {
 		if sg.Spec.Topology != nil {
-			return sg.Spec.Topology.Profile
+			return sg.Spec.Topology.ClusterTopology
 		}
 	}
 	return ""

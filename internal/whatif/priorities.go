@@ -33,7 +33,7 @@ func (p *Planner) Priorities(g *Plan) []Ranked {
 	var list []Ranked
 	for _, sg := range inOrder(g.Groups, byComponent) {
 		waits := slices.ContainsFunc(g.request.asked.Graph.Components, func(c placement.Component) bool {
-			return c.Name == sg.Spec.Service && len(c.Waiting) > 0
+			return c.Name == sg.Spec.Component && len(c.Waiting) > 0
 		})
 		for i := range sg.Spec.Roles {
 			if !waits || i > 0 {
@@ -41,7 +41,7 @@ func (p *Planner) Priorities(g *Plan) []Ranked {
 			}
 			pod := &corev1.Pod{Spec: sg.Spec.Roles[i].Template.Spec}
 			pod.Namespace = sg.Namespace
-			list = append(list, Ranked{sg.Spec.Service, pod.Spec.PriorityClassName, topology.PriorityOf(p.admitted(pod.DeepCopy()))})
+			list = append(list, Ranked{sg.Spec.Component, pod.Spec.PriorityClassName, topology.PriorityOf(p.admitted(pod.DeepCopy()))})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Ranked) int { return cmp.Compare(a.Priority, b.Priority) })

@@ -35,7 +35,7 @@ func (p *Planner) MisplacedBy(dgd *nvidiav1beta1.DynamoGraphDeployment) []string
 		if t == nil {
 			continue
 		}
-		for _, one := range p.problemsOf(t.Profile) {
+		for _, one := range p.problemsOf(t.ClusterTopology) {
 			if slices.Contains(levelsUsed(t), one.level) && !slices.Contains(out, one.text) {
 				out = append(out, one.text)
 			}
@@ -73,7 +73,7 @@ func problems(ct *grovev1alpha1.ClusterTopology, nodes []*corev1.Node) (list []p
 			of = append(of, node.Labels)
 		}
 	}
-	levels := gang.LevelsOfProfile(ct)
+	levels := gang.LevelsOfClusterTopology(ct)
 	for _, o := range hierarchy.FindOmitted(of, levels) {
 		list = append(list, problem{o.Below.Domain, ct.Source() + " " + ct.Name + ": " + o.String()})
 	}

@@ -15,7 +15,7 @@ func transferOf(g *Plan) *gang.Transfer {
 	groups, policy := map[string]*trellisv1alpha1.ScalingGroup{}, (*trellisv1alpha1.ResolvedTopology)(nil)
 	for _, sg := range g.Groups {
 		if gang.RoleOf(sg) != placement.NoRole {
-			groups[sg.Spec.Service], policy = sg, sg.Spec.Topology
+			groups[sg.Spec.Component], policy = sg, sg.Spec.Topology
 		}
 	}
 	var list []gang.Transferring

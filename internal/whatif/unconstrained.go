@@ -22,8 +22,8 @@ func (p *Planner) planUnconstrained(r *request) {
 			continue
 		}
 		g := placement.Demand{Name: sg.Spec.Graph, Required: topology.NoLevel, Preferred: topology.NoLevel}
-		component := placement.Component{Name: sg.Spec.Service, Required: topology.NoLevel, Preferred: topology.NoLevel}
-		for _, ordinal := range gang.Ordinals(sg, groupPods(sg, r.existing), r.observation.Record.Replicas(sg.Spec.Service)) {
+		component := placement.Component{Name: sg.Spec.Component, Required: topology.NoLevel, Preferred: topology.NoLevel}
+		for _, ordinal := range gang.Ordinals(sg, groupPods(sg, r.existing), r.observation.Record.Replicas(sg.Spec.Component)) {
 			pod := p.unplaced(sg, ordinal, pods[replicaKey{sg.Name, ordinal}])
 			if pod == nil {
 				continue

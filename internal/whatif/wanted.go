@@ -34,7 +34,7 @@ func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Po
 	}
 	var out []*corev1.Pod
 	build := render.NewBuilder(sg)
-	for _, ordinal := range gang.Ordinals(sg, existing, record.Replicas(sg.Spec.Service)) {
+	for _, ordinal := range gang.Ordinals(sg, existing, record.Replicas(sg.Spec.Component)) {
 		for index := range render.PodsPerReplica(sg) {
 			if barred[ordinal] || made[render.PodName(sg, int32(ordinal), index)] {
 				continue

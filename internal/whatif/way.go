@@ -68,7 +68,7 @@ func (t *trial) way(o *Occupant) Way {
 	if t.deleted[graph] {
 		return Way{Kind: WayDelete, Graph: graph}
 	}
-	way := Way{Kind: WayScaleIn, Graph: graph, Component: o.group.Spec.Service, Index: -1}
+	way := Way{Kind: WayScaleIn, Graph: graph, Component: o.group.Spec.Component, Index: -1}
 	way.To = len(t.order(o.group)) - t.scaledIn[nameOf(o.group)]
 	if dgd := t.world.Graph(graph); dgd != nil {
 		for i := range dgd.Spec.Components {

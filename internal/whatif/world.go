@@ -227,7 +227,7 @@ func newIndex(w *World) index {
 		if x.groups[name] == nil {
 			x.groups[name] = map[string]*trellisv1alpha1.ScalingGroup{}
 		}
-		x.groups[name][sg.Spec.Service], x.named[nameOf(sg)] = sg, sg
+		x.groups[name][sg.Spec.Component], x.named[nameOf(sg)] = sg, sg
 	}
 	for _, pod := range w.Pods {
 		x.names[topology.PodID(pod)], x.byID[topology.PodID(pod)] = nameOf(pod), pod
@@ -243,7 +243,7 @@ func newIndex(w *World) index {
 func adopt(groups []*trellisv1alpha1.ScalingGroup, existing map[string]*trellisv1alpha1.ScalingGroup) {
 	for _, sg := range groups {
 		sg.UID = types.UID("planned/" + sg.Namespace + "/" + sg.Name)
-		if old := existing[sg.Spec.Service]; old != nil {
+		if old := existing[sg.Spec.Component]; old != nil {
 			sg.UID, sg.Status = old.UID, *old.Status.DeepCopy()
 		}
 	}

@@ -208,7 +208,7 @@ func (w *world) summary() string {
 	groups, places := list(w, &trellisv1alpha1.ScalingGroupList{}), w.dgd("g").Status.Services
 	for i := range groups.Items {
 		s := &groups.Items[i].Status
-		lines = append(lines, fmt.Sprintf("group %s %d/%d/%d/%d placements %d", groups.Items[i].Name, s.Replicas, s.ScheduledReplicas, s.ReadyReplicas, s.UpdatedReplicas, len(places[groups.Items[i].Spec.Service].Placements)))
+		lines = append(lines, fmt.Sprintf("group %s %d/%d/%d/%d placements %d", groups.Items[i].Name, s.Replicas, s.ScheduledReplicas, s.ReadyReplicas, s.UpdatedReplicas, len(places[groups.Items[i].Spec.Component].Placements)))
 	}
 	kube := list(w, &corev1.ServiceList{})
 	for i := range kube.Items {

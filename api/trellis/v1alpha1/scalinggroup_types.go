@@ -26,7 +26,7 @@ type ScalingGroupSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="service is immutable"
 	// +required
-	Service string `json:"service"`
+	Component string `json:"service"`
 	// engine is the provider that schedules the gangs: Gates, PodGroup, KAI or Grove. It does not change while the graph has pods.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -186,7 +186,7 @@ type ResolvedTopology struct {
 	// profile is the name of the ClusterTopology with the levels.
 	// +kubebuilder:validation:MaxLength=253
 	// +required
-	Profile string `json:"profile"`
+	ClusterTopology string `json:"profile"`
 	// levels from the broadest to the narrowest.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic

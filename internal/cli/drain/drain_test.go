@@ -28,7 +28,7 @@ import (
 func groupOf(name, provider string) trellisv1alpha1.ScalingGroup {
 	return trellisv1alpha1.ScalingGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
-		Spec:       trellisv1alpha1.ScalingGroupSpec{Graph: "llm", Service: name, Provider: provider},
+		Spec:       trellisv1alpha1.ScalingGroupSpec{Graph: "llm", Component: name, Provider: provider},
 	}
 }
 

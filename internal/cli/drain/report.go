@@ -81,12 +81,12 @@ func ended(pod *corev1.Pod) bool {
 // add counts a pod of a replica on a node.
 func (r *Report) add(sg *trellisv1alpha1.ScalingGroup, ordinal int32, node string) {
 	at := slices.IndexFunc(r.Replicas, func(one Replica) bool {
-		return one.Namespace == sg.Namespace && one.Deployment == sg.Spec.Graph && one.Component == sg.Spec.Service && one.Replica == ordinal
+		return one.Namespace == sg.Namespace && one.Deployment == sg.Spec.Graph && one.Component == sg.Spec.Component && one.Replica == ordinal
 	})
 	if at < 0 {
 		at = len(r.Replicas)
 		r.Replicas = append(r.Replicas, Replica{
-			Namespace: sg.Namespace, Deployment: sg.Spec.Graph, Component: sg.Spec.Service, Replica: ordinal, Stays: stays(sg),
+			Namespace: sg.Namespace, Deployment: sg.Spec.Graph, Component: sg.Spec.Component, Replica: ordinal, Stays: stays(sg),
 			Progress: progress(sg, ordinal),
 		})
 	}
@@ -115,7 +115,7 @@ func progress(sg *trellisv1alpha1.ScalingGroup, ordinal int32) string {
 	if c == nil || c.Status != metav1.ConditionFalse {
 		return ""
 	}
-	prefix := fmt.Sprintf("moving %s-%d: ", sg.Spec.Service, ordinal)
+	prefix := fmt.Sprintf("moving %s-%d: ", sg.Spec.Component, ordinal)
 	for _, part := range strings.Split(c.Message, "; ") {
 		if rest, is := strings.CutPrefix(part, prefix); is {
 			return rest

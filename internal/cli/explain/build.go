@@ -73,7 +73,7 @@ func (s *Subject) plan(planner *whatif.Planner) (whatif.Plan, string) {
 
 // misplacedLevels describes levels of the topology that nodes' labels contradict, unless the topology's condition is shown.
 func (s *Subject) misplacedLevels(planner *whatif.Planner) []string {
-	ct := s.Topology(constraint.Profile(s.DGD))
+	ct := s.Topology(constraint.TopologyName(s.DGD))
 	if ct == nil || meta.IsStatusConditionFalse(ct.Status.Conditions, grovev1alpha1.ConditionHierarchyConsistent) {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (s *Subject) conditions() []Condition {
 	for _, sg := range s.groups() {
 		list = append(list, bad("ScalingGroup "+sg.Name, sg.Status.Conditions)...)
 	}
-	if ct := s.Topology(constraint.Profile(s.DGD)); ct != nil {
+	if ct := s.Topology(constraint.TopologyName(s.DGD)); ct != nil {
 		idle := func(c Condition) bool {
 			return c.Type == grovev1alpha1.ConditionInUse || c.Type == grovev1alpha1.ConditionDefault
 		}
@@ -129,7 +129,9 @@ func (s *Subject) groups() []*trellisv1alpha1.ScalingGroup {
 			list = append(list, sg)
 		}
 	}
-	slices.SortFunc(list, func(a, b *trellisv1alpha1.ScalingGroup) int { return strings.Compare(a.Spec.Service, b.Spec.Service) })
+	slices.SortFunc(list, func(a, b *trellisv1alpha1.ScalingGroup) int {
+		return strings.Compare(a.Spec.Component, b.Spec.Component)
+	})
 	return list
 }
 

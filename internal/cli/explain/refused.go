@@ -23,7 +23,7 @@ func (s *Subject) refusedCreates(replicas []Replica) (list []Cause) {
 		}
 		w := Cause{Reason: nvidiav1beta1.ReasonCreationRefused, Message: c.Message}
 		for _, r := range replicas {
-			if r.Component == sg.Spec.Service && r.State == StateCreating {
+			if r.Component == sg.Spec.Component && r.State == StateCreating {
 				w.add(r.Component, r.Replica)
 			}
 		}

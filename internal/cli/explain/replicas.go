@@ -35,13 +35,13 @@ func (s *Subject) replicas(plan whatif.Plan) []Replica {
 	pods, record := s.podsByGroup(), s.RecordOf(s.DGD)
 	list := []Replica{}
 	for _, sg := range slices.SortedFunc(slices.Values(groups), func(a, b *trellisv1alpha1.ScalingGroup) int {
-		return strings.Compare(a.Spec.Service, b.Spec.Service)
+		return strings.Compare(a.Spec.Component, b.Spec.Component)
 	}) {
 		if !specs.Named(sg.Spec.Provider).Planned {
 			continue // Trellis does not make its pods
 		}
 		byOrdinal := map[int][]*corev1.Pod{}
-		ordinals := gang.Ordinals(sg, pods[sg.Name], record.Replicas(sg.Spec.Service))
+		ordinals := gang.Ordinals(sg, pods[sg.Name], record.Replicas(sg.Spec.Component))
 		for _, pod := range pods[sg.Name] {
 			if ordinal, _, ok := render.ReplicaOf(pod); ok {
 				byOrdinal[int(ordinal)] = append(byOrdinal[int(ordinal)], pod)
@@ -54,7 +54,7 @@ func (s *Subject) replicas(plan whatif.Plan) []Replica {
 			if place, recorded := record.PlaceOf(gang.Key{Component: r.Component, Ordinal: ordinal}); recorded && r.bound() {
 				r.Domain = place.Domain.String()
 			}
-			if p, ok := planned[fmt.Sprintf("%s-%d", sg.Spec.Service, ordinal)]; ok && s.mayPlan() {
+			if p, ok := planned[fmt.Sprintf("%s-%d", sg.Spec.Component, ordinal)]; ok && s.mayPlan() {
 				r.compare(p)
 			}
 			if r.Domain == "" && r.State != StateRunning {
@@ -79,7 +79,7 @@ func (s *Subject) podsByGroup() map[string][]*corev1.Pod {
 
 // replica describes one replica by its pods.
 func (s *Subject) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []*corev1.Pod) Replica {
-	r := Replica{Component: sg.Spec.Service, Replica: ordinal, Nodes: nodesOf(pods)}
+	r := Replica{Component: sg.Spec.Component, Replica: ordinal, Nodes: nodesOf(pods)}
 	size := int(render.PodsPerReplica(sg))
 	if len(pods) > 0 {
 		size = render.ReplicaSize(sg, pods[0])

@@ -63,7 +63,7 @@ func request(ctx context.Context, c client.Client, world *whatif.World, report *
 // podsOf returns the pods of the replica that moves.
 func podsOf(world *whatif.World, m *Move) (pods []*corev1.Pod) {
 	for _, sg := range world.Groups {
-		if sg.Namespace != m.Namespace || sg.Spec.Graph != m.Name || sg.Spec.Service != m.Component {
+		if sg.Namespace != m.Namespace || sg.Spec.Graph != m.Name || sg.Spec.Component != m.Component {
 			continue
 		}
 		for _, pod := range world.Pods {

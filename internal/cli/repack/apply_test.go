@@ -29,7 +29,7 @@ func TestRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	sg := &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "team-b", Name: "embed-worker", UID: "sg"}}
-	sg.Spec.Graph, sg.Spec.Service = "embed", "Worker"
+	sg.Spec.Graph, sg.Spec.Component = "embed", "Worker"
 	world, c := whatif.World{Groups: []*trellisv1alpha1.ScalingGroup{sg}}, fake.NewClientBuilder().WithScheme(scheme)
 	for _, name := range []string{"0-0", "1-0", "1-1"} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team-b", Name: "embed-worker-" + name, UID: types.UID(name), Labels: map[string]string{

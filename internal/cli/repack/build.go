@@ -70,7 +70,7 @@ func free(world *whatif.World, planner *whatif.Planner, ask Ask, limits repack.L
 	if ct == nil {
 		return Report{}, errors.New("there is no default topology: name one with --topology")
 	}
-	levels := gang.LevelsOfProfile(ct)
+	levels := gang.LevelsOfClusterTopology(ct)
 	level := levels.Index(ask.Level)
 	if level == topology.NoLevel {
 		return Report{}, fmt.Errorf("--free %s: ClusterTopology %s has no such level; there are: %s", ask.Level, ct.Name, names(levels))

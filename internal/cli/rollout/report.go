@@ -83,7 +83,7 @@ func Build(o Observed) Status {
 }
 
 func componentOf(sg *trellisv1alpha1.ScalingGroup) Component {
-	c := Component{Name: sg.Spec.Service, Replicas: sg.Spec.Replicas}
+	c := Component{Name: sg.Spec.Component, Replicas: sg.Spec.Replicas}
 	for _, g := range sg.Status.Generations {
 		c.Generations = append(c.Generations, Generation{g.Name, g.Replicas, g.AvailableReplicas})
 	}

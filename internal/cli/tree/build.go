@@ -132,7 +132,7 @@ func (s *Scene) sortPods() []*graphPods {
 		}
 	}
 	for _, g := range graphs {
-		slices.SortFunc(g.groups, func(a, b *trellisv1alpha1.ScalingGroup) int { return cli.Natural(a.Spec.Service, b.Spec.Service) })
+		slices.SortFunc(g.groups, func(a, b *trellisv1alpha1.ScalingGroup) int { return cli.Natural(a.Spec.Component, b.Spec.Component) })
 		slices.SortFunc(g.pods, func(a, b memberPod) int { return comparePods(a.Pod, b.Pod) })
 		g.view = s.viewOf(g.dgd, g.groups)
 		g.in = g.view
@@ -237,7 +237,7 @@ func (g *graphPods) count(is func(memberPod) bool) (pods, all int) {
 	planned := map[string]bool{}
 	for _, sg := range g.groups {
 		if specs.Named(sg.Spec.Provider).Planned {
-			planned[sg.Spec.Service] = true
+			planned[sg.Spec.Component] = true
 			all += int(sg.Spec.Replicas) * int(render.PodsPerReplica(sg))
 		}
 	}

@@ -34,7 +34,7 @@ func constraints(groups []*trellisv1alpha1.ScalingGroup) []string {
 		if components[text] == nil {
 			order = append(order, text)
 		}
-		components[text] = append(components[text], sg.Spec.Service)
+		components[text] = append(components[text], sg.Spec.Component)
 	}
 	for _, text := range order {
 		texts = append(texts, strings.Join(components[text], ", ")+": "+text)

@@ -36,7 +36,7 @@ func (s *Scene) nodeOf(p *corev1.Pod) (node string, released bool) {
 // member describes a pod of a group, from its labels.
 func (s *Scene) member(p *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) memberPod {
 	m := memberPod{object: p}
-	m.Pod = Pod{Name: p.Name, Namespace: p.Namespace, Graph: sg.Spec.Graph, Component: sg.Spec.Service, Role: p.Labels[render.LabelRole]}
+	m.Pod = Pod{Name: p.Name, Namespace: p.Namespace, Graph: sg.Spec.Graph, Component: sg.Spec.Component, Role: p.Labels[render.LabelRole]}
 	m.Replica, m.Index, _ = render.ReplicaOf(p)
 	var released bool
 	m.node, released = s.nodeOf(p)

@@ -176,7 +176,7 @@ func flat(selector map[string]string) *grovev1alpha1.ClusterTopology {
 func (w *world) place(graph string, t *grovev1alpha1.ClusterTopology) {
 	for _, sg := range w.Groups {
 		if sg.Spec.Graph == graph {
-			sg.Spec.Topology.Profile, sg.Spec.Topology.NodeSelector, sg.Spec.Topology.Levels = t.Name, t.Spec.NodeSelector, nil
+			sg.Spec.Topology.ClusterTopology, sg.Spec.Topology.NodeSelector, sg.Spec.Topology.Levels = t.Name, t.Spec.NodeSelector, nil
 			for _, l := range t.Spec.Levels {
 				sg.Spec.Topology.Levels = append(sg.Spec.Topology.Levels, trellisv1alpha1.ResolvedLevel{Domain: l.Domain, Key: l.Key})
 			}

@@ -33,7 +33,7 @@ func (s *Scene) viewOf(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trell
 	}
 	for _, sg := range groups {
 		if t := sg.Spec.Topology; t != nil {
-			v := view{name: t.Profile, selector: t.NodeSelector}
+			v := view{name: t.ClusterTopology, selector: t.NodeSelector}
 			for _, l := range t.Levels {
 				v.levels = append(v.levels, topology.Level{Domain: l.Domain, Key: l.Key})
 			}

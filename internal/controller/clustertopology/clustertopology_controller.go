@@ -62,7 +62,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	relabelled := predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool { return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) },
 	}
-	profileChanged := predicate.Funcs{
+	topologyChanged := predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() },
 	}
 	// Adding or removing a default affects the other defaults.
@@ -81,11 +81,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clustertopology").
-		Watches(&trellisv1alpha1.ScalingGroup{}, spaced(profileOfGroup), builder.WithPredicates(newGroup)).
+		Watches(&trellisv1alpha1.ScalingGroup{}, spaced(topologyOfGroup), builder.WithPredicates(newGroup)).
 		WatchesRawSource(source.Channel(r.providersChanged(), handler.EnqueueRequestsFromMapFunc(r.all))).
 		For(&grovev1alpha1.ClusterTopology{}).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.nodeEvent), builder.WithPredicates(relabelled)).
-		Watches(&nvidiav1beta1.DynamoGraphDeployment{}, spaced(profileOf), builder.WithPredicates(profileChanged)).
+		Watches(&nvidiav1beta1.DynamoGraphDeployment{}, spaced(topologyNameOf), builder.WithPredicates(topologyChanged)).
 		Watches(&grovev1alpha1.ClusterTopology{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(defaultChanged)).
 		WithOptions(blocked.Options(1, blocked.Retries{})).
 		Complete(r)
@@ -109,12 +109,12 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 	return out
 }
 
-func profileOf(_ context.Context, o client.Object) []reconcile.Request {
-	profile := constraint.Profile(o.(*nvidiav1beta1.DynamoGraphDeployment))
-	if profile == "" {
+func topologyNameOf(_ context.Context, o client.Object) []reconcile.Request {
+	ct := constraint.TopologyName(o.(*nvidiav1beta1.DynamoGraphDeployment))
+	if ct == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: profile}}}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: ct}}}
 }
 
 // Reconcile scans the nodes and writes the status if it changed. For a Binding, whose status Grove owns, it records events instead.
@@ -148,7 +148,7 @@ func (r *Reconciler) observe(ctx context.Context, ct *grovev1alpha1.ClusterTopol
 		return status, nil, err
 	}
 	users := &nvidiav1beta1.DynamoGraphDeploymentList{}
-	if err := r.Client.List(ctx, users, client.MatchingFields{graphcontroller.IndexByProfile: ct.Name},
+	if err := r.Client.List(ctx, users, client.MatchingFields{graphcontroller.IndexByTopology: ct.Name},
 		client.UnsafeDisableDeepCopy); err != nil {
 		return status, nil, fmt.Errorf("listing the deployments that use the topology: %w", err)
 	}

@@ -49,12 +49,12 @@ func (r *Reconciler) providersChanged() <-chan event.GenericEvent {
 	return changed
 }
 
-func profileOfGroup(_ context.Context, o client.Object) []reconcile.Request {
+func topologyOfGroup(_ context.Context, o client.Object) []reconcile.Request {
 	t := o.(*trellisv1alpha1.ScalingGroup).Spec.Topology
 	if t == nil {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: t.Profile}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: t.ClusterTopology}}}
 }
 
 // kept is the state of the topology objects of the providers in use.
@@ -75,7 +75,7 @@ func (r *Reconciler) keepTopologies(ctx context.Context, ct *grovev1alpha1.Clust
 	for _, topology := range r.Topologies {
 		used := slices.ContainsFunc(groups.Items, func(sg trellisv1alpha1.ScalingGroup) bool {
 			return (sg.Spec.Provider == topology.Provider || slices.Contains(topology.For, sg.Spec.Provider)) && sg.Spec.Topology != nil &&
-				sg.Spec.Topology.Profile == ct.Name
+				sg.Spec.Topology.ClusterTopology == ct.Name
 		})
 		if !used || ct.DeletionTimestamp != nil || !r.Providers.State(ctx, topology.Provider).Ready {
 			continue

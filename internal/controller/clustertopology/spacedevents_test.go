@@ -32,11 +32,11 @@ func TestManyUsersAreLookedAtTogether(t *testing.T) {
 				waiting.Done(request)
 			}
 		}
-		events := spaced(profileOfGroup)
-		come := func(n int, profile string) {
+		events := spaced(topologyOfGroup)
+		come := func(n int, name string) {
 			for i := range n {
 				sg := &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("g", i)}}
-				sg.Spec.Topology = &trellisv1alpha1.ResolvedTopology{Profile: profile}
+				sg.Spec.Topology = &trellisv1alpha1.ResolvedTopology{ClusterTopology: name}
 				events.Create(t.Context(), event.CreateEvent{Object: sg}, waiting)
 				look()
 			}
@@ -58,9 +58,9 @@ func TestManyUsersAreLookedAtTogether(t *testing.T) {
 		come(1, "dc")
 		want("a late one", 3, 1)
 		<-time.After(10 * pace.Interval)
-		using := func(profile string) *trellisv1alpha1.ScalingGroup {
+		using := func(name string) *trellisv1alpha1.ScalingGroup {
 			sg := &trellisv1alpha1.ScalingGroup{}
-			sg.Spec.Topology = &trellisv1alpha1.ResolvedTopology{Profile: profile}
+			sg.Spec.Topology = &trellisv1alpha1.ResolvedTopology{ClusterTopology: name}
 			return sg
 		}
 		events.Update(t.Context(), event.UpdateEvent{ObjectOld: using("dc"), ObjectNew: using("dc")}, waiting)

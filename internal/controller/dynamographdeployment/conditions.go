@@ -81,8 +81,8 @@ func topologyCondition(o observed) *condition {
 	if !o.constrained() {
 		return nil
 	}
-	if o.profile == nil || o.profile.DeletionTimestamp != nil {
-		return no(kind, nvidiav1beta1.ReasonTopologyDefinitionNotFound, notFound(o.profileName()))
+	if o.clusterTopology == nil || o.clusterTopology.DeletionTimestamp != nil {
+		return no(kind, nvidiav1beta1.ReasonTopologyDefinitionNotFound, notFound(o.topologyName()))
 	}
 	switch lost := lostLevels(o); len(lost) {
 	case 0:
@@ -137,14 +137,14 @@ func lostLevels(o observed) []string {
 		}
 		for _, domain := range []string{t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain, t.SpreadDomain,
 			t.PreferredSpreadDomain} {
-			if !gang.Available(t, o.profile, domain) {
+			if !gang.Available(t, o.clusterTopology, domain) {
 				lost = append(lost, domain)
 			}
 		}
 	}
 	if len(o.groups) == 0 { // nothing is frozen yet: the deployment's own fields count
 		for _, domain := range validation.DomainsInUse(o.dgd) {
-			if !slices.ContainsFunc(o.profile.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Domain == domain }) {
+			if !slices.ContainsFunc(o.clusterTopology.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Domain == domain }) {
 				lost = append(lost, domain)
 			}
 		}
@@ -158,7 +158,7 @@ func otherKeys(o observed, lost []string) string {
 	keys := map[string]string{}
 	for _, sg := range o.groups {
 		for _, domain := range lost {
-			if was, now, differ := gang.OtherKey(sg.Spec.Topology, o.profile, domain); differ {
+			if was, now, differ := gang.OtherKey(sg.Spec.Topology, o.clusterTopology, domain); differ {
 				keys[domain] = fmt.Sprintf("; '%s' had the key %s when the constraint was resolved, and has the key %s now", domain, was, now)
 			}
 		}

@@ -34,7 +34,7 @@ func decide(o observed, platform render.Platform) (*render.Graph, *problem) {
 			limit.Text(errs.In(versionOf(o.dgd)).ToAggregate().Error(), limit.Condition)}
 	}
 	alpha := written.AlphaOnly()
-	resolved := constraint.Of(o.dgd, o.stated, constraint.Sources{Topology: o.profile, Defaults: o.defaults, Nodes: o.nodes,
+	resolved := constraint.Of(o.dgd, o.stated, constraint.Sources{Topology: o.clusterTopology, Defaults: o.defaults, Nodes: o.nodes,
 		Frozen: o.frozen(), OnlyRoutes: o.provider.Name != "" && !specs.Named(o.provider.Name).Planned})
 	in := render.Inputs{
 		Alpha: &alpha, Constraint: &resolved, Groups: o.groups,
@@ -43,7 +43,7 @@ func decide(o observed, platform render.Platform) (*render.Graph, *problem) {
 	wanted, err := render.Resolve(o.settled, in)
 	switch {
 	case errors.Is(err, constraint.ErrTopologyNotFound):
-		return nil, &problem{nvidiav1beta1.ReasonTopologyDefinitionNotFound, notFound(o.profileName())}
+		return nil, &problem{nvidiav1beta1.ReasonTopologyDefinitionNotFound, notFound(o.topologyName())}
 	case err != nil:
 		return nil, &problem{nvidiav1beta1.ReasonInvalid, limit.Text(field.ErrorIn(err, versionOf(o.dgd)), limit.Condition)}
 	}
@@ -70,22 +70,22 @@ func (o observed) constrained() bool {
 	return len(o.groups) == 0 && o.stated.Any()
 }
 
-// profileName returns the name of the deployment's ClusterTopology, frozen or, without groups, stated; "" for none.
-func (o observed) profileName() string {
+// topologyName returns the name of the deployment's ClusterTopology, frozen or, without groups, stated; "" for none.
+func (o observed) topologyName() string {
 	for _, component := range slices.Sorted(maps.Keys(o.groups)) {
 		if t := o.groups[component].Spec.Topology; t != nil {
-			return t.Profile
+			return t.ClusterTopology
 		}
 	}
 	if len(o.groups) > 0 {
 		return ""
 	}
-	return o.stated.Profile
+	return o.stated.ClusterTopology
 }
 
-func notFound(profile string) string {
+func notFound(name string) string {
 	return fmt.Sprintf("ClusterTopology %q not found, nor a ClusterTopologyBinding of that name; nothing new is placed until it is "+
-		"created", profile)
+		"created", name)
 }
 
 // guard validates a deployment. Once it has scaling groups, guard neither checks it against the topology, as admission does on create
@@ -95,8 +95,8 @@ func guard(o observed, written validation.Written) field.ErrorList {
 		written.DynamoGraphDeployment = constraint.WithoutAnnotations(o.dgd)
 	}
 	errs := validation.Graph(written)
-	if len(o.groups) == 0 && o.profile != nil {
-		errs = append(errs, validation.GraphTopology(o.dgd, o.profile)...)
+	if len(o.groups) == 0 && o.clusterTopology != nil {
+		errs = append(errs, validation.GraphTopology(o.dgd, o.clusterTopology)...)
 	}
 	return errs
 }

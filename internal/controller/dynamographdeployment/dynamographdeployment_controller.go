@@ -37,8 +37,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// IndexByProfile indexes deployments by the ClusterTopology they name.
-const IndexByProfile = "trellis.profile"
+// IndexByTopology indexes deployments by the ClusterTopology they name.
+const IndexByTopology = "trellis.clusterTopology"
 
 // workers is the number of deployments that are reconciled at once. The first reconcile of a deployment creates its
 // children one by one and mostly waits for the API server; with few workers, the statuses of deployments whose pods become
@@ -95,13 +95,13 @@ type Reconciler struct {
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &nvidiav1beta1.DynamoGraphDeployment{}, IndexByProfile, func(o client.Object) []string {
-		if profile := constraint.Profile(o.(*nvidiav1beta1.DynamoGraphDeployment)); profile != "" {
-			return []string{profile}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &nvidiav1beta1.DynamoGraphDeployment{}, IndexByTopology, func(o client.Object) []string {
+		if name := constraint.TopologyName(o.(*nvidiav1beta1.DynamoGraphDeployment)); name != "" {
+			return []string{name}
 		}
 		return nil
 	}); err != nil {
-		return fmt.Errorf("indexing deployments by topology profile: %w", err)
+		return fmt.Errorf("indexing deployments by ClusterTopology: %w", err)
 	}
 	if err := r.indexPrerequisites(ctx, mgr); err != nil {
 		return err
@@ -123,8 +123,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Complete(r)
 }
 
-func (r *Reconciler) usersOf(ctx context.Context, profile client.Object) []reconcile.Request {
-	return r.deploymentsBy(ctx, IndexByProfile, profile.GetName())
+func (r *Reconciler) usersOf(ctx context.Context, ct client.Object) []reconcile.Request {
+	return r.deploymentsBy(ctx, IndexByTopology, ct.GetName())
 }
 
 // concernedBy returns the deployments to reconcile after a change of a provider's object.

@@ -56,7 +56,7 @@ func written(t *testing.T, o *observed, names ...string) {
 		groups[name] = sg
 	}
 	for _, sg := range resolvedFrom(t, *o).ScalingGroups() {
-		if name := sg.Spec.Service; len(names) == 0 || name == names[0] {
+		if name := sg.Spec.Component; len(names) == 0 || name == names[0] {
 			if before := o.groups[name]; before != nil {
 				sg.Generation, sg.Status = before.Generation, before.Status
 				if !cmp.Equal(before.Spec, sg.Spec) {

@@ -33,7 +33,7 @@ func TestGuardReportsEverything(t *testing.T) {
 		"with groups": {map[string]*trellisv1alpha1.ScalingGroup{"Worker": {}}, []string{replicas}},
 	} {
 		var paths []string
-		for _, err := range guard(observed{dgd: dgd, profile: hall, groups: tc.groups}, validation.FromHub(dgd)) {
+		for _, err := range guard(observed{dgd: dgd, clusterTopology: hall, groups: tc.groups}, validation.FromHub(dgd)) {
 			paths = append(paths, err.Field.String())
 		}
 		if diff := cmp.Diff(tc.want, paths); diff != "" {

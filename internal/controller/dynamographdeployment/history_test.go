@@ -265,7 +265,7 @@ var _ = Describe("The history of a deployment", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(o.history).To(Equal(before), "what is as wanted was written")
 			for _, sg := range wanted.ScalingGroups() {
-				o.groups[sg.Spec.Service] = sg
+				o.groups[sg.Spec.Component] = sg
 			}
 			input = wanted.WorkersInput
 			return wanted.Generation

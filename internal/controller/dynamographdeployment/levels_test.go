@@ -58,10 +58,10 @@ func TestLevelsOfAWorkload(t *testing.T) {
 				o.dgd.Status.Conditions = []metav1.Condition{{Type: kind, Status: metav1.ConditionFalse, Reason: c.before, Message: "before"}}
 			}
 			if c.withoutLevel {
-				o.profile.Spec.Levels = o.profile.Spec.Levels[:1]
+				o.clusterTopology.Spec.Levels = o.clusterTopology.Spec.Levels[:1]
 			}
 			if c.withoutItself {
-				o.profile = nil
+				o.clusterTopology = nil
 			}
 			got := meta.FindStatusCondition(statusOf(o, resolved, nil, nil).Conditions, kind)
 			if got == nil {

@@ -40,7 +40,7 @@ var _ = Describe("The status of a deployment at the maximum", func() {
 			component := fmt.Sprintf("component-%d-%s", i, strings.Repeat("n", 40))
 			dgd.Spec.Components = append(dgd.Spec.Components, nvidiav1beta1.ComponentSpec{Name: component, Type: nvidiav1beta1.ComponentTypeWorker, Replicas: ptr.To[int32](400)})
 			wanted.Components = append(wanted.Components, render.Component{Name: component})
-			sg := &trellisv1alpha1.ScalingGroup{Spec: trellisv1alpha1.ScalingGroupSpec{Service: component, Replicas: 400}}
+			sg := &trellisv1alpha1.ScalingGroup{Spec: trellisv1alpha1.ScalingGroupSpec{Component: component, Replicas: 400}}
 			for n := range int32(gang.MaxPlaces) {
 				o.result.Places.Components[component] = append(o.result.Places.Components[component], nvidiav1beta1.ReplicaPlacement{Replica: 2 * n, Domain: domain})
 			}

@@ -28,7 +28,7 @@ const (
 // whyNotAdopted says why a scaling group cannot become the wanted one, because an immutable field differs; "" if it can.
 func whyNotAdopted(wanted, existing *trellisv1alpha1.ScalingGroup) string {
 	switch {
-	case existing.Spec.Graph != wanted.Spec.Graph, existing.Spec.Service != wanted.Spec.Service:
+	case existing.Spec.Graph != wanted.Spec.Graph, existing.Spec.Component != wanted.Spec.Component:
 		return whyNoChild
 	case existing.Spec.Multinode != wanted.Spec.Multinode:
 		return whyShape

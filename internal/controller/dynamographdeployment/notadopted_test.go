@@ -132,7 +132,7 @@ func TestWhyNotAdopted(t *testing.T) {
 	}
 	for want, change := range map[string]func(*trellisv1alpha1.ScalingGroupSpec){
 		"":          func(s *trellisv1alpha1.ScalingGroupSpec) { s.Replicas, s.Revision, s.Provider = 7, "other", "KAI" },
-		whyNoChild:  func(s *trellisv1alpha1.ScalingGroupSpec) { s.Service = "WORK" },
+		whyNoChild:  func(s *trellisv1alpha1.ScalingGroupSpec) { s.Component = "WORK" },
 		whyShape:    func(s *trellisv1alpha1.ScalingGroupSpec) { s.Multinode = true },
 		whyTopology: func(s *trellisv1alpha1.ScalingGroupSpec) { s.Topology.Levels[0].Key = "other" },
 	} {

@@ -32,9 +32,9 @@ type observed struct {
 	now time.Time
 	// stated is the constraint that the deployment states.
 	stated constraint.Statement
-	// profile is the deployment's ClusterTopology; nil if it names or has none.
-	profile *grovev1alpha1.ClusterTopology
-	// refreshed maps components to the constraints with the current levels of the profile that their groups
+	// clusterTopology is the deployment's ClusterTopology; nil if it names or has none.
+	clusterTopology *grovev1alpha1.ClusterTopology
+	// refreshed maps components to the constraints with the current levels of the topology that their groups
 	// get; nil if they keep their frozen ones.
 	refreshed map[string]*trellisv1alpha1.ResolvedTopology
 	// defaults are the default topologies, for a new deployment without a constraint, and nodes the
@@ -85,7 +85,7 @@ func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	if err := r.observeDefaults(ctx, &o); err != nil {
 		return o, err
 	}
-	if o.profile, err = r.topologyOf(ctx, o); err != nil {
+	if o.clusterTopology, err = r.topologyOf(ctx, o); err != nil {
 		return o, err
 	}
 	o.provider = r.providerOf(ctx, o)
@@ -112,24 +112,24 @@ func (r *Reconciler) groupsOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGrap
 	}
 	groups := make(map[string]*trellisv1alpha1.ScalingGroup, len(list))
 	for _, sg := range list {
-		groups[sg.Spec.Service] = sg
+		groups[sg.Spec.Component] = sg
 	}
 	return groups, nil
 }
 
 // topologyOf reads the deployment's ClusterTopology; nil if it does not exist.
 func (r *Reconciler) topologyOf(ctx context.Context, o observed) (*grovev1alpha1.ClusterTopology, error) {
-	name := o.profileName()
+	name := o.topologyName()
 	if name == "" {
 		return nil, nil
 	}
-	profile := &grovev1alpha1.ClusterTopology{}
-	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, profile)
+	ct := &grovev1alpha1.ClusterTopology{}
+	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, ct)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading ClusterTopology %q: %w", name, err)
 	}
-	return profile, nil
+	return ct, nil
 }

@@ -150,6 +150,6 @@ func (r *Reconciler) observeWorkload(ctx context.Context, o observed) (*provider
 // inOrder returns the deployment's scaling groups, sorted by component name.
 func inOrder(o observed) []*trellisv1alpha1.ScalingGroup {
 	return slices.SortedFunc(maps.Values(o.groups), func(a, b *trellisv1alpha1.ScalingGroup) int {
-		return cmp.Compare(a.Spec.Service, b.Spec.Service)
+		return cmp.Compare(a.Spec.Component, b.Spec.Component)
 	})
 }

@@ -57,7 +57,7 @@ func (r *restarting) reconcile() {
 	for _, name := range []string{"a", "b", "c"} {
 		sg := r.o.groups[name]
 		if sg == nil {
-			sg = &trellisv1alpha1.ScalingGroup{Spec: trellisv1alpha1.ScalingGroupSpec{Service: name, Replicas: 1}}
+			sg = &trellisv1alpha1.ScalingGroup{Spec: trellisv1alpha1.ScalingGroupSpec{Component: name, Replicas: 1}}
 			r.o.groups[name] = sg
 		}
 		if !cmp.Equal(sg.Spec.Restart, restarts[name]) {

@@ -199,8 +199,8 @@ func waitsFor(o observed, name string) string {
 	least := slices.MinFunc(stepped, compareServed)
 	var names []string
 	for _, sg := range stepped {
-		if compareServed(sg, least) == 0 && sg.Spec.Service != name {
-			names = append(names, sg.Spec.Service)
+		if compareServed(sg, least) == 0 && sg.Spec.Component != name {
+			names = append(names, sg.Spec.Component)
 		}
 	}
 	if len(names) == 0 {
@@ -222,7 +222,7 @@ func refusalOf(o observed, sg *trellisv1alpha1.ScalingGroup) (why string, refuse
 		return "", true
 	}
 	for _, w := range slices.Concat(o.result.Waiting, o.result.Surplus) {
-		if w.Component == sg.Spec.Service && w.Code != gang.CodeCreating {
+		if w.Component == sg.Spec.Component && w.Code != gang.CodeCreating {
 			return fmt.Sprintf(": replica %d: %s", w.Ordinal, w.Message), true
 		}
 	}

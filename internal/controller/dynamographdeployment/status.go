@@ -98,7 +98,7 @@ func stateOf(ready *condition, p *problem, failure error) nvidiav1beta1.State {
 // placementOf returns the domain of the graph's placed replicas, and the placement score. Until the scheduler has
 // evaluated the graph, the former score stays.
 func placementOf(o observed) *nvidiav1beta1.PlacementStatus {
-	if o.profileName() == "" {
+	if o.topologyName() == "" {
 		return nil
 	}
 	p := nvidiav1beta1.PlacementStatus{}

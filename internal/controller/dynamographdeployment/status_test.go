@@ -28,7 +28,7 @@ import (
 // fine is a graph of one packed component with two replicas, all of it as wanted.
 func fine() observed {
 	topology := &trellisv1alpha1.ResolvedTopology{
-		Profile: "p", GraphPackDomain: "zone", PackDomain: "rack",
+		ClusterTopology: "p", GraphPackDomain: "zone", PackDomain: "rack",
 		Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}},
 	}
 	o := observed{
@@ -39,12 +39,12 @@ func fine() observed {
 				Components:         []nvidiav1beta1.ComponentSpec{{Name: "work", Replicas: ptr.To[int32](2)}},
 			},
 		},
-		profile: &grovev1alpha1.ClusterTopology{Spec: grovev1alpha1.ClusterTopologySpec{
+		clusterTopology: &grovev1alpha1.ClusterTopology{Spec: grovev1alpha1.ClusterTopologySpec{
 			Levels: []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}},
 		}},
 		groups: map[string]*trellisv1alpha1.ScalingGroup{"work": {
 			ObjectMeta: metav1.ObjectMeta{Name: "g-work", Generation: 5},
-			Spec:       trellisv1alpha1.ScalingGroupSpec{Service: "work", Replicas: 2, Topology: topology},
+			Spec:       trellisv1alpha1.ScalingGroupSpec{Component: "work", Replicas: 2, Topology: topology},
 			Status: trellisv1alpha1.ScalingGroupStatus{
 				ObservedGeneration: 5, Replicas: 2, UpdatedReplicas: 2, ScheduledReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 2,
 			},
@@ -235,15 +235,15 @@ func TestConditions(t *testing.T) {
 			message: "Resources not ready: scalinggroup/g-work: desired=2, ready=0",
 		},
 		"a level is gone and the pods run on": {
-			change: func(o *observed) { o.profile.Spec.Levels = o.profile.Spec.Levels[:1] },
+			change: func(o *observed) { o.clusterTopology.Spec.Levels = o.clusterTopology.Spec.Levels[:1] },
 			want:   []string{"TopologyLevelsAvailable=False/TopologyLevelsUnavailable", placed, ready, "state successful"}, message: "All resources are ready",
 		},
 		"the topology is gone and the pods run on": {
-			change: func(o *observed) { o.profile = nil },
+			change: func(o *observed) { o.clusterTopology = nil },
 			want:   []string{"TopologyLevelsAvailable=False/TopologyDefinitionNotFound", placed, ready, "state successful"}, message: "All resources are ready",
 		},
 		"the topology is being deleted": {
-			change: func(o *observed) { o.profile.DeletionTimestamp = ptr.To(metav1.Now()) },
+			change: func(o *observed) { o.clusterTopology.DeletionTimestamp = ptr.To(metav1.Now()) },
 			want:   []string{"TopologyLevelsAvailable=False/TopologyDefinitionNotFound", placed, ready, "state successful"}, message: "All resources are ready",
 		},
 		"invalid": {
@@ -295,7 +295,7 @@ func TestConditions(t *testing.T) {
 		},
 		"no constraint, no topology condition": {
 			change: func(o *observed) {
-				o.dgd.Spec.TopologyConstraint, o.groups["work"].Spec.Topology, o.profile = nil, nil, nil
+				o.dgd.Spec.TopologyConstraint, o.groups["work"].Spec.Topology, o.clusterTopology = nil, nil, nil
 				o.result = gang.Result{}
 			},
 			want: []string{placed, ready, "state successful"}, message: "All resources are ready",

@@ -118,7 +118,7 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (observed, e
 	o.dgd = dgd
 	groups, err := scheduler.GroupsOf(ctx, r.Client, req.Namespace, dgd.UID)
 	for _, sg := range groups {
-		o.groups[sg.Spec.Service] = sg
+		o.groups[sg.Spec.Component] = sg
 	}
 	return o, err
 }

@@ -208,7 +208,7 @@ func g() *deployment {
 func group(component string, replicas int32, multinode bool) *trellisv1alpha1.ScalingGroup {
 	sg := &trellisv1alpha1.ScalingGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "g-" + strings.ToLower(component), OwnerReferences: []metav1.OwnerReference{ownerReference(g())}},
-		Spec:       trellisv1alpha1.ScalingGroupSpec{Graph: "g", Service: component, Multinode: multinode},
+		Spec:       trellisv1alpha1.ScalingGroupSpec{Graph: "g", Component: component, Multinode: multinode},
 	}
 	sg.Status.Replicas = replicas
 	return sg

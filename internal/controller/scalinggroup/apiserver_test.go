@@ -73,7 +73,7 @@ func newServer(ctx context.Context) *server {
 			Placers: []provider.Placer{gates.Placer{Client: c, Live: cl.GetAPIReader()}},
 		}),
 		Recorded: func(_ context.Context, sg *trellisv1alpha1.ScalingGroup) (assignment.Replicas, error) {
-			return record.Replicas(sg.Spec.Service), nil
+			return record.Replicas(sg.Spec.Component), nil
 		},
 	}}
 	at := time.Now()
@@ -204,7 +204,7 @@ var _ = Describe("A scaling group", func() {
 		}
 		s.expect("all run", "0-0:new 0-1:new 1-0:new 1-1:new 2-0:new 2-1:new | 3 there, 3 updated, 3 ready, 0 outdated")
 		for _, ordinal := range []int{0, 2} { // those that stay
-			s.record.Bound[assignment.Key{Component: sg.Spec.Service, Ordinal: ordinal}] = assignment.Place{Attempt: 1}
+			s.record.Bound[assignment.Key{Component: sg.Spec.Component, Ordinal: ordinal}] = assignment.Place{Attempt: 1}
 		}
 
 		s.setReady("g-worker-1-1", false)

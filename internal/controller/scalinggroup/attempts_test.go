@@ -65,9 +65,9 @@ func TestEarlierAttempts(t *testing.T) {
 func recordedAttempt(n int32) assignment.Replicas {
 	record := &assignment.Record{}
 	if n > 0 {
-		record.Bound = map[assignment.Key]assignment.Place{{Component: group(1, 2).Spec.Service}: {Attempt: n}}
+		record.Bound = map[assignment.Key]assignment.Place{{Component: group(1, 2).Spec.Component}: {Attempt: n}}
 	}
-	return record.Replicas(group(1, 2).Spec.Service)
+	return record.Replicas(group(1, 2).Spec.Component)
 }
 
 // New pods have host names of the next attempt, or those of the replica's other pods. A replica with host names of several attempts is
@@ -105,7 +105,7 @@ func TestHostNamesOfAReplica(t *testing.T) {
 // A replica is created at the recorded attempt of its answer, while its gang is assigned, and by pods with the host names of that attempt.
 func TestReplicasAreCreatedAsRecorded(t *testing.T) {
 	sg := group(1, 2)
-	key := assignment.Key{Component: sg.Spec.Service}
+	key := assignment.Key{Component: sg.Spec.Component}
 	for name, tc := range map[string]struct {
 		attempt, hosts int32
 		change         func(*assignment.Record)
@@ -127,7 +127,7 @@ func TestReplicasAreCreatedAsRecorded(t *testing.T) {
 			for index := range int32(2) {
 				one.pods[index] = render.NewBuilder(sg).PodOfAttempt(0, index, tc.hosts)
 			}
-			if got := one.recordedAt(tc.attempt, r.Replicas(sg.Spec.Service)); got != tc.want || got && (one.gang != "gang" || len(one.place.Hosts) != 2) {
+			if got := one.recordedAt(tc.attempt, r.Replicas(sg.Spec.Component)); got != tc.want || got && (one.gang != "gang" || len(one.place.Hosts) != 2) {
 				t.Errorf("%v in gang %q at %+v, want %v", got, one.gang, one.place, tc.want)
 			}
 		})

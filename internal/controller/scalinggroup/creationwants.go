@@ -136,9 +136,9 @@ func (v *view) nameOf(ordinal int32) string {
 	case v.base[ordinal]:
 		return "the base gang of " + sg.Spec.Graph
 	case v.first[ordinal]:
-		return fmt.Sprintf("the first replicas of %s of %s", sg.Spec.Service, sg.Spec.Graph)
+		return fmt.Sprintf("the first replicas of %s of %s", sg.Spec.Component, sg.Spec.Graph)
 	}
-	return fmt.Sprintf("%s-%d of %s", sg.Spec.Service, ordinal, sg.Spec.Graph)
+	return fmt.Sprintf("%s-%d of %s", sg.Spec.Component, ordinal, sg.Spec.Graph)
 }
 
 // addWant adds what a replica lacks to that of its gang.

@@ -42,7 +42,7 @@ func queued(replicas, size int32) *trellisv1alpha1.ScalingGroup {
 // sibling is another group of the same deployment.
 func sibling(name string) *trellisv1alpha1.ScalingGroup {
 	sg := queued(1, 1)
-	sg.Name, sg.UID, sg.Spec.Service = "g-"+name, types.UID(name), name
+	sg.Name, sg.UID, sg.Spec.Component = "g-"+name, types.UID(name), name
 	return sg
 }
 
@@ -60,7 +60,7 @@ func clusterOf(t *testing.T, components []string, groups ...*trellisv1alpha1.Sca
 		return []string{string(metav1.GetControllerOf(o).UID)}
 	})
 	for _, sg := range groups {
-		components = append(components, sg.Spec.Service)
+		components = append(components, sg.Spec.Component)
 		build.WithObjects(sg.DeepCopy())
 	}
 	for _, name := range components {

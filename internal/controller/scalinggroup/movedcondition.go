@@ -37,7 +37,7 @@ func setMoved(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, sta
 		if move.InPlace {
 			reason = trellisv1alpha1.ReasonMoveWaits
 		}
-		texts = append(texts, fmt.Sprintf("moving %s-%d: %s (%s)", sg.Spec.Service, move.Replica, howMoved(sg, replicas, move), move.Why))
+		texts = append(texts, fmt.Sprintf("moving %s-%d: %s (%s)", sg.Spec.Component, move.Replica, howMoved(sg, replicas, move), move.Why))
 	}
 	if len(texts) > maxMovesNamed {
 		texts = append(texts[:maxMovesNamed], fmt.Sprintf("%d further replicas wait for their turn", len(status.Moves)-maxMovesNamed))
@@ -65,7 +65,7 @@ func howMoved(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, mov
 			continue
 		}
 		if waits := one.waitsFor(); waits != "" {
-			return fmt.Sprintf("its successor %s-%d %s", sg.Spec.Service, ordinal, waits)
+			return fmt.Sprintf("its successor %s-%d %s", sg.Spec.Component, ordinal, waits)
 		}
 	}
 	if slices.ContainsFunc(slices.Collect(maps.Values(replicas)), func(one *replica) bool { return one.outdated && one.there() }) {

@@ -31,8 +31,8 @@ func group(replicas, size int32) *trellisv1alpha1.ScalingGroup {
 	return &trellisv1alpha1.ScalingGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-worker", UID: "sg"},
 		Spec: trellisv1alpha1.ScalingGroupSpec{
-			Graph: "g", Service: "Worker", Provider: specs.Gates.Name, Replicas: replicas, Multinode: size > 1, Revision: "new", Roles: roles,
-			Topology: &trellisv1alpha1.ResolvedTopology{Profile: "p", Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "rack", Key: "rack"}}, PackDomain: "rack"},
+			Graph: "g", Component: "Worker", Provider: specs.Gates.Name, Replicas: replicas, Multinode: size > 1, Revision: "new", Roles: roles,
+			Topology: &trellisv1alpha1.ResolvedTopology{ClusterTopology: "p", Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "rack", Key: "rack"}}, PackDomain: "rack"},
 		},
 	}
 }

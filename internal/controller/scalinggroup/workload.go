@@ -22,7 +22,7 @@ func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.Scal
 	if err != nil {
 		return 0, fmt.Errorf("reading the state of the workload of provider %s: %w", sg.Spec.Provider, err)
 	}
-	counts := seen.Counts[sg.Spec.Service]
+	counts := seen.Counts[sg.Spec.Component]
 	if seen.Blind && r.Providers.State(ctx, sg.Spec.Provider).Ready { // for a moment, as when the operator has just started
 		s := &sg.Status
 		counts = provider.Counts{Replicas: s.Replicas, Updated: s.UpdatedReplicas, Scheduled: s.ScheduledReplicas, Ready: s.ReadyReplicas}

@@ -80,7 +80,7 @@ func TestNamesFit(t *testing.T) {
 			}
 			lower[strings.ToLower(component)] = true
 			sg := &trellisv1alpha1.ScalingGroup{}
-			sg.Spec.Service, sg.Spec.Multinode = component, multinode
+			sg.Spec.Component, sg.Spec.Multinode = component, multinode
 			sg.Spec.Roles = []trellisv1alpha1.Role{{Name: "leader", Count: 1}, {Name: "worker", Count: 1}}
 			for i := range sg.Spec.Roles {
 				sg.Spec.Roles[i].Template.Spec.Containers = make([]corev1.Container, 1)

@@ -55,18 +55,18 @@ func nameComponents(set string, groups []*trellisv1alpha1.ScalingGroup) (n names
 			if sg.Spec.Multinode != multinode {
 				continue
 			}
-			name, limit := render.DNSLabel(sg.Spec.Service), componentLimit(sg, set)
+			name, limit := render.DNSLabel(sg.Spec.Component), componentLimit(sg, set)
 			if len(name) > limit || clashes(taken, name, multinode) {
 				if limit <= hashLength {
 					return n, false
 				}
-				name = render.Hashed(name, sg.Spec.Service, limit)
+				name = render.Hashed(name, sg.Spec.Component, limit)
 			}
 			taken[name] = true
 			if multinode {
 				taken[name+leaderSuffix], taken[name+workerSuffix] = true, true
 			}
-			n.components[sg.Spec.Service] = name
+			n.components[sg.Spec.Component] = name
 		}
 	}
 	return n, true
@@ -86,7 +86,7 @@ func componentLimit(sg *trellisv1alpha1.ScalingGroup, set string) int {
 
 // of returns the name of a component's clique or scaling group within the set; object returns the name of the
 // object that Grove makes of it.
-func (n names) of(sg *trellisv1alpha1.ScalingGroup) string { return n.components[sg.Spec.Service] }
+func (n names) of(sg *trellisv1alpha1.ScalingGroup) string { return n.components[sg.Spec.Component] }
 
 func (n names) object(sg *trellisv1alpha1.ScalingGroup) string { return objectName(n.set, n.of(sg)) }
 

@@ -57,7 +57,7 @@ func Render(g Input, d Schema) *PodCliqueSet {
 	}
 	template := &pcs.Spec.Template
 	for _, sg := range render.SortedGroups(g.Groups) {
-		own := g.Overrides.Components[sg.Spec.Service]
+		own := g.Overrides.Components[sg.Spec.Component]
 		unit := overridden(d.constraint(sg.Spec.Topology, unit(sg.Spec.Topology)), own.Unit)
 		if !sg.Spec.Multinode {
 			clique := g.clique(n, sg, &sg.Spec.Roles[0], n.of(sg), templateReplicas(sg), render.MinAvailable(sg))
@@ -162,11 +162,11 @@ func (d Schema) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Dom
 	case c.Empty(), d.Shape == ShapeNone:
 		return nil
 	case d.Shape == ShapePack:
-		return &TopologyConstraint{TopologyName: t.Profile, Pack: &Pack{Required: c.Required, Preferred: c.Preferred}}
+		return &TopologyConstraint{TopologyName: t.ClusterTopology, Pack: &Pack{Required: c.Required, Preferred: c.Preferred}}
 	case c.Required == "":
 		return nil
 	case d.Shape == ShapeNamed:
-		return &TopologyConstraint{TopologyName: t.Profile, PackDomain: c.Required}
+		return &TopologyConstraint{TopologyName: t.ClusterTopology, PackDomain: c.Required}
 	}
 	return &TopologyConstraint{PackDomain: c.Required}
 }

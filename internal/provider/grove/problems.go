@@ -25,16 +25,16 @@ func Problems(g Input, d Schema) []string {
 		for i := range sg.Spec.Roles {
 			spec := &sg.Spec.Roles[i].Template.Spec
 			if len(spec.TopologySpreadConstraints) > 0 {
-				out = append(out, fmt.Sprintf("component %q has topologySpreadConstraints, which Grove refuses; remove them", sg.Spec.Service))
+				out = append(out, fmt.Sprintf("component %q has topologySpreadConstraints, which Grove refuses; remove them", sg.Spec.Component))
 			}
 			if t := sg.Spec.Topology; t != nil && t.SpreadDomain != "" {
 				out = append(out, fmt.Sprintf("component %q has spreadDomain, which Grove cannot keep; remove it, or choose another provider",
-					sg.Spec.Service))
+					sg.Spec.Component))
 			}
 			if spec.NodeName != "" {
-				out = append(out, fmt.Sprintf("component %q has nodeName, which Grove refuses; remove it", sg.Spec.Service))
+				out = append(out, fmt.Sprintf("component %q has nodeName, which Grove refuses; remove it", sg.Spec.Component))
 			}
-			schedulers[g.schedulerOf(spec.SchedulerName)] = sg.Spec.Service
+			schedulers[g.schedulerOf(spec.SchedulerName)] = sg.Spec.Component
 		}
 	}
 	if len(schedulers) > 1 {
@@ -63,9 +63,9 @@ func (d Schema) problems(g Input) []string {
 			case domain == "":
 			case d.Shape == ShapeNone:
 				return []string{"the installed Grove has no topology constraints; upgrade it, or choose another provider"}
-			case d.Shape == ShapePackDomain && t.Profile != onlyTopology:
+			case d.Shape == ShapePackDomain && t.ClusterTopology != onlyTopology:
 				return []string{fmt.Sprintf("the installed Grove has one topology, %q, and the deployment uses ClusterTopology %q; rename that, or "+
-					"upgrade Grove", onlyTopology, t.Profile)}
+					"upgrade Grove", onlyTopology, t.ClusterTopology)}
 			case !d.knows(domain):
 				out = append(out, d.unknown(domain))
 			}
@@ -97,23 +97,23 @@ func Limits(g Input, d Schema) []string {
 	}
 	for _, sg := range render.SortedGroups(g.Groups) {
 		if !d.prefers(constraint.OfComponent(sg.Spec.Topology)) {
-			unsaid = append(unsaid, sg.Spec.Service)
+			unsaid = append(unsaid, sg.Spec.Component)
 		}
 		least := render.MinAvailable(sg)
 		if sg.Spec.Multinode && sg.Spec.Replicas > least && constraint.OfGraph(sg.Spec.Topology).Required != "" {
 			if least == 1 {
-				scaled = append(scaled, sg.Spec.Service)
+				scaled = append(scaled, sg.Spec.Component)
 			} else {
-				beyond = append(beyond, sg.Spec.Service)
+				beyond = append(beyond, sg.Spec.Component)
 			}
 		}
 		if sg.Spec.Replicas == 0 && least == 1 {
-			empty = append(empty, sg.Spec.Service)
+			empty = append(empty, sg.Spec.Component)
 		} else if sg.Spec.Replicas < least {
-			several = append(several, sg.Spec.Service)
+			several = append(several, sg.Spec.Component)
 		}
 		if worker := workerOf(sg); worker != nil && len(worker.Template.Spec.Containers[0].Command) == 0 {
-			uncounted = append(uncounted, sg.Spec.Service)
+			uncounted = append(uncounted, sg.Spec.Component)
 		}
 	}
 	add := func(who []string, format string, args ...any) {

@@ -31,7 +31,7 @@ spec:
 	cases := map[string]struct {
 		text     string
 		schema   grove.Schema
-		profile  string
+		topology string
 		problems []string
 		limits   []string
 	}{
@@ -40,7 +40,7 @@ spec:
 		"oldest":               {text: constrained, schema: grove.Schema{Shape: grove.ShapePackDomain, Domains: domainsOfAlpha8}, limits: unheard},
 		"none":                 {text: constrained, schema: grove.Schema{Shape: grove.ShapeNone}, problems: []string{"the installed Grove has no topology constraints; upgrade it, or choose another provider"}, limits: unheard},
 		"none, none asked for": {text: free, schema: grove.Schema{Shape: grove.ShapeNone}},
-		"oldest, another topology": {text: constrained, schema: grove.Schema{Shape: grove.ShapePackDomain}, profile: "hall",
+		"oldest, another topology": {text: constrained, schema: grove.Schema{Shape: grove.ShapePackDomain}, topology: "hall",
 			problems: []string{`the installed Grove has one topology, "grove-topology", and the deployment uses ClusterTopology "hall"; rename that, or upgrade Grove`}, limits: unheard},
 		"a domain it does not know": {text: constrained, schema: grove.Schema{Shape: grove.ShapePackDomain, Domains: []string{"rack"}},
 			problems: []string{`the installed Grove knows the domains [rack] only, and "zone" is none of them; rename the level, or upgrade Grove`}, limits: unheard},
@@ -49,8 +49,8 @@ spec:
 		t.Run(name, func(t *testing.T) {
 			g := providertest.Grove(t, providertest.Deployment(t, c.text))
 			for _, sg := range g.Groups {
-				if c.profile != "" {
-					sg.Spec.Topology.Profile = c.profile
+				if c.topology != "" {
+					sg.Spec.Topology.ClusterTopology = c.topology
 				}
 			}
 			if diff := cmp.Diff(c.problems, grove.Problems(g, c.schema)); diff != "" {

@@ -86,7 +86,7 @@ func known(places []gang.PodPlace, level int) int {
 func units(sg *trellisv1alpha1.ScalingGroup, places []gang.PodPlace) [][]gang.PodPlace {
 	by := map[int32][]gang.PodPlace{}
 	for _, p := range places {
-		if p.Component == sg.Spec.Service {
+		if p.Component == sg.Spec.Component {
 			by[p.Replica] = append(by[p.Replica], p)
 		}
 	}
@@ -109,7 +109,7 @@ func described(groups []*trellisv1alpha1.ScalingGroup, places []gang.PodPlace, l
 	var out []string
 	for _, p := range places {
 		for _, sg := range groups {
-			if sg.Spec.Service == p.Component {
+			if sg.Spec.Component == p.Component {
 				out = append(out, fmt.Sprintf("%s in %s", unitName(sg, p), p.Domain.Truncate(level)))
 			}
 		}
@@ -132,7 +132,7 @@ func domains(places []gang.PodPlace, level int) []string {
 func fixOfGraph(groups []*trellisv1alpha1.ScalingGroup, away []gang.PodPlace) string {
 	for _, p := range away {
 		for _, sg := range groups {
-			if sg.Spec.Service == p.Component && (!sg.Spec.Multinode || p.Replica == 0) {
+			if sg.Spec.Component == p.Component && (!sg.Spec.Multinode || p.Replica == 0) {
 				return "delete all pods of the deployment together, so that they are placed as one gang, or use another provider"
 			}
 		}

@@ -16,7 +16,7 @@ import (
 func TestFindStrays(t *testing.T) {
 	group := func(component string, multinode bool, graph, unit string) *trellisv1alpha1.ScalingGroup {
 		sg := &trellisv1alpha1.ScalingGroup{}
-		sg.Spec.Service, sg.Spec.Multinode = component, multinode
+		sg.Spec.Component, sg.Spec.Multinode = component, multinode
 		sg.Spec.Topology = &trellisv1alpha1.ResolvedTopology{
 			Levels:          []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}},
 			GraphPackDomain: graph, PackDomain: unit,

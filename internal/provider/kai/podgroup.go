@@ -101,7 +101,7 @@ func (g Input) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []S
 // constraint returns the constraint for KAI. A PodGroup refers to one Topology: a component with another topology has
 // only the pins of its pods.
 func (g Input) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Domains) *TopologyConstraint {
-	if c.Empty() || t.Profile != constraint.TopologyOf(g.Groups).Profile {
+	if c.Empty() || t.ClusterTopology != constraint.TopologyOf(g.Groups).ClusterTopology {
 		return nil
 	}
 	return &TopologyConstraint{
@@ -168,7 +168,7 @@ func (g Input) Problems() []string {
 	for _, sg := range render.SortedGroups(g.Groups) {
 		for i := range sg.Spec.Roles {
 			if name := sg.Spec.Roles[i].Template.Spec.SchedulerName; name != "" && name != SchedulerName {
-				out = append(out, fmt.Sprintf("component %q names schedulerName %q; remove it, or choose another provider than KAI", sg.Spec.Service,
+				out = append(out, fmt.Sprintf("component %q names schedulerName %q; remove it, or choose another provider than KAI", sg.Spec.Component,
 					name))
 				break
 			}

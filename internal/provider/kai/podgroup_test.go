@@ -143,8 +143,8 @@ spec:
 	g := providertest.KAI(t, dgd)
 	for _, sg := range g.Groups {
 		sg.Spec.Topology = &trellisv1alpha1.ResolvedTopology{
-			Profile: "of-" + sg.Spec.Service, Automatic: true, PreferredPackDomain: "rack",
-			Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "rack", Key: "rack-of-" + sg.Spec.Service}},
+			ClusterTopology: "of-" + sg.Spec.Component, Automatic: true, PreferredPackDomain: "rack",
+			Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "rack", Key: "rack-of-" + sg.Spec.Component}},
 		}
 	}
 	g.Topology = "of-A"

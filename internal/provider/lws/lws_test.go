@@ -206,7 +206,7 @@ spec:
 	}
 	for _, sg := range providertest.InSets(providertest.Groups(t, dgd, "Gates")) {
 		for ordinal := range sg.Spec.Replicas {
-			by := fmt.Sprintf("%s-%d", sg.Spec.Service, ordinal)
+			by := fmt.Sprintf("%s-%d", sg.Spec.Component, ordinal)
 			if sg.Spec.Multinode {
 				take("statefulset/"+render.SetName(sg, ordinal), by+" (leader)")
 				take("statefulset/"+render.SetName(sg, ordinal)+"-0", by+" (workers)")

@@ -20,7 +20,7 @@ const largest = 9999
 // groupName returns the name of the group of one generation of a replica. The scheduler orders the groups of a tree by creation time, and
 // within a second by name: the number in the name puts the largest first.
 func groupName(sg *trellisv1alpha1.ScalingGroup, ordinal int32, generation string) string {
-	component := strings.ReplaceAll(strings.ToLower(sg.Spec.Service), ".", "-")
+	component := strings.ReplaceAll(strings.ToLower(sg.Spec.Component), ".", "-")
 	return fmt.Sprintf("%s-%04d-%s-%d-%s", render.LabelValue(sg.Spec.Graph), largest-size(sg), render.LabelValue(component), ordinal,
 		generation)
 }

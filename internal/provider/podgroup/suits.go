@@ -36,7 +36,7 @@ func Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 			if a, b := field.of(podSpec(first)), field.of(podSpec(sg)); a != b {
 				return fmt.Sprintf("its pods are one tree of pod groups, which must have one %s: component %s has %q, component %s has %q; make "+
 					"them equal, or use the provider Gates",
-					field.name, first.Spec.Service, a, sg.Spec.Service, b)
+					field.name, first.Spec.Component, a, sg.Spec.Component, b)
 			}
 		}
 	}
@@ -63,10 +63,10 @@ func ownGroup(sg *trellisv1alpha1.ScalingGroup) string {
 		switch {
 		case spec.SchedulingGroup != nil:
 			return fmt.Sprintf("component %s names a schedulingGroup of its own; remove it from podTemplate.spec, or use the provider Gates",
-				sg.Spec.Service)
+				sg.Spec.Component)
 		case len(spec.EvictionResponders) > 0:
 			return fmt.Sprintf("component %s has evictionResponders, which pods of a group may not have; remove them from podTemplate.spec, or "+
-				"use the provider Gates", sg.Spec.Service)
+				"use the provider Gates", sg.Spec.Component)
 		}
 	}
 	return ""

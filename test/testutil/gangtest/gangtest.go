@@ -16,17 +16,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Profile has the levels zone, with key z, and rack, with key r.
-var Profile = &grovev1alpha1.ClusterTopology{
+// Topology has the levels zone, with key z, and rack, with key r.
+var Topology = &grovev1alpha1.ClusterTopology{
 	ObjectMeta: metav1.ObjectMeta{Name: "p"},
 	Spec: grovev1alpha1.ClusterTopologySpec{Levels: []grovev1alpha1.TopologyLevel{{Domain: "zone", Key: "z"}, {Domain: "rack",
 		Key: "r"}}},
 }
 
-// Frozen returns a constraint of Profile on a graph and a component; "" for no constraint.
+// Frozen returns a constraint of Topology on a graph and a component; "" for no constraint.
 func Frozen(graphDomain, componentDomain string) *trellisv1alpha1.ResolvedTopology {
 	return &trellisv1alpha1.ResolvedTopology{
-		Profile: "p", Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}},
+		ClusterTopology: "p", Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "r"}},
 		GraphPackDomain: graphDomain, PackDomain: componentDomain,
 	}
 }
@@ -40,7 +40,7 @@ func Group(component string, replicas, size int32, t *trellisv1alpha1.ResolvedTo
 	return &trellisv1alpha1.ScalingGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-" + component, UID: types.UID(component)},
 		Spec: trellisv1alpha1.ScalingGroupSpec{
-			Graph: "g", Service: component, Provider: specs.Gates.Name, Replicas: replicas, Multinode: size > 1, Topology: t, Roles: roles,
+			Graph: "g", Component: component, Provider: specs.Gates.Name, Replicas: replicas, Multinode: size > 1, Topology: t, Roles: roles,
 			Revision: "1",
 		},
 	}

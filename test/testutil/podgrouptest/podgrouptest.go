@@ -32,7 +32,7 @@ func Component(name string, pods int32, gpus int, pack string) *trellisv1alpha1.
 	sg := &trellisv1alpha1.ScalingGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "llm-" + strings.ToLower(name)},
 		Spec: trellisv1alpha1.ScalingGroupSpec{
-			Graph: "llm", Service: name, Provider: specs.PodGroup.Name, Replicas: 1, Multinode: pods > 1,
+			Graph: "llm", Component: name, Provider: specs.PodGroup.Name, Replicas: 1, Multinode: pods > 1,
 			Topology: &trellisv1alpha1.ResolvedTopology{
 				GraphPackDomain: "zone", PackDomain: pack,
 				Levels: []trellisv1alpha1.ResolvedLevel{{Domain: "zone", Key: "k/zone"}, {Domain: "rack", Key: "k/rack"}},

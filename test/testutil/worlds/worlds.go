@@ -111,7 +111,7 @@ func (b *Builder) apply(dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 	}
 	groups := map[string]*trellisv1alpha1.ScalingGroup{}
 	for _, sg := range g.Groups {
-		groups[sg.Spec.Service] = sg
+		groups[sg.Spec.Component] = sg
 	}
 	for _, pod := range g.PlannedPods() {
 		b.Pods = append(b.Pods, owned(pod, g.Groups))

@@ -65,9 +65,9 @@ func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*tre
 		if err != nil {
 			return out, err
 		}
-		out.Counts[sg.Spec.Service] = countsOf(g, sg, pcs, s)
+		out.Counts[sg.Spec.Component] = countsOf(g, sg, pcs, s)
 		if s.Waiting != "" {
-			waiting = append(waiting, withReason(s.Waiting, grove.Refused(podsOfComponent(pods, sg.Spec.Service))))
+			waiting = append(waiting, withReason(s.Waiting, grove.Refused(podsOfComponent(pods, sg.Spec.Component))))
 		}
 	}
 	strays := w.strays(ctx, g, pods)

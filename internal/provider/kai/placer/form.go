@@ -144,10 +144,10 @@ func (p Placer) topologyName(ctx context.Context, groups []*trellisv1alpha1.Scal
 		return "", nil
 	}
 	ct := &grovev1alpha1.ClusterTopology{}
-	if err := p.Writer.Client.Get(ctx, client.ObjectKey{Name: t.Profile}, ct); client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("reading ClusterTopology %q: %w", t.Profile, err)
+	if err := p.Writer.Client.Get(ctx, client.ObjectKey{Name: t.ClusterTopology}, ct); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("reading ClusterTopology %q: %w", t.ClusterTopology, err)
 	} else if err != nil {
-		return t.Profile, nil //nolint:nilerr // gone: gangs that need it wait, the others have nothing to say of it
+		return t.ClusterTopology, nil //nolint:nilerr // gone: gangs that need it wait, the others have nothing to say of it
 	}
 	name, _ := kai.Reference(ct)
 	return name, nil

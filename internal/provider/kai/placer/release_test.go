@@ -44,7 +44,7 @@ spec:
 				t.Errorf("%s would be grouped by KAI, or scheduled by another: %q %v", pod.Name, pod.Spec.SchedulerName, pod.Annotations)
 			}
 			if earlier {
-				pod.Labels[kai.LabelSubGroup], pod.Annotations[kai.AnnotationPodGroup] = leaves[sg.Spec.Service], "g"
+				pod.Labels[kai.LabelSubGroup], pod.Annotations[kai.AnnotationPodGroup] = leaves[sg.Spec.Component], "g"
 			}
 			c := fake.NewClientBuilder().WithObjects(pod).Build()
 			p := New(c, c)
@@ -61,7 +61,7 @@ spec:
 			if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), live); err != nil {
 				t.Fatal(err)
 			}
-			if render.GateClosed(live) || live.Labels[kai.LabelSubGroup] != leaves[sg.Spec.Service] || live.Annotations[kai.AnnotationPodGroup] != "g" || live.Annotations[render.AnnotationGang] != "g-1" {
+			if render.GateClosed(live) || live.Labels[kai.LabelSubGroup] != leaves[sg.Spec.Component] || live.Annotations[kai.AnnotationPodGroup] != "g" || live.Annotations[render.AnnotationGang] != "g-1" {
 				t.Errorf("%s released as %v %v", live.Name, live.Labels, live.Annotations)
 			}
 		}

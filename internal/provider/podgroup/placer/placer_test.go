@@ -253,7 +253,7 @@ func TestForm(t *testing.T) {
 
 func prepPod(gang gang.Members, component string) *corev1.Pod {
 	for _, replica := range gang.Replicas {
-		if replica.Group.Spec.Service == component {
+		if replica.Group.Spec.Component == component {
 			return replica.Pods[0]
 		}
 	}
