@@ -4,6 +4,7 @@
 package nodes
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -55,15 +56,19 @@ var _ = Describe("A pod that its kubelet cannot get Ready", func() {
 		}
 		w.apply(manifest)
 		w.health("solo", "Worker", reason, words...)
-		w.until("the plugin and Ready of the deployment say it", func() error {
+		w.until("Ready of the deployment and explain report it", func() error {
+			c, err := w.readiness("solo")
+			if err != nil {
+				return err
+			}
 			shown := plugin(ctx, "explain", "dgd/solo", "--namespace="+w.namespace)
-			return contains(strings.Join(strings.Fields(shown), " "), words[1:])
+			return cmp.Or(contains(c.Message, words), contains(strings.Join(strings.Fields(shown), " "), words[1:]))
 		})
 	}
 	DescribeTable("is reported with the reason", reports,
 		Entry("an image that does not exist", SpecTimeout(suite.Timeout()), solo(`image: "localhost/absent:1"`, ""),
 			trellisv1alpha1.ReasonPodsNotStarting,
-			"ImagePullBackOff", `"localhost/absent:1" cannot be pulled`),
+			"ImagePullBackOff", `"localhost/absent:1" cannot be pulled: `),
 		Entry("a Secret for a volume that does not exist", SpecTimeout(suite.Timeout()),
 			solo(peerContainer+`, volumeMounts: [{name: s, mountPath: /s}]`, `volumes: [{name: s, secret: {secretName: absent}}]`),
 			trellisv1alpha1.ReasonPodsNotStarting, "FailedMount", `secret "absent" not found`),
@@ -77,6 +82,9 @@ var _ = Describe("A pod that its kubelet cannot get Ready", func() {
 			trellisv1alpha1.ReasonPodsNotStarting, "CreateContainerConfigError", `secret "absent" not found`),
 		Entry("a command that does not exist", SpecTimeout(suite.Timeout()), solo(peerContainer+`, command: [python3, -m, server]`, ""),
 			trellisv1alpha1.ReasonPodsNotStarting, "container main", `exec: "python3": executable file not found`),
+		Entry("a command that does not exist, between two starts", SpecTimeout(suite.Timeout()),
+			solo(peerContainer+`, command: [python3, -m, server]`, ""), trellisv1alpha1.ReasonPodsNotStarting,
+			"container main is restarted repeatedly", "exited with code 128 (StartError)", `exec: "python3": executable file not found`),
 		Entry("more memory than its limit", SpecTimeout(suite.Timeout()), solo(
 			`image: "localhost/peer:1", env: [{name: EAT, value: "200"}], resources: {limits: {nvidia.com/gpu: "1", memory: 64Mi}}`, ""),
 			trellisv1alpha1.ReasonPodsNotStarting, "container main", "exited with code 137 (OOMKilled)"),

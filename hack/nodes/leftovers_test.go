@@ -22,6 +22,7 @@ func started(ctx SpecContext, file string) (dir string, command *exec.Cmd) {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, scratch)
 	dir = filepath.Join(scratch, "s")
+	Expect(reap(root, scratch, dir)).To(Succeed())
 	command = exec.Command(filepath.Join(root, "bin", "kubectl-trellis"), "sandbox", "up", "--dir="+dir, "--real-nodes=1",
 		"--operator=false",
 		"--zones=1", "--blocks=1", "--racks=1", "--hosts=1")

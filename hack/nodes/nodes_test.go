@@ -107,6 +107,7 @@ var _ = Describe("A gang on real nodes", Serial, func() {
 		Expect(same.UID).To(Equal(follower.UID), "the pod after its node got another label")
 		Expect(cluster.StopKubelet(ctx, node)).To(Succeed())
 		Expect(cluster.StartKubelet(ctx, node)).To(Succeed())
+		w.health("duo", "Worker", trellisv1alpha1.ReasonReplicaFailed, "on node "+node, "NodeAffinity")
 		w.renewed(leader, follower)
 		w.ready("duo")
 		now, other := w.gang()

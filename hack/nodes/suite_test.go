@@ -46,16 +46,18 @@ var _ = SynchronizedBeforeSuite(start, connect, NodeTimeout(suite.Timeout()))
 // start starts the sandbox, and compares the machine before and after the suite.
 func start(ctx SpecContext) []byte {
 	before := lookAtMachine()
+	Expect(before.Processes).To(BeEmpty(), "processes of an earlier run: end its sandbox with kubectl trellis sandbox down --dir")
 	scratch, err := os.MkdirTemp("", "trellis-nodes")
 	Expect(err).NotTo(HaveOccurred())
+	dir := filepath.Join(scratch, "s")
+	Expect(reap(clone(), scratch, dir)).To(Succeed())
 	DeferCleanup(func() {
 		Expect(lookAtMachine()).To(Equal(before), "what is on the machine after all specs")
 		_ = os.Remove(scratch) // this fails if logs were kept in it
 	})
 	set, err := peers.Find(clone(), string(sandbox.LeaderWorkerSet))
 	Expect(err).NotTo(HaveOccurred())
-	dir, peer := filepath.Join(scratch, "s"), peerOf(ctx, scratch)
-	Expect(reap(clone(), scratch, dir)).To(Succeed())
+	peer := peerOf(ctx, scratch)
 	running, err := sandbox.Up(ctx, sandbox.Options{
 		Name: "nodes", Dir: dir, Root: clone(), Operator: true, Provider: sandbox.PodGroup, Peers: set.Beside(progress.Discard),
 		Shape: simulated.Shape{Zones: 1, Blocks: 1, Racks: 1, Hosts: 1, GPUs: -1},

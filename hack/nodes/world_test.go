@@ -79,16 +79,24 @@ func (w *world) until(what string, look func() error) {
 func (w *world) ready(name string) {
 	GinkgoHelper()
 	w.until(name+" is Ready", func() error {
-		dgd := &nvidiav1beta1.DynamoGraphDeployment{}
-		if err := w.api.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, dgd); err != nil {
-			return err
-		}
-		c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionReady)
-		if c == nil || c.Status != metav1.ConditionTrue || dgd.Status.ObservedGeneration != dgd.Generation {
-			return fmt.Errorf("Ready is %+v", c)
+		if c, err := w.readiness(name); err != nil || c.Status != metav1.ConditionTrue {
+			return cmp.Or(err, fmt.Errorf("Ready is %+v", c))
 		}
 		return nil
 	})
+}
+
+// readiness returns the condition Ready of a deployment, if it is of the current spec.
+func (w *world) readiness(name string) (*metav1.Condition, error) {
+	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
+	if err := w.api.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, dgd); err != nil {
+		return nil, err
+	}
+	c := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionReady)
+	if c == nil || dgd.Status.ObservedGeneration != dgd.Generation {
+		return nil, fmt.Errorf("Ready is %+v", c)
+	}
+	return c, nil
 }
 
 // all returns all pods of the namespace by name.

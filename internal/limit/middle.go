@@ -6,7 +6,7 @@ package limit
 import "unicode/utf8"
 
 // Middle shortens s to the given number of bytes by replacing its middle with an ellipsis, because wrapped errors have their cause at the
-// end. Two thirds of the result are from the end.
+// end. Two thirds of the result are from the end. It does not cut a number in two.
 func Middle(s string, bytes int) string {
 	if len(s) <= bytes || bytes <= len(ellipsis) {
 		return Text(s, bytes)
@@ -18,6 +18,16 @@ func Middle(s string, bytes int) string {
 	}
 	for tail < len(s) && !utf8.RuneStart(s[tail]) {
 		tail++
+	}
+	if digit(s[head]) { // a part of a number would be another number
+		for head > 0 && digit(s[head-1]) {
+			head--
+		}
+	}
+	if digit(s[tail-1]) {
+		for tail < len(s) && digit(s[tail]) {
+			tail++
+		}
 	}
 	return s[:head] + ellipsis + s[tail:]
 }

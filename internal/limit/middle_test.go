@@ -16,6 +16,9 @@ func TestMiddle(t *testing.T) {
 		{"failed: and so on: not found", 15, "fail...ot found"},
 		{"ggöööööö", 9, "gg...öö"}, // of the two bytes of an ö one would fit, twice
 		{"anything", 2, "..."},
+		{"used 1234 of a total of 5678", 24, "used ... total of 5678"},
+		{"used 1234 of a total of 5678", 8, "u...5678"},
+		{"used 1234 of a total of 5678", 6, "u..."},
 	} {
 		if got := Middle(tc.in, tc.bytes); got != tc.want || len(got) > max(tc.bytes, len(ellipsis)) {
 			t.Errorf("%q in %d bytes: %q, want %q", tc.in, tc.bytes, got, tc.want)

@@ -72,7 +72,7 @@ const maxUnhealthy = 300
 // unhealthy says which replicas of the group fail, or which of its pods do not start; "" for none.
 func (s component) unhealthy() string {
 	if c := meta.FindStatusCondition(s.group.Status.Conditions, trellisv1alpha1.ConditionPodsHealthy); c != nil && c.Status == "False" {
-		return limit.Text(c.Message, maxUnhealthy)
+		return limit.Middle(c.Message, maxUnhealthy)
 	}
 	return ""
 }

@@ -122,7 +122,7 @@ func TestConditions(t *testing.T) {
 				s.Conditions = []metav1.Condition{{Type: trellisv1alpha1.ConditionPodsHealthy, Status: metav1.ConditionFalse, Message: "replica 1 failed, " + strings.Repeat("long ", 100)}}
 			},
 			want:    []string{levels, placed, "Ready=False/pods_not_ready", "state pending"},
-			message: "Resources not ready: scalinggroup/g-work: desired=2, updated=1: replica 1 failed, " + strings.Repeat("long ", 55) + "long...",
+			message: "Resources not ready: scalinggroup/g-work: desired=2, updated=1: replica 1 failed, " + strings.Repeat("long ", 16) + "l...ng " + strings.Repeat("long ", 39),
 		},
 		"pods are outside their domain": {
 			change: func(o *observed) {

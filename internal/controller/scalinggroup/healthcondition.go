@@ -118,13 +118,35 @@ func whyNotStarting(pod *corev1.Pod) string {
 			return whyRestarted(&s, last)
 		case waiting == nil || waiting.Reason == "" || waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing" ||
 			waiting.Reason == "CrashLoopBackOff":
-		case waiting.Reason == "ErrImagePull", waiting.Reason == "ImagePullBackOff": // by turns
-			return fmt.Sprintf("container %s: ImagePullBackOff: image %q cannot be pulled", s.Name, limit.Text(s.Image, maxCause))
+		case waiting.Reason == imageBackOff, slices.Contains(pullErrors, waiting.Reason): // by turns
+			return whyNotPulled(&s, waiting)
 		default:
 			return limit.Middle(fmt.Sprintf("container %s: %s: %s", s.Name, waiting.Reason, cmp.Or(waiting.Message, "no message")), maxCause)
 		}
 	}
 	return ""
+}
+
+const imageBackOff = "ImagePullBackOff"
+
+// pullErrors are the reasons of a failed pull of an image (kubelet, evalCRIPullErr).
+var pullErrors = []string{"ErrImagePull", "RegistryUnavailable", "SignatureValidationFailed"}
+
+// whyNotPulled describes an image that cannot be pulled. The kubelet repeats the error of the last pull while it backs off, since Kubernetes
+// 1.31.
+func whyNotPulled(s *corev1.ContainerStatus, waiting *corev1.ContainerStateWaiting) string {
+	what := fmt.Sprintf("container %s: ImagePullBackOff: image %q cannot be pulled", s.Name, limit.Text(s.Image, maxCause))
+	cause := waiting.Message
+	if waiting.Reason == imageBackOff {
+		_, cause, _ = strings.Cut(cause, `": `)
+		for _, reason := range pullErrors {
+			cause = strings.TrimPrefix(cause, reason+": ")
+		}
+	}
+	if cause == "" {
+		return what
+	}
+	return what + ": " + limit.Middle(cause, maxCause)
 }
 
 // whyRestarted describes a container that was restarted and is not ready.
@@ -165,11 +187,19 @@ func evictedBy(pod *corev1.Pod) string {
 	return ""
 }
 
+// exit describes how a container ended, and why the runtime could not start it.
 func exit(t *corev1.ContainerStateTerminated) string {
 	if t.Reason == "" {
 		return fmt.Sprintf("exited with code %d", t.ExitCode)
 	}
-	return fmt.Sprintf("exited with code %d (%s)", t.ExitCode, t.Reason)
+	how := fmt.Sprintf("exited with code %d (%s)", t.ExitCode, t.Reason)
+	if message := strings.TrimSpace(t.Message); message != "" && slices.Contains(notStarted, t.Reason) {
+		return how + ": " + limit.Middle(message, maxCause)
+	}
+	return how
 }
+
+// notStarted are the reasons of containers that the runtime could not start, whose messages are the runtime's (CRI).
+var notStarted = []string{"StartError", "ContainerCannotRun"}
 
 func sortedOrdinals(replicas map[int32]*replica) []int32 { return slices.Sorted(maps.Keys(replicas)) }

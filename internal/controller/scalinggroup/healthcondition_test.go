@@ -47,10 +47,20 @@ func TestHealth(t *testing.T) {
 		pods []state
 		want string
 	}{
-		"starting":               {pods: []state{waits("ContainerCreating", "")}},
-		"running":                {pods: []state{running}},
-		"the image, first try":   {[]state{waits("ErrImagePull", "not found")}, `PodsNotStarting pod g-worker-0: container main: ImagePullBackOff: image "example.com/x:1" cannot be pulled`},
-		"the image, later":       {[]state{waits("ImagePullBackOff", "Back-off pulling")}, `PodsNotStarting pod g-worker-0: container main: ImagePullBackOff: image "example.com/x:1" cannot be pulled`},
+		"starting": {pods: []state{waits("ContainerCreating", "")}},
+		"running":  {pods: []state{running}},
+		"the image, first try": {
+			[]state{waits("ErrImagePull", "not found")},
+			`PodsNotStarting pod g-worker-0: container main: ImagePullBackOff: image "example.com/x:1" cannot be pulled: not found`,
+		},
+		"the image, later": {
+			[]state{waits("ImagePullBackOff", `Back-off pulling image "example.com/x:1": ErrImagePull: not found`)},
+			`PodsNotStarting pod g-worker-0: container main: ImagePullBackOff: image "example.com/x:1" cannot be pulled: not found`,
+		},
+		"the image, by a kubelet that does not repeat the cause": {
+			[]state{waits("ImagePullBackOff", `Back-off pulling image "example.com/x:1"`)},
+			`PodsNotStarting pod g-worker-0: container main: ImagePullBackOff: image "example.com/x:1" cannot be pulled`,
+		},
 		"a crash loop, waiting":  {[]state{crashes(137, "OOMKilled", corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 40s"}})}, again},
 		"a crash loop, running":  {[]state{crashes(137, "OOMKilled", corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})}, again},
 		"a crash loop, just now": {[]state{crashes(1, "Error", corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}})}, again},
@@ -65,6 +75,14 @@ func TestHealth(t *testing.T) {
 			[]state{waits("CreateContainerError", "runc create failed: "+strings.Repeat("unable to start container process: ", 9)+`exec: "python3": executable file not found`)},
 			"PodsNotStarting pod g-worker-0: container main: CreateContainerError: runc create fa...to start container process: " +
 				`unable to start container process: exec: "python3": executable file not found`,
+		},
+		"a command that does not exist, between two starts": {
+			[]state{func(pod *corev1.Pod) {
+				crashes(128, "StartError", corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}})(pod)
+				pod.Status.ContainerStatuses[0].LastTerminationState.Terminated.Message = `exec: "python3": executable file not found in $PATH`
+			}},
+			"PodsNotStarting pod g-worker-0: container main is restarted repeatedly, exited with code 128 (StartError): " +
+				`exec: "python3": executable file not found in $PATH`,
 		},
 		"a secret of an init container is missing": {
 			[]state{sidecar}, `PodsNotStarting pod g-worker-0: container fetch: CreateContainerConfigError: secret "x" not found`,

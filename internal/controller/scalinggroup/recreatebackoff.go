@@ -96,7 +96,7 @@ func (b *backOff) note(f *trellisv1alpha1.FailedReplica, r *replica) {
 		return
 	}
 	f.Failures++
-	f.Reason = limit.Text("pod "+pod.Name+onNode(pod)+": "+cmp.Or(r.causes[pod.UID].text, whyEnded(pod)), maxWhy)
+	f.Reason = limit.Middle("pod "+pod.Name+onNode(pod)+": "+cmp.Or(r.causes[pod.UID].text, whyEnded(pod)), maxWhy)
 	f.Hosts = withRejections(f.Hosts, r.rejected())
 	f.NewestPod = newest
 	delay := min(firstRecreate<<min(f.Failures-1, 20), lastRecreate)

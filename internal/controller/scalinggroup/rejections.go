@@ -59,7 +59,7 @@ func withRejections(known []trellisv1alpha1.RejectingHost, hosts map[string]stri
 			out = append(out, trellisv1alpha1.RejectingHost{Name: name})
 		}
 		out[at].Rejections++
-		out[at].Reason = limit.Text(reason, maxRejection)
+		out[at].Reason = limit.Middle(reason, maxRejection)
 	}
 	slices.SortFunc(out, func(a, b trellisv1alpha1.RejectingHost) int {
 		return cmp.Or(cmp.Compare(b.Rejections, a.Rejections), cmp.Compare(a.Name, b.Name))

@@ -65,7 +65,7 @@ func TestRejectionsAreKeptByHost(t *testing.T) {
 		}},
 		{[]state{rejectedOn("n4", "a"), rejectedOn("n5", "b"), rejectedOn("n3", strings.Repeat("long ", 40))}, hosts{
 			{Name: "n2", Rejections: 2, Reason: "TopologyAffinityError"}, {Name: "n1", Rejections: 1, Reason: "UnexpectedAdmissionError"},
-			{Name: "n3", Rejections: 1, Reason: strings.Repeat("long ", 12) + "l..."}, {Name: "n4", Rejections: 1, Reason: "a"},
+			{Name: "n3", Rejections: 1, Reason: strings.Repeat("long ", 4) + "... " + strings.Repeat("long ", 8)}, {Name: "n4", Rejections: 1, Reason: "a"},
 		}},
 	} {
 		now := noon.Add(time.Duration(i) * time.Hour)
