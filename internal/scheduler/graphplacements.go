@@ -22,6 +22,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/listing"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
@@ -209,15 +210,14 @@ func (g *graphPlacements) noneReleased(ctx context.Context, dgd *nvidiav1beta1.D
 	if len(replicas) == 0 {
 		return nil
 	}
-	pods := &corev1.PodList{}
-	of := client.MatchingLabels{render.LabelGraph: render.LabelValue(dgd.Name)}
-	if err := g.live.List(ctx, pods, client.InNamespace(dgd.Namespace), of); err != nil {
-		return fmt.Errorf("reading the pods of replicas that are placed again: %w", err)
-	}
-	for i := range pods.Items {
-		if pod := &pods.Items[i]; replicas[gang.Of(pod)] && !render.GateClosed(pod) && !gang.Leaving(pod) {
+	err := listing.Each(ctx, g.live, func(l *corev1.PodList) []corev1.Pod { return l.Items }, func(pod *corev1.Pod) error {
+		if replicas[gang.Of(pod)] && !render.GateClosed(pod) && !gang.Leaving(pod) {
 			return fmt.Errorf("pod %s is released already: %w", pod.Name, provider.ErrElsewhere)
 		}
+		return nil
+	}, client.InNamespace(dgd.Namespace), client.MatchingLabels{render.LabelGraph: render.LabelValue(dgd.Name)})
+	if err != nil {
+		return fmt.Errorf("reading the pods of replicas that are placed again: %w", err)
 	}
 	return nil
 }

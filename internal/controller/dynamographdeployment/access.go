@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/listing"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
@@ -105,16 +106,16 @@ func (r *Reconciler) addMissing(ctx context.Context, a *access, wanted *render.G
 		if !ok || a.bindable(binding) != nil {
 			continue
 		}
-		bindings := &rbacv1.RoleBindingList{}
-		if err := r.Live.List(ctx, bindings, client.InNamespace(binding.Namespace)); err != nil {
-			return fmt.Errorf("listing RoleBindings: %w", err)
-		}
-		account := binding.Subjects[0]
-		bound := slices.ContainsFunc(bindings.Items, func(b rbacv1.RoleBinding) bool {
-			return !isOurs(&b) && slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool {
+		account, bound := binding.Subjects[0], false
+		err := listing.Each(ctx, r.Live, func(l *rbacv1.RoleBindingList) []rbacv1.RoleBinding { return l.Items }, func(b *rbacv1.RoleBinding) error {
+			bound = bound || !isOurs(b) && slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool {
 				return s.Kind == account.Kind && s.Namespace == account.Namespace && s.Name == account.Name
 			})
-		})
+			return nil
+		}, client.InNamespace(binding.Namespace))
+		if err != nil {
+			return fmt.Errorf("listing RoleBindings: %w", err)
+		}
 		if !bound {
 			a.missing = append(a.missing, fmt.Sprintf("ServiceAccount %s gets no rights, because it or Role %s was not created by Trellis; bind "+
 				"a Role to it, or delete both",

@@ -16,6 +16,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/assignment"
+	"github.com/trellis-k8s/trellis/internal/listing"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
@@ -123,22 +124,20 @@ func showsOthers(live map[int32]types.UID, one *replica) bool {
 
 // livePods are the pods of a group that the API server has and that are not being deleted, by ordinal and index.
 func (r *Reconciler) livePods(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (map[int32]map[int32]types.UID, error) {
-	pods := &corev1.PodList{}
-	of := client.MatchingLabels(render.Selector(sg.Spec.Graph, sg.Name))
-	if err := r.Live.List(ctx, pods, client.InNamespace(sg.Namespace), of); err != nil {
-		return nil, fmt.Errorf("reading the pods of the group past the cache: %w", err)
-	}
 	out := map[int32]map[int32]types.UID{}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
+	err := listing.Each(ctx, r.Live, func(l *corev1.PodList) []corev1.Pod { return l.Items }, func(pod *corev1.Pod) error {
 		ordinal, index, ok := render.ReplicaOf(pod)
 		if !ok || pod.DeletionTimestamp != nil || ended(pod) || !metav1.IsControlledBy(pod, sg) {
-			continue
+			return nil
 		}
 		if out[ordinal] == nil {
 			out[ordinal] = map[int32]types.UID{}
 		}
 		out[ordinal][index] = pod.UID
+		return nil
+	}, client.InNamespace(sg.Namespace), client.MatchingLabels(render.Selector(sg.Spec.Graph, sg.Name)))
+	if err != nil {
+		return nil, fmt.Errorf("reading the pods of the group past the cache: %w", err)
 	}
 	return out, nil
 }
