@@ -24,7 +24,7 @@ func FindReversed(labels []map[string]string, levels topology.Levels) []Reversed
 	var out []Reversed
 	for i := 1; i < len(levels); i++ {
 		above, below := levels[i-1], levels[i]
-		if upper, lower := rankOf(above), rankOf(below); upper == Unknown || lower == Unknown || upper <= lower {
+		if !Misranked(above, below) {
 			continue
 		}
 		if !severalIn(labels, above.Key, below.Key) && severalIn(labels, below.Key, above.Key) {
@@ -32,6 +32,12 @@ func FindReversed(labels []map[string]string, levels topology.Levels) []Reversed
 		}
 	}
 	return out
+}
+
+// Misranked reports whether two levels are in the wrong order by their ranks. The labels of nodes may still show that it is the right one.
+func Misranked(above, below topology.Level) bool {
+	upper, lower := rankOf(above), rankOf(below)
+	return upper != Unknown && lower != Unknown && upper > lower
 }
 
 // rankOf returns the rank of a level by its key, or else by its name.

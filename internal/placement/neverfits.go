@@ -125,7 +125,7 @@ func (s *search) tooSmall(u *unit, level int, domains []topology.DomainID) *Neve
 					n.Resource, n.Need, n.Have = r.Name, r.Amount*int64(c.pods), has
 				}
 			}
-			if level > topology.NoLevel && labelsHelp(c.view, domains, c.pods) || s.hostsAbove(level) {
+			if level > topology.NoLevel && labelsHelp(c.view, domains, c.pods) || s.narrowerAbove(level) != "" {
 				n.Unlabeled = s.unlabeled(level, c.view)
 			}
 			return n

@@ -5,10 +5,10 @@ package placement
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/trellis-k8s/trellis/internal/hierarchy"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -17,7 +17,7 @@ type Unlabeled struct {
 	// Level and Key belong to the broadest level whose label some nodes lack: Lack of Hosts hosts.
 	Level, Key  string
 	Lack, Hosts int
-	// Above is the level of single hosts, above which Level belongs; "" where the order is not the cause.
+	// Above is the narrower level above which Level belongs; "" where the order is not the cause.
 	Above string
 }
 
@@ -30,8 +30,10 @@ func (s *search) unlabeled(level int, view *topology.View) *Unlabeled {
 	}
 	levels, hosts := s.tree.Levels(), count(topology.Root)
 	for i := range level + 1 {
-		if levels[i].Key == corev1.LabelHostname && i < level {
-			return &Unlabeled{Level: levels[level].Domain, Key: levels[level].Key, Above: levels[i].Domain}
+		if i == level {
+			if above := s.narrowerAbove(level); above != "" {
+				return &Unlabeled{Level: levels[level].Domain, Key: levels[level].Key, Above: above}
+			}
 		}
 		in := 0
 		for _, d := range s.tree.Domains(i, topology.Root) {
@@ -44,9 +46,30 @@ func (s *search) unlabeled(level int, view *topology.View) *Unlabeled {
 	return nil
 }
 
-// hostsAbove reports whether a level is below the level of single hosts.
-func (s *search) hostsAbove(level int) bool {
-	return slices.ContainsFunc(s.tree.Levels()[:max(level, 0)], func(l topology.Level) bool { return l.Key == corev1.LabelHostname })
+// narrowerAbove returns a level that is above the given one and narrower: that of single hosts, or the adjacent one if the labels show it.
+// It returns "" for none.
+func (s *search) narrowerAbove(level int) string {
+	if level <= 0 {
+		return ""
+	}
+	levels := s.tree.Levels()
+	for _, l := range levels[:level] {
+		if l.Key == corev1.LabelHostname {
+			return l.Domain
+		}
+	}
+	pair := levels[level-1 : level+1]
+	if !hierarchy.Misranked(pair[0], pair[1]) {
+		return ""
+	}
+	var labels []map[string]string
+	for _, d := range s.tree.Domains(level, topology.Root) {
+		labels = append(labels, s.tree.Labels(d))
+	}
+	if len(hierarchy.FindReversed(labels, pair)) == 0 {
+		return ""
+	}
+	return pair[0].Domain
 }
 
 // nowhere explains why no node is in a domain of a level; nodes may lack the labels of a broader level.
@@ -73,8 +96,8 @@ func labelsHelp(view *topology.View, domains []topology.DomainID, pods int) bool
 func (l *Unlabeled) text(where string) string {
 	switch {
 	case l.Above != "":
-		return fmt.Sprintf("level '%s' is below level '%s', so that a %s is one host: list the levels from the broadest to the narrowest",
-			name(l.Level), name(l.Above), name(l.Level))
+		return fmt.Sprintf("level '%s' is below level '%s', so that a %s is one %s: list the levels from the broadest to the narrowest",
+			name(l.Level), name(l.Above), name(l.Level), name(l.Above))
 	case l.Lack == l.Hosts:
 		return fmt.Sprintf("no node has label %s of level '%s': correct the key of the level, or label the nodes", name(l.Key), name(l.Level))
 	}

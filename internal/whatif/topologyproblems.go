@@ -44,9 +44,9 @@ func (p *Planner) MisplacedBy(dgd *nvidiav1beta1.DynamoGraphDeployment) []string
 	return out
 }
 
-// levelsUsed returns the levels by which pods are packed or spread.
+// levelsUsed returns the levels by which pods are packed, spread or paired.
 func levelsUsed(t *trellisv1alpha1.ResolvedTopology) []string {
-	return []string{t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain, t.SpreadDomain}
+	return []string{t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain, t.SpreadDomain, t.KVTransferDomain}
 }
 
 // problemsOf evaluates the labels of all nodes, once per topology.

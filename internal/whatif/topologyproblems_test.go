@@ -59,6 +59,25 @@ func TestTopologyProblems(t *testing.T) {
 			levels(w, "host", "zone", "rack")
 		}, []string{"Worker will wait: level 'zone' is below level 'host', so that a zone is one host: list the levels from the broadest to the narrowest"},
 			[]string{"ClusterTopology hall: level 'host' (kubernetes.io/hostname) is above level 'zone' (zone), which is broader: list the levels from the broadest to the narrowest"}},
+		"two levels above the host upside down": {func(w *World, dgd *nvidiav1beta1.DynamoGraphDeployment) {
+			for _, n := range w.Nodes {
+				n.Labels["rack"] = n.Labels["zone"] + n.Labels["rack"]
+			}
+			levels(w, "rack", "zone")
+			dgd.Component("Worker").TopologyConstraint.PackDomain = "zone"
+			dgd.Component("Worker").Multinode.NodeCount = 4
+		}, []string{"Worker will wait: level 'zone' is below level 'rack', so that a zone is one rack: list the levels from the broadest to the narrowest"},
+			[]string{"ClusterTopology hall: level 'rack' (rack) is above level 'zone' (zone), which is broader: list the levels from the broadest to the narrowest"}},
+		"a level left out, by which only prefill and decode are paired": {func(w *World, dgd *nvidiav1beta1.DynamoGraphDeployment) {
+			for i, n := range w.Nodes {
+				n.Labels["rack"], n.Labels["example.com/block"] = "r0", fmt.Sprint(i%2)
+			}
+			worker := dgd.Component("Worker")
+			worker.TopologyConstraint, worker.Type = nil, nvidiav1beta1.ComponentTypeDecode
+			dgd.Spec.Experimental = &nvidiav1beta1.GraphExperimental{
+				KVTransferPolicy: &nvidiav1beta1.KVTransferPolicy{ClusterTopologyName: "hall", Domain: "rack"},
+			}
+		}, nil, []string{"ClusterTopology hall: rack a/r0 covers 2 places: its nodes have 2 values of label example.com/block (0, 1), as in 2 of 2 domains; make that label a level above 'rack'"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, dgd := newWorld(2), deployment("g", 1)
