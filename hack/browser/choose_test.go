@@ -40,6 +40,25 @@ func TestGraph(t *testing.T) {
 	want(p, "pods that are lit after a second click", `document.querySelectorAll('.on, #links').length`, 0)
 }
 
+// TestTransfer: the card of a graph that is selected has the prefill and decode replicas of each domain.
+func TestTransfer(t *testing.T) {
+	_, m := build(t, "demo")
+	for i := range m.Graphs {
+		if g := &m.Graphs[i]; g.Name == "split" {
+			g.Transfer = &tree.Transfer{Level: "rack", Domains: []tree.TransferIn{{Domain: "zone-0/rack-1", Prefill: 2, Decode: 1}, {Prefill: 0, Decode: 3}}}
+		}
+	}
+	p := open(t, start(t), write(t, m), wide)
+	card := `#graphs [data-graph="default/split"]`
+	p.run(chromedp.Click(card, chromedp.ByQuery))
+	text := js[string](p, `document.querySelector('#graphs .on, #graphs [data-graph="default/split"]').closest('li').innerText`)
+	for _, line := range []string{"zone-0/rack-1: 2 prefill, 1 decode", "in no rack: 0 prefill, 3 decode"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("%q is not in %q", line, text)
+		}
+	}
+}
+
 // TestWaiting: a click on a waiting gang highlights the domain, hosts and pods that block it, the same as in explain.
 func TestWaiting(t *testing.T) {
 	_, m := build(t, "8")

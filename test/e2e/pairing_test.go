@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -73,7 +74,7 @@ var _ = Describe("Prefill and decode replicas with a transfer policy", func() {
 			packed.TopologyConstraint = &nvidiav1alpha1.ServiceTopologyConstraint{PackDomain: "rack"}
 			graph := w.graphOf("g", "", services{"Prefill": prefill, "Decode": decode, "Frontend": packed})
 			graph.Annotations = map[string]string{rollout.AnnotationSharedMaxUnavailable: "4", rollout.AnnotationSharedMaxSurge: "0"}
-			graph.Spec.Experimental = w.transferPolicy("preferred")
+			graph.Spec.Experimental = w.transferPolicy(map[bool]string{true: "required", false: "preferred"}[ways[way]])
 			w.create(graph)
 			w.ready("g")
 			share := func() {
@@ -81,6 +82,10 @@ var _ = Describe("Prefill and decode replicas with a transfer policy", func() {
 				all := []string{"a/r0", "a/r1", "a/r2", "a/r3"}
 				Expect(w.racksOf("Prefill")).To(ConsistOf(all), "one prefill replica in each rack")
 				Expect(w.racksOf("Decode")).To(ConsistOf(slices.Concat(all, all, all)), "three decode replicas in each rack")
+				for _, pod := range append(w.of("Prefill"), w.of("Decode")...) {
+					rack := get(w, &corev1.Node{}, "", pod.Spec.NodeName).Labels[rackKey]
+					Expect(pod.Labels).To(HaveKeyWithValue("nvidia.com/dynamo-topology.rack", rack), "pod %s", pod.Name)
+				}
 			}
 			share()
 			w.updatePair(func() {})

@@ -55,6 +55,8 @@ func TestPlan(t *testing.T) {
 		"topology-missing":  "-f nodes.yaml -f chat.yaml -f code.yaml",
 		"nvlink":            "-f nvlink.yaml",
 		"nvlink-json":       "-f nvlink.yaml -o json",
+		"transfer":          "-f nodes.yaml -f topology.yaml -f transfer.yaml",
+		"transfer-json":     "-f nodes.yaml -f topology.yaml -f transfer.yaml -o json",
 		"twice":             "-f nodes.yaml -f topology.yaml -f chat.yaml -f chat-large.yaml",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -35,5 +36,24 @@ var _ = Describe("A release", Label("gates"), func() {
 		Expect(pod.ManagedFields).To(ConsistOf(HaveField("Manager", "creator"), HaveField("Manager", "release"), HaveField("Manager", "somebody")))
 		Expect(render.GateClosed(pod)).To(BeFalse(), "gates %v", pod.Spec.SchedulingGates)
 		Expect(pod.Spec.NodeSelector).To(HaveKeyWithValue("rack-key", "r0"))
+	})
+})
+
+var _ = Describe("An eviction", Label("gates"), func() {
+	It("leaves a pod that is bound meanwhile", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: suite.Namespace(api), Name: "p"}, Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "main", Image: "example.com/x:1"}},
+		}}
+		Expect(api.Create(ctx, pod)).To(Succeed())
+		seen := pod.DeepCopy()
+		binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}
+		Expect(api.SubResource("binding").Create(ctx, pod, binding)).To(Succeed())
+		placer := Placer{Client: api, Live: api}
+		Expect(placer.Evict(ctx, seen)).To(MatchError(provider.ErrPodChanged))
+		Expect(api.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		Expect(pod.DeletionTimestamp).To(BeNil())
+		Expect(pod.Spec.NodeName).To(Equal("n"))
+
+		Expect(placer.Evict(ctx, pod)).To(Succeed(), "a bound pod, by its UID")
 	})
 })
