@@ -31,7 +31,7 @@ var (
 // reasons why a block is not run. docs/dev/development.md explains them.
 var reasons = []string{
 	"is a test itself", "needs Argo CD", "needs Kueue", "needs LeaderWorkerSet", "needs a registry", "needs an update in progress",
-	"needs an earlier release", "needs the Dynamo operator", "needs the peers' definitions",
+	"needs an earlier release", "needs replicas that may move", "needs the Dynamo operator", "needs the peers' definitions",
 	"starts another sandbox", "takes minutes", "writes generated files",
 }
 

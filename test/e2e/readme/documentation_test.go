@@ -107,6 +107,7 @@ var placeholders = []struct {
 	{regexp.MustCompile(`\bctopo(/| )NAME\b`), "ctopo${1}hall"},
 	{regexp.MustCompile(`\bNAME\b`), "chat"},
 	{regexp.MustCompile(`\bPOD\b`), "chat-router-0"},
+	{regexp.MustCompile(`\bNODE\.\.\.`), "host-0"},
 	{downloads, "$$RELEASE"},
 }
 
