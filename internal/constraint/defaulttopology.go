@@ -107,7 +107,8 @@ func followDefaults(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources, out map
 func followSiblings(c *nvidiav1beta1.ComponentSpec, s Sources) *trellisv1alpha1.ResolvedTopology {
 	var candidates []*trellisv1alpha1.ResolvedTopology
 	add := func(t *trellisv1alpha1.ResolvedTopology) {
-		if t != nil && !slices.ContainsFunc(candidates, func(o *trellisv1alpha1.ResolvedTopology) bool { return o.ClusterTopology == t.ClusterTopology }) {
+		same := func(o *trellisv1alpha1.ResolvedTopology) bool { return o.ClusterTopology == t.ClusterTopology }
+		if t != nil && !slices.ContainsFunc(candidates, same) {
 			candidates = append(candidates, t)
 		}
 	}

@@ -108,9 +108,9 @@ func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 
 // Warnings returns the warnings of admission, and those about the plan itself.
 func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []field.Text {
-	written := validation.FromHub(dgd)
-	warnings := validation.GraphWarnings(written, p.world.Topology(constraint.TopologyName(dgd)), render.NotActedOn(dgd, written.AlphaOnly(), ""))
-	warnings = append(warnings, validation.CliqueWarnings(dgd, p.world.Topology(constraint.TopologyName(dgd)), p.world.DomainsOf(dgd.Namespace))...)
+	written, ct := validation.FromHub(dgd), p.world.Topology(constraint.TopologyName(dgd))
+	warnings := validation.GraphWarnings(written, ct, render.NotActedOn(dgd, written.AlphaOnly(), ""))
+	warnings = append(warnings, validation.CliqueWarnings(dgd, ct, p.world.DomainsOf(dgd.Namespace))...)
 	adapterOf := func(component string) string { return replicas.AdapterName(dgd.Name, component) }
 	for _, kept := range validation.ReplicasKept(dgd, p.world.Graph(nameOf(dgd)), adapterOf) {
 		warnings = append(warnings, field.Say("planned anyway: %s", kept))

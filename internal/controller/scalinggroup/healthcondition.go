@@ -132,8 +132,7 @@ const imageBackOff = "ImagePullBackOff"
 // pullErrors are the reasons of a failed pull of an image (kubelet, evalCRIPullErr).
 var pullErrors = []string{"ErrImagePull", "RegistryUnavailable", "SignatureValidationFailed"}
 
-// whyNotPulled describes an image that cannot be pulled. The kubelet repeats the error of the last pull while it backs off, since Kubernetes
-// 1.31.
+// whyNotPulled describes an image that cannot be pulled. Newer kubelets repeat the error of the last pull while they back off.
 func whyNotPulled(s *corev1.ContainerStatus, waiting *corev1.ContainerStateWaiting) string {
 	what := fmt.Sprintf("container %s: ImagePullBackOff: image %q cannot be pulled", s.Name, limit.Text(s.Image, maxCause))
 	cause := waiting.Message
