@@ -47,7 +47,7 @@ func TestEach(t *testing.T) {
 	}{{0, []int{0}}, {page, []int{page}}, {2*page + 1, []int{page, page, 1}}} {
 		server := &paged{pods: tc.pods}
 		seen := 0
-		err := Each(t.Context(), server, itemsOf, func(pod *corev1.Pod) error {
+		err := Each(t.Context(), server, &corev1.PodList{}, itemsOf, func(pod *corev1.Pod) error {
 			if pod.Name != strconv.Itoa(seen) {
 				t.Errorf("%d pods: pod %s after %d others", tc.pods, pod.Name, seen)
 			}
@@ -66,7 +66,17 @@ func TestEach(t *testing.T) {
 // Nothing is read after an error of visit.
 func TestEachEnds(t *testing.T) {
 	server, found := &paged{pods: 3 * page}, errors.New("found")
-	if err := Each(t.Context(), server, itemsOf, func(*corev1.Pod) error { return found }); !errors.Is(err, found) || len(server.sizes) != 1 {
+	err := Each(t.Context(), server, &corev1.PodList{}, itemsOf, func(*corev1.Pod) error { return found })
+	if !errors.Is(err, found) || len(server.sizes) != 1 {
 		t.Errorf("%v after %d pages", err, len(server.sizes))
+	}
+}
+
+// A limit of the caller counts.
+func TestEachWithALimit(t *testing.T) {
+	server := &paged{pods: 5}
+	err := Each(t.Context(), server, &corev1.PodList{}, itemsOf, func(*corev1.Pod) error { return nil }, client.Limit(3))
+	if diff := cmp.Diff([]int{3, 2}, server.sizes); diff != "" || err != nil {
+		t.Errorf("%v, pages (-want +got):\n%s", err, diff)
 	}
 }

@@ -204,13 +204,15 @@ func (g *graphPlacements) isNewest(ctx context.Context, dgd *nvidiav1beta1.Dynam
 	return nil
 }
 
+func podsIn(l *corev1.PodList) []corev1.Pod { return l.Items }
+
 // noneReleased returns [provider.ErrElsewhere] if a read past the cache shows a released pod of one of the replicas: another operator
 // released it.
 func (g *graphPlacements) noneReleased(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, replicas map[string]bool) error {
 	if len(replicas) == 0 {
 		return nil
 	}
-	err := listing.Each(ctx, g.live, func(l *corev1.PodList) []corev1.Pod { return l.Items }, func(pod *corev1.Pod) error {
+	err := listing.Each(ctx, g.live, &corev1.PodList{}, podsIn, func(pod *corev1.Pod) error {
 		if replicas[gang.Of(pod)] && !render.GateClosed(pod) && !gang.Leaving(pod) {
 			return fmt.Errorf("pod %s is released already: %w", pod.Name, provider.ErrElsewhere)
 		}

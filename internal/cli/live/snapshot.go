@@ -29,6 +29,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/claims/allocator"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/listing"
 	"github.com/trellis-k8s/trellis/internal/nvlink"
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 	"github.com/trellis-k8s/trellis/internal/whatif"
@@ -244,32 +245,20 @@ func Graph(ctx context.Context, c client.Reader, name types.NamespacedName) (*nv
 	return dgd, nil
 }
 
-// listAll reads page by page and keeps the result of keep for each item, if it is not nil. It decodes every page into a new list, because
-// decoding into an old one would write to its maps.
+// listAll lists in pages and keeps the result of keep for each item, if it is not nil.
 func listAll[L, T any, P interface {
 	*L
 	client.ObjectList
 }](ctx context.Context, c client.Reader, items func(*L) []T, keep func(*T) (*T, error), options ...client.ListOption) ([]*T, error) {
 	var all []*T
-	token := ""
-	for {
-		list := P(new(L))
-		if err := c.List(ctx, list, append(options, client.Limit(page), client.Continue(token))...); err != nil {
-			return nil, err
+	in := func(list P) []T { return items(list) }
+	err := listing.Each(ctx, c, P(new(L)), in, func(one *T) error {
+		item := *one // not a pointer into the page, which would keep all of it
+		kept, err := keep(&item)
+		if kept != nil {
+			all = append(all, kept)
 		}
-		page := items(list)
-		for i := range page {
-			item := page[i] // not a pointer into the page, which would keep all of it
-			kept, err := keep(&item)
-			if err != nil {
-				return nil, err
-			}
-			if kept != nil {
-				all = append(all, kept)
-			}
-		}
-		if token = list.GetContinue(); token == "" {
-			return all, nil
-		}
-	}
+		return err
+	}, append(options, client.Limit(page))...)
+	return all, err
 }

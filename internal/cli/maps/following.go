@@ -79,7 +79,7 @@ func (f *following) List(ctx context.Context, list client.ObjectList, opts ...cl
 		return err
 	}
 	maps.DeleteFunc(f.pages, func(_ string, s stored) bool { return time.Since(s.read) >= f.interval })
-	key := strings.Join([]string{kind, options.Namespace, fmt.Sprint(options.LabelSelector), options.Continue}, " ")
+	key := strings.Join([]string{kind, options.Namespace, options.AsListOptions().String()}, " ")
 	if kept, is := f.pages[key]; is {
 		reflect.ValueOf(list).Elem().Set(reflect.ValueOf(kept.list).Elem())
 		return nil

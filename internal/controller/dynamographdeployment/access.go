@@ -108,7 +108,7 @@ func (r *Reconciler) addMissing(ctx context.Context, a *access, wanted *render.G
 		}
 		account, bound := binding.Subjects[0], false
 		items := func(l *rbacv1.RoleBindingList) []rbacv1.RoleBinding { return l.Items }
-		err := listing.Each(ctx, r.Live, items, func(b *rbacv1.RoleBinding) error {
+		err := listing.Each(ctx, r.Live, &rbacv1.RoleBindingList{}, items, func(b *rbacv1.RoleBinding) error {
 			bound = bound || !isOurs(b) && slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool {
 				return s.Kind == account.Kind && s.Namespace == account.Namespace && s.Name == account.Name
 			})

@@ -125,7 +125,8 @@ func showsOthers(live map[int32]types.UID, one *replica) bool {
 // livePods are the pods of a group that the API server has and that are not being deleted, by ordinal and index.
 func (r *Reconciler) livePods(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (map[int32]map[int32]types.UID, error) {
 	out := map[int32]map[int32]types.UID{}
-	err := listing.Each(ctx, r.Live, func(l *corev1.PodList) []corev1.Pod { return l.Items }, func(pod *corev1.Pod) error {
+	items := func(l *corev1.PodList) []corev1.Pod { return l.Items }
+	err := listing.Each(ctx, r.Live, &corev1.PodList{}, items, func(pod *corev1.Pod) error {
 		ordinal, index, ok := render.ReplicaOf(pod)
 		if !ok || pod.DeletionTimestamp != nil || ended(pod) || !metav1.IsControlledBy(pod, sg) {
 			return nil

@@ -19,6 +19,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/bools"
 	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
+	"github.com/trellis-k8s/trellis/internal/listing"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
@@ -104,15 +105,15 @@ func (p *pass) leaveOutExisting(ctx context.Context) error {
 	if len(s.create) == 0 {
 		return nil
 	}
-	pods := &metav1.PartialObjectMetadataList{}
-	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	of := client.MatchingLabels(render.Selector(sg.Spec.Graph, sg.Name))
-	if err := p.Live.List(ctx, pods, client.InNamespace(sg.Namespace), of); err != nil {
+	exists, empty := map[string]bool{}, &metav1.PartialObjectMetadataList{}
+	empty.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	items := func(l *metav1.PartialObjectMetadataList) []metav1.PartialObjectMetadata { return l.Items }
+	err := listing.Each(ctx, p.Live, empty, items, func(pod *metav1.PartialObjectMetadata) error {
+		exists[pod.Name] = true
+		return nil
+	}, client.InNamespace(sg.Namespace), client.MatchingLabels(render.Selector(sg.Spec.Graph, sg.Name)))
+	if err != nil {
 		return fmt.Errorf("reading the pods of the group past the cache: %w", err)
-	}
-	exists := map[string]bool{}
-	for i := range pods.Items {
-		exists[pods.Items[i].Name] = true
 	}
 	var taken []*corev1.Pod
 	s.create = slices.DeleteFunc(s.create, func(pod *corev1.Pod) bool {
