@@ -31,7 +31,7 @@ type Places struct {
 
 // PlacesOf returns the places of a graph.
 func PlacesOf(c *topology.Cluster, o Observation) Places {
-	f := placesFinder{o: &o, cluster: c, domains: map[string]topology.Path{}}
+	f := placesFinder{o: &o, cluster: c}
 	f.out.Components = map[string][]nvidiav1beta1.ReplicaPlacement{}
 	byGroup := podsByGroup(o.Pods)
 	for _, sg := range render.SortedGroups(o.Groups) {
@@ -48,8 +48,6 @@ func PlacesOf(c *topology.Cluster, o Observation) Places {
 type placesFinder struct {
 	o       *Observation
 	cluster *topology.Cluster
-	// domains of nodes by their names; all groups of a graph have the same levels.
-	domains map[string]topology.Path
 	// several: the replicas are in several domains of the level that the graph requires.
 	several bool
 	out     Places
@@ -79,25 +77,10 @@ func (f *placesFinder) add(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod)
 
 // domainOf returns the narrowest domain that holds all pods of a replica; empty unless all of them are bound.
 func (f *placesFinder) domainOf(sg *trellisv1alpha1.ScalingGroup, levels topology.Levels, pods []*corev1.Pod) topology.Path {
-	if len(pods) != render.ReplicaSize(sg, pods[0]) {
+	gone := func(pod *corev1.Pod) bool { return Leaving(pod) || f.o.superseded(sg, pod) }
+	if len(pods) != render.ReplicaSize(sg, pods[0]) || slices.ContainsFunc(pods, gone) {
 		return nil
 	}
-	var shared topology.Path
-	for i, pod := range pods {
-		if pod.Spec.NodeName == "" || Leaving(pod) || f.o.superseded(sg, pod) {
-			return nil
-		}
-		domain, known := f.domains[pod.Spec.NodeName]
-		if !known {
-			domain = levels.PathOf(f.cluster.NodeLabels(pod.Spec.NodeName))
-			f.domains[pod.Spec.NodeName] = domain
-		}
-		if i == 0 {
-			shared = domain
-		}
-		for !shared.Contains(domain) {
-			shared = shared[:len(shared)-1]
-		}
-	}
+	shared, _ := SharedDomain(levels, pods, f.cluster.NodeLabels)
 	return shared
 }

@@ -48,12 +48,12 @@ type Request struct {
 
 // Progress is how far a graph is.
 type Progress struct {
-	// Creating says that a scaling group of the graph is not made yet.
+	// Creating: a scaling group of the graph does not exist yet.
 	Creating bool
 	// Wanted and Placed count the replicas that Trellis places.
 	Wanted, Placed int
 
-	// unbound says that some replica is being replaced, or has a released pod without a node.
+	// unbound: a replica is being replaced, or has a released pod without a node.
 	unbound bool
 }
 

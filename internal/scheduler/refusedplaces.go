@@ -58,7 +58,7 @@ func newRefusedPlaces(o Options, c *topology.Cluster, pods *releasedPods, requeu
 	}
 }
 
-// forget drops what is known of a graph.
+// forget drops the refusals of a graph.
 func (p *refusedPlaces) forget(graph types.NamespacedName) {
 	delete(p.places, graph)
 	delete(p.known, graph)
@@ -78,7 +78,7 @@ func (p *refusedPlaces) takeRecorded(graph types.NamespacedName, record *assignm
 	}
 }
 
-// add replaces what is known of a place.
+// add adds a refusal, in place of an earlier one of the same place.
 func (p *refusedPlaces) add(graph types.NamespacedName, one assignment.Refused) {
 	p.places.keep(graph, func(other *assignment.Refused) bool { return other.Shape != one.Shape || !other.Place.Equal(one.Place) })
 	p.places[graph] = append(p.places[graph], one)

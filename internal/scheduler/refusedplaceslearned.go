@@ -136,7 +136,7 @@ func (p *refusedPlaces) learn(round *learning, t gang.Tried, said string) {
 		}
 		p.refused(round.graph, assignment.Refused{Shape: t.Shape, Place: topology.Refused{Host: host}, Domain: path, Message: said})
 		if p.refusesMost(round.graph, t, path) {
-			p.places.keep(round.graph, func(one *assignment.Refused) bool { // the domain is refused as a whole
+			p.places.keep(round.graph, func(one *assignment.Refused) bool { // a refusal of the domain includes its hosts
 				within := one.Shape == t.Shape && one.Place.Host != "" && one.Domain.Equal(path)
 				if within {
 					round.forget(one.Name())

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// state is what is known of the cluster: its nodes, what is taken of them and by whom, and the pods that are placed.
+// state is the view of the cluster: nodes, the capacity in use and its users, and placed pods.
 type state struct {
 	options Options
 	clock   clock.Clock

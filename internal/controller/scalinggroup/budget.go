@@ -52,7 +52,7 @@ type budgets struct {
 
 func (r *Reconciler) budgets() budgets { return budgets{r.Client, r.Live} }
 
-// keep makes, changes or deletes the disruption budget of a group, of which evictions leave so many pods; 0: they are not bounded.
+// keep creates, changes or deletes the disruption budget of a group. stay is its minAvailable; 0 for no budget.
 func (b budgets) keep(ctx context.Context, o observed, stay int32) error {
 	if stay > 0 {
 		others, err := b.ofOthers(ctx, o.sg.Namespace, o.pods.own)

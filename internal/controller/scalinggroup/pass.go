@@ -92,7 +92,7 @@ func (p *pass) decide(ctx context.Context) error {
 // others of the gang may be refused for long.
 const seenBy = 30 * time.Second
 
-// finish reports what has come of a reconcile, and reports when the next is due.
+// finish writes the status after a reconcile, and returns the time until the next one.
 func (p *pass) finish(ctx context.Context, failure error) (ctrl.Result, error) {
 	result := ctrl.Result{RequeueAfter: earliest(earliest(p.ends, earliest(p.reads, p.moves)), earliest(p.allowed.again, p.failing.again))}
 	if p.steps.unseen || p.steps.overLimit {
