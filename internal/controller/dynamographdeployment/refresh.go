@@ -16,8 +16,7 @@ import (
 // frozen constraint stays. All groups get the same levels. If the operator stops before all groups are written, the scheduler releases
 // nothing until the next operator has written the rest.
 func (r *Reconciler) refresh(ctx context.Context, o observed) map[string]*trellisv1alpha1.ResolvedTopology {
-	if r.MayRefresh == nil || o.clusterTopology == nil || len(o.groups) == 0 || !specs.Named(o.provider.Name).Planned ||
-		o.provider.workload != "" {
+	if r.MayRefresh == nil || o.clusterTopology == nil || len(o.groups) == 0 || !specs.Named(o.provider.Name).Planned {
 		return nil
 	}
 	refreshed := constraint.Refreshed(constraintsIn(o.groups), o.stated, o.clusterTopology)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/client"
 
+	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/provider/external"
@@ -179,6 +180,39 @@ var _ = Describe("A deployment with LeaderWorkerSets under KAI", labelLWS, label
 		}
 	})
 })
+
+var _ = Describe("LeaderWorkerSets of a topology that is corrected", labelLWS, Serial, suite.Slow, func() {
+	It("are recreated with the corrected levels and released", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		w := newLWSWorld(ctx, "levels")
+		corrected := w.rackKey("example.com/rakc")
+		made(ctx, providertest.Deployment(GinkgoTB(), strings.ReplaceAll(inSets, "NS", w.ns)))
+		w.until("both sets have their pods, and nothing is released",
+			"0: 3 pods, 0 released, 0 bound, 0 racks; 1: 3 pods, 0 released, 0 bound, 0 racks", w.replicas)
+		before := w.uids()
+		Expect(w.find("g-decode-r0-0").Annotations[render.AnnotationLevels]).To(ContainSubstring("rakc"))
+		w.rackKey(corrected)
+		w.until("both replicas are released", "0: 3 pods, 3 released, 0 bound, 1 racks; 1: 3 pods, 3 released, 0 bound, 1 racks", w.replicas)
+		for _, pod := range w.pods() {
+			Expect(pod.UID).NotTo(Equal(before[pod.Name]), "pod %s is prepared for the former key", pod.Name)
+			Expect(pod.Annotations[render.AnnotationLevels]).To(ContainSubstring(corrected), pod.Name)
+		}
+	})
+})
+
+// rackKey changes the key of the level rack, and returns the former key.
+func (w *lwsWorld) rackKey(key string) (former string) {
+	GinkgoHelper()
+	topology := &grovev1alpha1.ClusterTopology{}
+	w.must(typed.Get(w.ctx, types.NamespacedName{Name: w.ns}, topology))
+	before := topology.DeepCopy()
+	for i := range topology.Spec.Levels {
+		if level := &topology.Spec.Levels[i]; level.Domain == "rack" {
+			former, level.Key = level.Key, key
+		}
+	}
+	w.must(typed.Patch(w.ctx, topology, ctrl.MergeFrom(before))) // the operator writes the status meanwhile
+	return former
+}
 
 // uids of the pods by name.
 func (w *lwsWorld) uids() map[string]types.UID {
