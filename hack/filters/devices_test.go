@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -15,6 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
@@ -24,6 +28,7 @@ import (
 // devices are the objects of device claims, in the form that the plugin DynamicResources reads. Claims have the allocations of the bound
 // pods.
 type devices struct {
+	// slices have the taints of the rules.
 	slices  []*resourcev1.ResourceSlice
 	classes map[string]*resourcev1.DeviceClass
 	// initial are the claims before any pod is bound, claims the current ones.
@@ -32,12 +37,15 @@ type devices struct {
 	reached map[string]map[string]*resourcev1.ResourceClaim
 }
 
-func newDevices(objects []runtime.Object) *devices {
+func newDevices(t testing.TB, objects []runtime.Object) *devices {
 	d := &devices{
 		classes: map[string]*resourcev1.DeviceClass{}, initial: map[string]*resourcev1.ResourceClaim{}, reached: map[string]map[string]*resourcev1.ResourceClaim{},
 	}
+	hasRules := false
 	for _, o := range objects {
 		switch o := o.(type) {
+		case *resourcev1.DeviceTaintRule:
+			hasRules = true
 		case *resourcev1.ResourceSlice:
 			d.slices = append(d.slices, o)
 		case *resourcev1.DeviceClass:
@@ -47,7 +55,34 @@ func newDevices(objects []runtime.Object) *devices {
 		}
 	}
 	d.claims = d.initial
+	if hasRules {
+		d.slices = tainted(t, objects)
+	}
 	return d
+}
+
+// tainted returns the slices as the kube-scheduler's tracker has them, with the taints of the rules.
+func tainted(t testing.TB, objects []runtime.Object) []*resourcev1.ResourceSlice {
+	ctx := t.Context()
+	client := fake.NewClientset(objects...)
+	informed := informers.NewSharedInformerFactory(client, 0)
+	resources := informed.Resource().V1()
+	started, err := tracker.StartTracker(ctx, tracker.Options{
+		EnableDeviceTaintRules: true, SliceInformer: resources.ResourceSlices(), TaintInformer: resources.DeviceTaintRules(),
+		KubeClient: client,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer started.Stop()
+	informed.Start(ctx.Done())
+	<-started.HasSyncedChecker().Done()
+	list, err := started.ListPatchedResourceSlices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(list, func(a, b *resourcev1.ResourceSlice) int { return strings.Compare(a.Name, b.Name) })
+	return list
 }
 
 // replay binds pods one after the other, as the scheduler would, and allocates their claims.
@@ -87,7 +122,7 @@ func (s *scheduler) reserve(pod *corev1.Pod) {
 }
 
 // ResourceClaims implements fwk.SharedDRAManager.
-func (d *devices) ResourceClaims() fwk.ResourceClaimTracker { return tracker{d} }
+func (d *devices) ResourceClaims() fwk.ResourceClaimTracker { return claimTracker{d} }
 
 // ResourceSlices implements fwk.SharedDRAManager.
 func (d *devices) ResourceSlices() fwk.ResourceSliceLister { return d }
@@ -132,16 +167,16 @@ func (l classLister) Get(name string) (*resourcev1.DeviceClass, error) {
 	return nil, apierrors.NewNotFound(resourcev1.Resource("deviceclasses"), name)
 }
 
-// tracker implements fwk.ResourceClaimTracker. A reservation allocates at once.
-type tracker struct{ *devices }
+// claimTracker implements fwk.ResourceClaimTracker. A reservation allocates at once.
+type claimTracker struct{ *devices }
 
 // List implements fwk.ResourceClaimTracker.
-func (t tracker) List() ([]*resourcev1.ResourceClaim, error) {
+func (t claimTracker) List() ([]*resourcev1.ResourceClaim, error) {
 	return slices.Collect(maps.Values(t.claims)), nil
 }
 
 // Get implements fwk.ResourceClaimTracker.
-func (t tracker) Get(namespace, name string) (*resourcev1.ResourceClaim, error) {
+func (t claimTracker) Get(namespace, name string) (*resourcev1.ResourceClaim, error) {
 	if c := t.claims[namespace+"/"+name]; c != nil {
 		return c, nil
 	}
@@ -149,13 +184,13 @@ func (t tracker) Get(namespace, name string) (*resourcev1.ResourceClaim, error) 
 }
 
 // ListAllAllocatedDevices implements fwk.ResourceClaimTracker.
-func (t tracker) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
+func (t claimTracker) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
 	state, err := t.GatherAllocatedState()
 	return state.AllocatedDevices, err
 }
 
 // GatherAllocatedState implements fwk.ResourceClaimTracker.
-func (t tracker) GatherAllocatedState() (*structured.AllocatedState, error) {
+func (t claimTracker) GatherAllocatedState() (*structured.AllocatedState, error) {
 	state := &structured.AllocatedState{
 		AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
 		AggregatedCapacity: structured.NewConsumedCapacityCollection(),
@@ -174,7 +209,7 @@ func (t tracker) GatherAllocatedState() (*structured.AllocatedState, error) {
 }
 
 // SignalClaimPendingAllocation implements fwk.ResourceClaimTracker.
-func (t tracker) SignalClaimPendingAllocation(uid types.UID, claim *resourcev1.ResourceClaim) error {
+func (t claimTracker) SignalClaimPendingAllocation(uid types.UID, claim *resourcev1.ResourceClaim) error {
 	name := claim.Namespace + "/" + claim.Name
 	if t.claims[name] == nil {
 		name += " " + string(uid) // the claim created for extended resources
@@ -184,13 +219,13 @@ func (t tracker) SignalClaimPendingAllocation(uid types.UID, claim *resourcev1.R
 }
 
 // GetPendingAllocation implements fwk.ResourceClaimTracker.
-func (t tracker) GetPendingAllocation(types.UID) *resourcev1.AllocationResult { return nil }
+func (t claimTracker) GetPendingAllocation(types.UID) *resourcev1.AllocationResult { return nil }
 
 // MaybeRemoveClaimPendingAllocation implements fwk.ResourceClaimTracker.
-func (t tracker) MaybeRemoveClaimPendingAllocation(types.UID, bool) bool { return false }
+func (t claimTracker) MaybeRemoveClaimPendingAllocation(types.UID, bool) bool { return false }
 
 // AssumeClaimAfterAPICall implements fwk.ResourceClaimTracker.
-func (t tracker) AssumeClaimAfterAPICall(*resourcev1.ResourceClaim) error { return nil }
+func (t claimTracker) AssumeClaimAfterAPICall(*resourcev1.ResourceClaim) error { return nil }
 
 // AssumedClaimRestore implements fwk.ResourceClaimTracker.
-func (t tracker) AssumedClaimRestore(string, string) {}
+func (t claimTracker) AssumedClaimRestore(string, string) {}

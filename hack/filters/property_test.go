@@ -39,6 +39,12 @@ func TestVolumes(t *testing.T) { compare(t, smallworld.DrawVolumes) }
 // TestClaims draws devices that pods claim, or request as a resource that a DeviceClass serves.
 func TestClaims(t *testing.T) { compare(t, smallworld.DrawClaims) }
 
+// TestPartitions draws devices that are partitions of cards.
+func TestPartitions(t *testing.T) { compare(t, smallworld.DrawPartitions) }
+
+// TestRequests draws CPUs that pods request in init containers, in sidecars, as a unit and as overhead, and bound pods that are resized.
+func TestRequests(t *testing.T) { compare(t, smallworld.DrawRequests) }
+
 // TestFeatures draws features of the kubelet that only some nodes declare.
 func TestFeatures(t *testing.T) { compare(t, smallworld.DrawFeatures) }
 

@@ -36,7 +36,7 @@ func newScheduler(t testing.TB, nodes []*corev1.Node, claimed []runtime.Object, 
 	ctx := t.Context()
 	client := fake.NewClientset(objects...)
 	factory := informers.NewSharedInformerFactory(client, 0)
-	s := &scheduler{t: t, nodes: nodes, devices: newDevices(claimed)}
+	s := &scheduler{t: t, nodes: nodes, devices: newDevices(t, claimed)}
 	s.Set(nil)
 	enabled, err := schedulerruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), defaultProfile(t),
 		schedulerruntime.WithSnapshotSharedLister(s), schedulerruntime.WithInformerFactory(factory), schedulerruntime.WithClientSet(client),

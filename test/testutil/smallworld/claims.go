@@ -56,7 +56,82 @@ func DrawClaims(t *rapid.T) World {
 	w.drawNetwork(t)
 	w.drawClasses(t)
 	w.drawClaimants(t)
+	w.drawRules(t)
 	return w
+}
+
+// DrawPartitions draws a world whose pods claim partitions of devices: a device consumes counters of its card, so that some partitions
+// exclude each other.
+func DrawPartitions(t *rapid.T) World {
+	w := World{Required: rapid.SampledFrom([]int{topology.NoLevel, topology.NoLevel, 0}).Draw(t, "required")}
+	for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {
+		n := drawNode(t, i)
+		w.Nodes = append(w.Nodes, n)
+		w.drawCards(t, n.Name)
+	}
+	w.drawClasses(t)
+	w.drawClaimants(t)
+	w.drawRules(t)
+	return w
+}
+
+// drawCards draws the cards of a host and their partitions. The counters of the cards have a slice of their own, which is missing if the
+// pool is incomplete.
+func (w *World) drawCards(t *rapid.T, host string) {
+	pool := resourcev1.ResourcePool{Name: host, Generation: 1, ResourceSliceCount: 2}
+	counters := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: host + "-counters"},
+		Spec: resourcev1.ResourceSliceSpec{Driver: gpuDriver, NodeName: &host, Pool: pool}}
+	partitions := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: host + "-gpus"},
+		Spec: resourcev1.ResourceSliceSpec{Driver: gpuDriver, NodeName: &host, Pool: pool}}
+	for card := range rapid.IntRange(1, 2).Draw(t, host+" cards") {
+		name := fmt.Sprintf("%s-card-%d", host, card)
+		counters.Spec.SharedCounters = append(counters.Spec.SharedCounters, resourcev1.CounterSet{Name: name,
+			Counters: map[string]resourcev1.Counter{"memory": {Value: drawCPUs(t, name+" memory", 1, 4)}}})
+		for i := range rapid.IntRange(1, 3).Draw(t, name+" partitions") {
+			d := drawDevice(t, fmt.Sprintf("%s-%d", name, i))
+			d.ConsumesCounters = []resourcev1.DeviceCounterConsumption{{CounterSet: name,
+				Counters: map[string]resourcev1.Counter{"memory": {Value: drawCPUs(t, d.Name+" memory", 1, 3)}}}}
+			partitions.Spec.Devices = append(partitions.Spec.Devices, d)
+		}
+	}
+	w.Devices = append(w.Devices, partitions)
+	if rapid.IntRange(0, 5).Draw(t, host+" is incomplete") > 0 {
+		w.Devices = append(w.Devices, counters)
+	}
+	if rapid.IntRange(0, 3).Draw(t, host+" used") == 0 {
+		used := deviceClaim("theirs-"+host, exactly("gpu", 1))
+		used.Status.Allocation = onHost(host, partitions.Spec.Devices[0].Name)
+		w.Devices = append(w.Devices, used)
+	}
+}
+
+// drawRules draws rules that taint devices: those of a driver, of a host, or one device.
+func (w *World) drawRules(t *rapid.T) {
+	effects := []resourcev1.DeviceTaintEffect{
+		resourcev1.DeviceTaintEffectNone, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNoExecute,
+	}
+	for i := range rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "taint rules") {
+		name := fmt.Sprint("rule-", i)
+		rule := &resourcev1.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+		rule.Spec.Taint = resourcev1.DeviceTaint{
+			Key:    rapid.SampledFrom([]string{"broken", "old"}).Draw(t, name+" key"),
+			Effect: rapid.SampledFrom(effects).Draw(t, name+" effect"),
+		}
+		if rapid.IntRange(0, 5).Draw(t, name+" selects") > 0 {
+			selector := &resourcev1.DeviceTaintSelector{}
+			if rapid.Bool().Draw(t, name+" names a driver") {
+				selector.Driver = ptr.To(rapid.SampledFrom([]string{gpuDriver, nicDriver}).Draw(t, name+" driver"))
+			}
+			if rapid.Bool().Draw(t, name+" names a pool") {
+				selector.Pool = ptr.To(rapid.SampledFrom(w.Nodes).Draw(t, name+" pool").Name)
+			}
+			if device := w.someDevice(); device != nil && rapid.IntRange(0, 2).Draw(t, name+" names a device") == 0 {
+				selector.Device = ptr.To(device.Devices.Results[0].Device)
+			}
+			rule.Spec.DeviceSelector = selector
+		}
+		w.Devices = append(w.Devices, rule)
+	}
 }
 
 // drawSlice draws the devices of a host, and a claim of other pods for the first device.
@@ -164,6 +239,9 @@ func drawRequest(t *rapid.T, name string) resourcev1.DeviceClaim {
 	if model := rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, name+" model"); model != "" {
 		e.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{
 			Expression: fmt.Sprintf(`device.attributes[%q].model == %q`, gpuDriver, model)}}}
+	}
+	if rapid.IntRange(0, 5).Draw(t, name+" tolerates devices") == 0 {
+		e.Tolerations = []resourcev1.DeviceToleration{{Key: "broken", Operator: resourcev1.DeviceTolerationOpExists}}
 	}
 	switch rapid.IntRange(0, 9).Draw(t, name+" special") {
 	case 0:
