@@ -27,6 +27,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/explain"
 	trellismaps "github.com/trellis-k8s/trellis/internal/cli/maps"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
+	"github.com/trellis-k8s/trellis/internal/cli/tree"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -117,6 +118,29 @@ func (w *world) boundNodes(graph, service string) map[string][]string {
 	return out
 }
 
+// mappedNodes are the nodes on which the map draws the pods of a deployment, by replica.
+func (w *world) mappedNodes(graph string) map[string][]string {
+	w.t.Helper()
+	out := map[string][]string{}
+	var visit func(*tree.Domain)
+	visit = func(d *tree.Domain) {
+		for _, pod := range d.Pods {
+			if d.Node && pod.Namespace == w.name && pod.Graph == graph {
+				name := fmt.Sprintf("%s-%d", pod.Component, pod.Replica)
+				out[name] = append(out[name], d.Name)
+				slices.Sort(out[name])
+			}
+		}
+		for _, child := range d.Children {
+			visit(child)
+		}
+	}
+	for _, t := range asJSON[trellismaps.Map](w, 0, "map", "--topology", w.name).Trees {
+		visit(t.Cluster)
+	}
+	return out
+}
+
 func (w *world) same(what string, want, got map[string][]string) {
 	w.t.Helper()
 	if !maps.EqualFunc(want, got, slices.Equal) {
@@ -188,6 +212,12 @@ var _ = Describe("kubectl trellis", Label("cli"), func() {
 				pods := slices.DeleteFunc(w.replicasOf(r.Component)[int32(r.Replica)], func(p corev1.Pod) bool { return !strings.HasPrefix(p.Name, g.Name+"-") })
 				Expect(pods).To(w.bePlacedIn("rack", r.Domain["zone"]+"/"+r.Domain["rack"]), "%s: %s-%d", g.Name, r.Component, r.Replica)
 			}
+			bound := map[string][]string{}
+			for component := range g.Spec.Services {
+				maps.Copy(bound, w.boundNodes(g.Name, component))
+			}
+			w.same("hosts of "+g.Name, plannedNodes(want), bound)
+			w.same("hosts on the map of "+g.Name, w.mappedNodes(g.Name), bound)
 		}
 	}, SpecTimeout(suite.Timeout()))
 

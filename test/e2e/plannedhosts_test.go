@@ -98,6 +98,13 @@ var _ = Describe("Planned hosts", func() {
 			w.settles(fmt.Sprint("g", i))
 		}
 		w.boundAsPlanned()
+		requeued := 0
+		for _, event := range list(w, &corev1.EventList{}).Items {
+			if event.Reason == gang.CodeRequeued {
+				requeued += int(max(1, event.Count))
+			}
+		}
+		AddReportEntry(fmt.Sprintf("%d gangs beside %d pods of another owner: %d evicted and planned again", graphs, others, requeued))
 	}, SpecTimeout(suite.Timeout()))
 })
 

@@ -243,8 +243,8 @@ var _ = Describe("The default topology", func() {
 		topologyOf := func(service string) *trellisv1alpha1.ResolvedTopology {
 			return get(w, &trellisv1alpha1.ScalingGroup{}, w.name, "g-"+strings.ToLower(service)).Spec.Topology
 		}
-		Expect(topologyOf("Decode")).To(HaveField("Profile", w.name))
-		Expect(topologyOf("Prefill")).To(HaveField("Profile", other.name))
+		Expect(topologyOf("Decode")).To(HaveField("ClusterTopology", w.name))
+		Expect(topologyOf("Prefill")).To(HaveField("ClusterTopology", other.name))
 		Expect(topologyOf("Either")).To(BeNil())
 	}, SpecTimeout(suite.Timeout()))
 })

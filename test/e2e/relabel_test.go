@@ -53,6 +53,26 @@ var _ = Describe("Labels that change under running pods", func() {
 	}, SpecTimeout(suite.Timeout()))
 })
 
+var _ = Describe("Gates that a user removes", func() {
+	// No rack holds the replica. Without their gates its pods are bound in two zones, and the status says so.
+	It("leave a replica in two zones, and Placed names it", suite.Core, func(ctx SpecContext) {
+		w := newWorld(ctx, "ungated", racks(1, 8, "a/r0", "b/r1")...)
+		here := worker(1, 2, 8, "rack")
+		here.ExtraPodSpec.PodSpec = &corev1.PodSpec{NodeSelector: map[string]string{poolKey: w.name}}
+		w.create(w.graphOf("g", "", services{"Worker": here}))
+		w.hasCondition("g", placed, metav1.ConditionFalse, "NeverFits", "no rack has 2 hosts")
+		for _, pod := range w.all() {
+			w.must(w.c.Patch(ctx, &pod, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"schedulingGates":null}}`))))
+		}
+		w.hasCondition("g", placed, metav1.ConditionFalse, gang.CodeOutsideReplicaDomain, "Worker-0 has 1 of 2 pods outside rack ")
+		Expect(w.domains("zone", w.all()...)).To(ConsistOf("a", "b"))
+		said, _ := w.kubectlTrellis(0, "explain", "dgd/g")
+		w.says(said, gang.CodeOutsideReplicaDomain, "Worker-0 has 1 of 2 pods outside rack ")
+		said, _ = w.kubectlTrellis(0, "tree", "dgd/g")
+		w.says(said, "Worker-0 has 1 of 2 pods outside rack ")
+	}, SpecTimeout(suite.Timeout()))
+})
+
 // relabel changes the zone and the rack of a host.
 func (w *world) relabel(host, zone, rack string) {
 	w.t.Helper()
