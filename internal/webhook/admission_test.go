@@ -118,6 +118,20 @@ var _ = Describe("A deployment that is created", func() {
 		}
 	})
 
+	It("is warned that under Grove a transfer policy decides only where requests go", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		s := newServerWithTopology(ctx)
+		for provider, want := range map[string][]string{
+			"Gates": nil,
+			"Grove": {"spec.experimental.kvTransferPolicy decides where requests go, and under the provider Grove not where replicas go"},
+		} {
+			object := readDeployment("gb200", strings.NewReplacer(
+				"name: llm", "name: llm, annotations: {trellis.dev/provider: "+provider+"}",
+				"spec:\n", "spec:\n  experimental: {kvTransferPolicy: {clusterTopologyName: gb200, domain: rack, enforcement: preferred, preferredWeight: 0.5}}\n",
+			).Replace(packed))
+			s.wantWarnings(func() error { return s.admin.Create(ctx, object, client.DryRunAll) }, want...)
+		}
+	})
+
 	It("on a dry run is admitted and not kept", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		s := newServerWithTopology(ctx)
 		good := readDeployment("gb200", packed)

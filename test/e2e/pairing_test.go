@@ -94,6 +94,43 @@ var _ = Describe("Prefill and decode replicas with a transfer policy", func() {
 		}, eachWay())
 })
 
+var _ = Describe("A drain of a rack with prefill and decode replicas", func() {
+	// Each rack holds a replica of each role. The drained rack is replaced by the free one: both roles go there, so each has a partner again.
+	for _, enforcement := range []string{"preferred", "required"} {
+		It("moves both roles into one rack where the transfer policy is "+enforcement, func(ctx SpecContext) {
+			w := newWorld(ctx, "pairing-drain-"+enforcement, racks(4, 8, "a/r0", "a/r1", "a/r2")...)
+			prefill, decode := worker(2, 2, 8, "rack"), worker(2, 2, 8, "rack")
+			prefill.SubComponentType, decode.SubComponentType = "prefill", "decode"
+			graph := w.graphOf("g", "zone", services{"Prefill": prefill, "Decode": decode})
+			graph.Spec.Experimental = w.transferPolicy(enforcement)
+			w.create(graph)
+			w.ready("g")
+			used := w.racksOf("Prefill")
+			Expect(used).To(ConsistOf(w.racksOf("Decode")), "one of each role in a rack")
+			var drained, others []string
+			for _, pod := range w.all() {
+				if rack := w.domains("rack", pod)[0]; rack == used[0] {
+					drained = append(drained, pod.Spec.NodeName)
+				} else {
+					others = append(others, string(pod.UID))
+				}
+			}
+			Expect(drained).To(HaveLen(4))
+			w.kubectlTrellis(0, append([]string{"drain"}, drained...)...)
+			w.ready("g")
+			now := w.racksOf("Decode")
+			Expect(now).NotTo(ContainElement(used[0]))
+			Expect(w.racksOf("Prefill")).To(ConsistOf(now), "one of each role in a rack")
+			var uids []string
+			for _, pod := range w.all() {
+				uids = append(uids, string(pod.UID))
+			}
+			Expect(uids).To(ContainElements(others), "pods of the other rack were replaced")
+			w.notEvicted(ctx)
+		}, SpecTimeout(suite.Timeout()))
+	}
+})
+
 // transferPolicy is a kvTransferPolicy by the racks of the world.
 func (w *world) transferPolicy(enforcement string) *nvidiav1alpha1.FreeObject {
 	weight := ""
