@@ -5,9 +5,11 @@ package readme
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,8 +35,36 @@ func (r *reader) settle() {
 	}
 	r.run(r.block("README.md", "kind: ClusterTopology"))
 	r.run("kubectl wait --for=condition=LevelsLabeled ctopo/hall --timeout=60s && kubectl wait --for=condition=HierarchyConsistent ctopo/hall --timeout=60s")
-	r.run(r.block("README.md", "kind: DynamoGraphDeployment"))
+	r.warned(r.block("README.md", "kind: DynamoGraphDeployment"))
 	r.run("kubectl wait --for=condition=Ready dgd/chat --timeout=120s")
+}
+
+// announced maps a part of each warning of the README's graph to the words of the README about it.
+var announced = map[string]string{
+	"form one program":     "how the two pods of a replica form one program",
+	"multinode without a ": "refuses `multinode` without a type",
+}
+
+// warned runs a script that has to succeed, with no warning that the README does not announce.
+func (r *reader) warned(script string) {
+	r.Helper()
+	_, errs, err := r.shell(script)
+	if err != nil {
+		r.Fatalf("%s\n%v: %s", script, err, errs)
+	}
+	content, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		r.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(string(content)), " ")
+	for line := range strings.Lines(errs) {
+		warning, is := strings.CutPrefix(line, "Warning: ")
+		if is && !slices.ContainsFunc(slices.Collect(maps.Keys(announced)), func(part string) bool {
+			return strings.Contains(warning, part) && strings.Contains(text, announced[part])
+		}) {
+			r.Errorf("a warning that the README does not announce: %s", warning)
+		}
+	}
 }
 
 // fromRelease is a file of a release that a command downloads.
@@ -125,13 +155,21 @@ func (r *reader) tree(want string) {
 // third asks for a replica more than the zone has capacity for, and goes back to two.
 func (r *reader) third() {
 	r.Helper()
-	workers := `kubectl patch dynamographdeployments.v1alpha1.nvidia.com/chat --type=merge -p '{"spec":{"services":{"Worker":{"replicas":%d}}}}'`
-	r.run(fmt.Sprintf(workers, 3))
+	content, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		r.Fatal(err)
+	}
+	patch := regexp.MustCompile("`(kubectl patch dgd chat [^`]*\"value\":)3(}]')`").FindSubmatch(content)
+	if patch == nil {
+		r.Fatal("the README has no patch of the number of replicas")
+	}
+	scale := func(replicas string) string { return string(patch[1]) + replicas + string(patch[2]) }
+	r.run(scale("3"))
 	got := r.run(`kubectl wait --for=condition=Placed=False dgd/chat --timeout=60s >/dev/null; kubectl get dgd chat -o jsonpath='{.status.conditions[?(@.type=="Placed")].message}'`)
 	if want := strings.Join(strings.Fields(r.output("3 of 4 packed replicas")), " "); want != got {
 		r.Errorf("the README: %s\nthe cluster: %s", want, got)
 	}
-	r.run(fmt.Sprintf(workers, 2) + " && kubectl wait --for=condition=Ready dgd/chat --timeout=60s")
+	r.run(scale("2") + " && kubectl wait --for=condition=Ready dgd/chat --timeout=60s")
 }
 
 // output returns a block of the README that is no command.
