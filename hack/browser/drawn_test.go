@@ -103,7 +103,7 @@ func reportedTree(t tree.Tree) drawn {
 // numbers, all of its pods on its hosts, and no others.
 func TestDrawnIsTold(t *testing.T) {
 	browser := start(t)
-	for _, name := range []string{"8", "64", "96", "demo", "wall-64", "wall-400"} {
+	for _, name := range []string{"8", "64", "96", "demo", "wall-64", "wall-400", "wall-2000"} {
 		t.Run(name, func(t *testing.T) {
 			b, m := build(t, name)
 			p := open(t, browser, write(t, m), wide)
