@@ -14,9 +14,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// The health checks of Argo CD and Flux count the reasons of Placed that need a person as a failure, and no other reason for which a gang
-// waits. ProviderNotReady is left out: the condition ProviderReady tells a provider that is missing from one that was not checked yet.
-func TestHealthChecksFailWhereAPersonIsNeeded(t *testing.T) {
+// The health checks of Argo CD and Flux count the reasons of Placed that require an action as failures, and no other wait reason.
+// ProviderNotReady is left out: the condition ProviderReady distinguishes a missing provider from one that was not checked yet.
+func TestHealthChecksFailWhereActionIsNeeded(t *testing.T) {
 	word := regexp.MustCompile(`\w+`)
 	for of, file := range map[string]struct{ path, list string }{
 		"Argo CD": {filepath.Join("..", "config", "gitops", "argocd-cm.yaml"), `(?s)local degraded = \{(.*?)\}`},

@@ -41,13 +41,8 @@ func newDevices(t testing.TB, objects []runtime.Object) *devices {
 	d := &devices{
 		classes: map[string]*resourcev1.DeviceClass{}, initial: map[string]*resourcev1.ResourceClaim{}, reached: map[string]map[string]*resourcev1.ResourceClaim{},
 	}
-	hasRules := false
 	for _, o := range objects {
 		switch o := o.(type) {
-		case *resourcev1.DeviceTaintRule:
-			hasRules = true
-		case *resourcev1.ResourceSlice:
-			d.slices = append(d.slices, o)
 		case *resourcev1.DeviceClass:
 			d.classes[o.Name] = o
 		case *resourcev1.ResourceClaim:
@@ -55,7 +50,7 @@ func newDevices(t testing.TB, objects []runtime.Object) *devices {
 		}
 	}
 	d.claims = d.initial
-	if hasRules {
+	if len(objects) > 0 {
 		d.slices = tainted(t, objects)
 	}
 	return d

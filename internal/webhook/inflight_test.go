@@ -121,7 +121,7 @@ func TestTurnedAway(t *testing.T) {
 }
 
 // Callers that send half a body, small or large, do not hold up others.
-func TestSlowCallersHoldUpNobody(t *testing.T) {
+func TestSlowCallersBlockNoOne(t *testing.T) {
 	server := inFlightServer(t, func(http.ResponseWriter, *http.Request) {})
 	for _, length := range []int{smallRequest, smallRequest + 1} {
 		for range 20 {

@@ -8,11 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/trellis-k8s/trellis/internal/cli/explain"
@@ -75,10 +75,8 @@ var _ = Describe("What explain advises", Label("cli"), func() {
 		w.hasCondition("g", placed, metav1.ConditionFalse, "InsufficientCapacity", "running pods anchor the graph in")
 		w.follows("g", "kubectl trellis rollout restart --parallel")
 		w.until("two replicas run in the other zone", func() error {
-			for _, node := range w.nodesOf("Worker") {
-				if node.Labels[zoneKey] != "b" {
-					return fmt.Errorf("a pod is on %s", node.Name)
-				}
+			if zones := w.domains("zone", w.of("Worker")...); !slices.Equal(zones, []string{"b"}) {
+				return fmt.Errorf("they are in %v", zones)
 			}
 			return w.isReady("g")
 		})
@@ -103,14 +101,4 @@ func (w *world) follows(graph, part string) {
 		out, err := shell.CombinedOutput()
 		Expect(err).NotTo(HaveOccurred(), "%s\n%s", command, out)
 	}
-}
-
-// nodesOf are the nodes of the bound pods of a component.
-func (w *world) nodesOf(component string) (nodes []*corev1.Node) {
-	for _, pod := range w.of(component) {
-		if pod.Spec.NodeName != "" {
-			nodes = append(nodes, get(w, &corev1.Node{}, "", pod.Spec.NodeName))
-		}
-	}
-	return nodes
 }

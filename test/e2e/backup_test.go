@@ -4,19 +4,14 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/hack/sandbox"
@@ -116,36 +111,18 @@ func (w *world) withoutDeployments() {
 	})
 }
 
-// restoreBackup creates the objects with other UIDs, which their owner references name, and returns the former UIDs.
-func (w *world) restoreBackup(objects []*unstructured.Unstructured) map[string]string {
+// restoreBackup creates the objects with other UIDs, which their owner references name, and returns the new UIDs by the former ones.
+func (w *world) restoreBackup(objects []*unstructured.Unstructured) map[string]types.UID {
 	w.t.Helper()
-	uids := map[string]string{}
+	uids := map[string]types.UID{}
 	for _, o := range objects {
-		former, status := string(o.GetUID()), o.Object["status"]
-		owners := o.GetOwnerReferences()
+		former, owners := string(o.GetUID()), o.GetOwnerReferences()
 		for i := range owners {
-			owners[i].UID = types.UID(uids[string(owners[i].UID)])
+			owners[i].UID = uids[string(owners[i].UID)]
 		}
-		fresh := o.DeepCopy()
-		fresh.Object["metadata"] = map[string]any{"name": o.GetName(), "namespace": w.name}
-		fresh.SetLabels(o.GetLabels())
-		fresh.SetAnnotations(maps.Clone(o.GetAnnotations()))
-		fresh.SetFinalizers(o.GetFinalizers())
-		fresh.SetOwnerReferences(owners)
-		if ip, _, _ := unstructured.NestedString(o.Object, "spec", "clusterIP"); ip != corev1.ClusterIPNone {
-			unstructured.RemoveNestedField(fresh.Object, "spec", "clusterIP")
-			unstructured.RemoveNestedField(fresh.Object, "spec", "clusterIPs")
-		}
-		w.create(fresh)
-		uids[former] = string(fresh.GetUID())
-		if status == nil {
-			continue
-		}
-		raw, err := json.Marshal(map[string]any{"status": status})
-		w.must(err)
-		if err := w.c.Status().Patch(w.t.Context(), fresh, client.RawPatch(types.MergePatchType, raw)); err != nil && !apierrors.IsNotFound(err) {
-			w.t.Fatalf("status of %s %s: %v", o.GetKind(), o.GetName(), err)
-		}
+		o.SetOwnerReferences(owners)
+		w.recreate(o)
+		uids[former] = o.GetUID()
 	}
 	return uids
 }

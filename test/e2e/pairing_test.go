@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
@@ -107,12 +108,13 @@ var _ = Describe("A drain of a rack with prefill and decode replicas", func() {
 			w.ready("g")
 			used := w.racksOf("Prefill")
 			Expect(used).To(ConsistOf(w.racksOf("Decode")), "one of each role in a rack")
-			var drained, others []string
+			var drained []string
+			others := map[types.UID]bool{}
 			for _, pod := range w.all() {
 				if rack := w.domains("rack", pod)[0]; rack == used[0] {
 					drained = append(drained, pod.Spec.NodeName)
 				} else {
-					others = append(others, string(pod.UID))
+					others[pod.UID] = true
 				}
 			}
 			Expect(drained).To(HaveLen(4))
@@ -121,11 +123,7 @@ var _ = Describe("A drain of a rack with prefill and decode replicas", func() {
 			now := w.racksOf("Decode")
 			Expect(now).NotTo(ContainElement(used[0]))
 			Expect(w.racksOf("Prefill")).To(ConsistOf(now), "one of each role in a rack")
-			var uids []string
-			for _, pod := range w.all() {
-				uids = append(uids, string(pod.UID))
-			}
-			Expect(uids).To(ContainElements(others), "pods of the other rack were replaced")
+			Expect(w.uids()).To(haveAllOf(others), "pods of the other rack were replaced")
 			w.notEvicted(ctx)
 		}, SpecTimeout(suite.Timeout()))
 	}

@@ -54,7 +54,7 @@ var _ = Describe("Labels that change under running pods", func() {
 })
 
 var _ = Describe("Gates that a user removes", func() {
-	// No rack holds the replica. Without their gates its pods are bound in two zones, and the status says so.
+	// No rack holds the replica. Without their gates its pods are bound in two zones, and Placed names the replica.
 	It("leave a replica in two zones, and Placed names it", suite.Core, func(ctx SpecContext) {
 		w := newWorld(ctx, "ungated", racks(1, 8, "a/r0", "b/r1")...)
 		here := worker(1, 2, 8, "rack")

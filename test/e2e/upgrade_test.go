@@ -224,27 +224,36 @@ func (w *world) restore(file string, changes ...func(*unstructured.Unstructured)
 		for _, change := range changes {
 			change(o)
 		}
-		was, status := string(o.GetUID()), o.Object["status"]
-		o.SetUID("")
-		o.SetResourceVersion("")
-		o.SetGeneration(0)
-		delete(o.Object["metadata"].(map[string]any), "creationTimestamp")
-		if o.GetKind() == "Service" {
-			unstructured.RemoveNestedField(o.Object, "spec", "clusterIPs")
-			if ip, _, _ := unstructured.NestedString(o.Object, "spec", "clusterIP"); ip != "None" {
-				unstructured.RemoveNestedField(o.Object, "spec", "clusterIP")
-			}
-		}
-		w.create(o)
+		was := string(o.GetUID())
+		w.recreate(o)
 		rest = strings.ReplaceAll(rest, was, string(o.GetUID()))
-		if status != nil && o.GetKind() != "Service" {
-			patch, err := json.Marshal(map[string]any{"status": status})
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			if err := w.c.Status().Patch(w.t.Context(), o, client.RawPatch(types.MergePatchType, patch)); err != nil {
-				w.t.Fatalf("status of %s %s: %v", o.GetKind(), o.GetName(), err)
-			}
+	}
+}
+
+// recreate creates an object as it was, with its status. The API server assigns another UID.
+func (w *world) recreate(o *unstructured.Unstructured) {
+	w.t.Helper()
+	status := o.Object["status"]
+	o.SetUID("")
+	o.SetResourceVersion("")
+	o.SetGeneration(0)
+	o.SetManagedFields(nil)
+	delete(o.Object["metadata"].(map[string]any), "creationTimestamp")
+	if o.GetKind() == "Service" {
+		unstructured.RemoveNestedField(o.Object, "spec", "clusterIPs")
+		if ip, _, _ := unstructured.NestedString(o.Object, "spec", "clusterIP"); ip != "None" {
+			unstructured.RemoveNestedField(o.Object, "spec", "clusterIP")
 		}
+	}
+	w.create(o)
+	if status == nil || o.GetKind() == "Service" {
+		return
+	}
+	patch, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.c.Status().Patch(w.t.Context(), o, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		w.t.Fatalf("status of %s %s: %v", o.GetKind(), o.GetName(), err)
 	}
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/claims"
 	"github.com/trellis-k8s/trellis/internal/claims/allocator"
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 const (
@@ -44,7 +43,7 @@ func (p patient) Allocate(q claims.Question) ([]resourcev1.AllocationResult, err
 
 // DrawClaims draws a world whose pods claim devices: devices of their hosts, and devices that several hosts reach.
 func DrawClaims(t *rapid.T) World {
-	w := World{Required: rapid.SampledFrom([]int{topology.NoLevel, topology.NoLevel, 0}).Draw(t, "required")}
+	w := drawWorld(t)
 	for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {
 		n := drawNode(t, i)
 		if rapid.IntRange(0, 5).Draw(t, n.Name+" offers") == 0 {
@@ -63,7 +62,7 @@ func DrawClaims(t *rapid.T) World {
 // DrawPartitions draws a world whose pods claim partitions of devices: a device consumes counters of its card, so that some partitions
 // exclude each other.
 func DrawPartitions(t *rapid.T) World {
-	w := World{Required: rapid.SampledFrom([]int{topology.NoLevel, topology.NoLevel, 0}).Draw(t, "required")}
+	w := drawWorld(t)
 	for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {
 		n := drawNode(t, i)
 		w.Nodes = append(w.Nodes, n)
@@ -86,11 +85,11 @@ func (w *World) drawCards(t *rapid.T, host string) {
 	for card := range rapid.IntRange(1, 2).Draw(t, host+" cards") {
 		name := fmt.Sprintf("%s-card-%d", host, card)
 		counters.Spec.SharedCounters = append(counters.Spec.SharedCounters, resourcev1.CounterSet{Name: name,
-			Counters: map[string]resourcev1.Counter{"memory": {Value: drawCPUs(t, name+" memory", 1, 4)}}})
+			Counters: map[string]resourcev1.Counter{"memory": {Value: drawQuantity(t, name+" memory", 1, 4)}}})
 		for i := range rapid.IntRange(1, 3).Draw(t, name+" partitions") {
 			d := drawDevice(t, fmt.Sprintf("%s-%d", name, i))
 			d.ConsumesCounters = []resourcev1.DeviceCounterConsumption{{CounterSet: name,
-				Counters: map[string]resourcev1.Counter{"memory": {Value: drawCPUs(t, d.Name+" memory", 1, 3)}}}}
+				Counters: map[string]resourcev1.Counter{"memory": {Value: drawQuantity(t, d.Name+" memory", 1, 3)}}}}
 			partitions.Spec.Devices = append(partitions.Spec.Devices, d)
 		}
 	}

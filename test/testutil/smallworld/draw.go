@@ -18,7 +18,7 @@ import (
 
 // Draw draws a world with rules about other pods.
 func Draw(t *rapid.T) World {
-	w := World{Required: rapid.SampledFrom([]int{topology.NoLevel, topology.NoLevel, 0}).Draw(t, "required")}
+	w := drawWorld(t)
 	for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
 		w.Nodes = append(w.Nodes, drawNode(t, i))
 	}
@@ -37,6 +37,11 @@ func Draw(t *rapid.T) World {
 		}
 	}
 	return w
+}
+
+// drawWorld draws the level of which one domain must hold the gang: none, or the broadest.
+func drawWorld(t *rapid.T) World {
+	return World{Required: rapid.SampledFrom([]int{topology.NoLevel, topology.NoLevel, 0}).Draw(t, "required")}
 }
 
 func drawNode(t *rapid.T, i int) *corev1.Node {

@@ -9,8 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
-
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // declared are sets of features that nodes declare; neither the planner nor the filters know "Unknown".
@@ -24,7 +22,7 @@ var declared = [][]string{
 
 // DrawFeatures draws a world whose pods use features of the kubelet that only some nodes declare.
 func DrawFeatures(t *rapid.T) World {
-	w := World{Required: rapid.SampledFrom([]int{topology.NoLevel, topology.NoLevel, 0}).Draw(t, "required")}
+	w := drawWorld(t)
 	for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
 		n := drawNode(t, i)
 		closeOrDeclare(t, n)

@@ -15,7 +15,6 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
-	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/volumes"
 )
 
@@ -23,7 +22,7 @@ import (
 // the kubelet, rules about other pods, volumes and devices. nodes and pods limit the nodes and the waiting pods.
 func DrawMixed(nodes, pods int) func(*rapid.T) World {
 	return func(t *rapid.T) World {
-		w := World{Required: rapid.SampledFrom([]int{topology.NoLevel, topology.NoLevel, 0}).Draw(t, "required")}
+		w := drawWorld(t)
 		hasDevices, hasVolumes := rapid.IntRange(0, 2).Draw(t, "devices") == 0, rapid.IntRange(0, 2).Draw(t, "volumes") == 0
 		for i := range rapid.IntRange(2, nodes).Draw(t, "nodes") {
 			n := drawNode(t, i)

@@ -11,18 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
-
-	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
 // DrawRequests draws a world whose pods request CPUs in all ways: in several containers, in init containers, in sidecars, for the pod as a
 // unit, and as overhead. Some bound pods are being resized.
 func DrawRequests(t *rapid.T) World {
-	w := World{Required: rapid.SampledFrom([]int{topology.NoLevel, topology.NoLevel, 0}).Draw(t, "required")}
+	w := drawWorld(t)
 	for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {
 		n := drawNode(t, i)
-		n.Status.Allocatable[corev1.ResourceCPU] = drawCPUs(t, n.Name+" cpus", 3, 9)
-		n.Status.Allocatable[corev1.ResourcePods] = drawCPUs(t, n.Name+" pods", 1, 4)
+		n.Status.Allocatable[corev1.ResourceCPU] = drawQuantity(t, n.Name+" cpus", 3, 9)
+		n.Status.Allocatable[corev1.ResourcePods] = drawQuantity(t, n.Name+" pods", 1, 4)
 		w.Nodes = append(w.Nodes, n)
 	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "bound") {
@@ -37,7 +35,7 @@ func DrawRequests(t *rapid.T) World {
 	return w
 }
 
-func drawCPUs(t *rapid.T, label string, least, most int) resource.Quantity {
+func drawQuantity(t *rapid.T, label string, least, most int) resource.Quantity {
 	return resource.MustParse(strconv.Itoa(rapid.IntRange(least, most).Draw(t, label)))
 }
 
@@ -45,10 +43,10 @@ func drawCPUs(t *rapid.T, label string, least, most int) resource.Quantity {
 func drawRequesting(t *rapid.T, name string) *corev1.Pod {
 	p := plainPod(name, rapid.IntRange(0, 1).Draw(t, name+" gpus"))
 	p.Spec.Containers[0].Name = "main"
-	p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = drawCPUs(t, name+" cpus", 0, 3)
+	p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = drawQuantity(t, name+" cpus", 0, 3)
 	container := func(called string) corev1.Container {
 		return corev1.Container{Name: called, Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: drawCPUs(t, name+" "+called, 0, 3)}}}
+			Requests: corev1.ResourceList{corev1.ResourceCPU: drawQuantity(t, name+" "+called, 0, 3)}}}
 	}
 	if rapid.Bool().Draw(t, name+" has a second container") {
 		p.Spec.Containers = append(p.Spec.Containers, container("second"))
@@ -62,10 +60,10 @@ func drawRequesting(t *rapid.T, name string) *corev1.Pod {
 	}
 	if rapid.IntRange(0, 2).Draw(t, name+" requests as a unit") == 0 {
 		p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{
-			corev1.ResourceCPU: drawCPUs(t, name+" cpus as a unit", 1, 6)}}
+			corev1.ResourceCPU: drawQuantity(t, name+" cpus as a unit", 1, 6)}}
 	}
 	if rapid.IntRange(0, 3).Draw(t, name+" has overhead") == 0 {
-		p.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: drawCPUs(t, name+" overhead", 1, 2)}
+		p.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: drawQuantity(t, name+" overhead", 1, 2)}
 	}
 	return p
 }
@@ -73,7 +71,7 @@ func drawRequesting(t *rapid.T, name string) *corev1.Pod {
 // resize has some containers, and some pods as a unit, run with other requests than they state. Some resizes are infeasible.
 func resize(t *rapid.T, p *corev1.Pod) {
 	drawn := func(label string) corev1.ResourceList {
-		return corev1.ResourceList{corev1.ResourceCPU: drawCPUs(t, p.Name+" "+label, 0, 4)}
+		return corev1.ResourceList{corev1.ResourceCPU: drawQuantity(t, p.Name+" "+label, 0, 4)}
 	}
 	running := func(c corev1.Container) corev1.ContainerStatus {
 		return corev1.ContainerStatus{Name: c.Name, AllocatedResources: drawn(c.Name + " is allocated"),

@@ -15,7 +15,6 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
-	"github.com/trellis-k8s/trellis/internal/topology"
 	"github.com/trellis-k8s/trellis/internal/volumes"
 )
 
@@ -23,7 +22,7 @@ const driver = "csi.example.com"
 
 // DrawVolumes draws a world with shared claims, which are bound or cannot be used, and pods' own claims, which are not bound yet.
 func DrawVolumes(t *rapid.T) World {
-	w := World{Required: rapid.SampledFrom([]int{topology.NoLevel, topology.NoLevel, 0}).Draw(t, "required")}
+	w := drawWorld(t)
 	for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
 		w.Nodes = append(w.Nodes, drawNode(t, i))
 	}
