@@ -107,7 +107,14 @@ var _ = Describe("A gang on real nodes", Serial, func() {
 		Expect(same.UID).To(Equal(follower.UID), "the pod after its node got another label")
 		Expect(cluster.StopKubelet(ctx, node)).To(Succeed())
 		Expect(cluster.StartKubelet(ctx, node)).To(Succeed())
-		w.health("duo", "Worker", trellisv1alpha1.ReasonReplicaFailed, "on node "+node, "NodeAffinity")
+		// The kubelet rejects the pod by the label of its node, or by its devices while their plugin has not registered again.
+		w.until("the rejection is reported", func() error {
+			err := w.unhealthy("duo", "Worker", trellisv1alpha1.ReasonReplicaFailed, []string{"on node " + node, "NodeAffinity"})
+			if err != nil && w.unhealthy("duo", "Worker", trellisv1alpha1.ReasonReplicaFailed, []string{"on node " + node, "OutOfnvidia.com/gpu"}) == nil {
+				return nil
+			}
+			return err
+		})
 		w.renewed(leader, follower)
 		w.ready("duo")
 		now, other := w.gang()

@@ -6,6 +6,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -28,11 +29,13 @@ type unreliable struct {
 	rand *rand.Rand
 	// omits: events are left out, too.
 	omits bool
+	// longest is for how long a watch is held back at most, each time; 0 is longestHold.
+	longest time.Duration
 	// held, doubled, swapped, omitted and cut count what was done to events, and to watches.
 	held, doubled, swapped, omitted, cut int
 }
 
-// longestHold is for how long a watch is held back at most, each time.
+// longestHold is the default of unreliable.longest.
 const longestHold = 3 * time.Second
 
 // disturb is a config whose watches are unreliable. They are read as JSON, but for metadata alone.
@@ -113,7 +116,7 @@ type disturbedWatch struct {
 const expired = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,` +
 	`"message":"too old resource version"}}` + "\n"
 
-// pass passes events on until the watch ends. An event that another one is to overtake waits for that no longer than for longestHold. However a
+// pass passes events on until the watch ends. An event that another one is to overtake waits for that no longer than for the longest hold. However a
 // watch ends that left an event out, its client is sent expired.
 func (w *disturbedWatch) pass(lines <-chan []byte, ended <-chan error) (err error) {
 	defer func() {
@@ -124,7 +127,7 @@ func (w *disturbedWatch) pass(lines <-chan []byte, ended <-chan error) (err erro
 	for err == nil {
 		late := (<-chan time.Time)(nil)
 		if w.waiting != nil {
-			late = time.After(longestHold)
+			late = time.After(cmp.Or(w.longest, longestHold))
 		}
 		select {
 		case line := <-lines:
@@ -173,7 +176,7 @@ const (
 func (w *disturbedWatch) next() (fault, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	drawn, duration := w.rand.IntN(200), time.Duration(w.rand.Int64N(int64(longestHold)))
+	drawn, duration := w.rand.IntN(200), time.Duration(w.rand.Int64N(int64(cmp.Or(w.longest, longestHold))))
 	switch {
 	case drawn == 0:
 		w.cut++

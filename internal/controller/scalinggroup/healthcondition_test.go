@@ -109,6 +109,15 @@ func TestHealth(t *testing.T) {
 			"ReplicaFailed replica 0 failed, it is recreated at 2026-01-02T03:04:06Z: pod g-worker-0 on node node: " +
 				"its node evicted it: The node was low on resource: ephemeral-storage",
 		},
+		"rejected for a long reason": {
+			[]state{func(pod *corev1.Pod) {
+				failed(pod)
+				pod.Status.Reason = "UnexpectedAdmissionError"
+				pod.Status.Message = "Pod was rejected: Allocate failed due to rpc error: code = Unknown desc = " + strings.Repeat("a plugin ", 30) + "does not answer"
+			}},
+			"ReplicaFailed replica 0 failed, it is recreated at 2026-01-02T03:04:06Z: pod g-worker-0 on node node: UnexpectedAdmissionError: " +
+				"Allocate failed due to rpc error: code = Unknow... plugin" + strings.Repeat(" a plugin", 8) + " does not answer",
+		},
 		"ended in peace": {
 			[]state{func(pod *corev1.Pod) { running(pod); pod.Status.Phase = corev1.PodSucceeded }},
 			"ReplicaFailed replica 0 failed, it is recreated at 2026-01-02T03:04:06Z: pod g-worker-0 on node node: all its containers have completed",

@@ -6,6 +6,7 @@ package scalinggroup
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +28,7 @@ const (
 	// maxFailed bounds the failures that are stored of one group. While so many are stored and one of them waits, no other replica is made.
 	maxFailed = 256
 	// maxWhy bounds the stored reason of a failure, in bytes.
-	maxWhy = 160
+	maxWhy = 200
 )
 
 // backOff reports which replicas are recreated later. failed is sorted by replica.
@@ -96,12 +97,22 @@ func (b *backOff) note(f *trellisv1alpha1.FailedReplica, r *replica) {
 		return
 	}
 	f.Failures++
-	f.Reason = limit.Middle("pod "+pod.Name+onNode(pod)+": "+cmp.Or(r.causes[pod.UID].text, whyEnded(pod)), maxWhy)
+	f.Reason = failureOf(pod, cmp.Or(r.causes[pod.UID].text, whyEnded(pod)))
 	f.Hosts = withRejections(f.Hosts, r.rejected())
 	f.NewestPod = newest
 	delay := min(firstRecreate<<min(f.Failures-1, 20), lastRecreate)
 	f.RetryAt = metav1.NewTime(b.now.Add(delay + time.Second - 1).Truncate(time.Second)) // stored in whole seconds
 	b.isNew = true
+}
+
+// failureOf names the pod and the cause in at most maxWhy bytes. It shortens the kubelet's message, and keeps the reason before it.
+func failureOf(pod *corev1.Pod, cause string) string {
+	reason, message, described := strings.Cut(cause, ": ")
+	head := limit.Text("pod "+pod.Name+onNode(pod)+": "+reason, maxWhy*4/5)
+	if !described {
+		return head
+	}
+	return head + ": " + limit.Middle(strings.TrimPrefix(message, "Pod was rejected: "), maxWhy-len(head)-len(": "))
 }
 
 // waits reports whether a replica is recreated later. A stored time that is further ahead than the longest delay is that of another clock,

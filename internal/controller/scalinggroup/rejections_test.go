@@ -98,7 +98,7 @@ func TestHealthNamesTheRejectingHost(t *testing.T) {
 		_, message, _ := strings.Cut(healthCondition(sg, replicas, b).Message, "Z: ")
 		said = append(said, message)
 	}
-	const why = "pod g-worker-0 on node n1: UnexpectedAdmissionError: Pod was rejected: Allocate failed"
+	const why = "pod g-worker-0 on node n1: UnexpectedAdmissionError: Allocate failed"
 	want := []string{
 		why,
 		why + "; node n1, which has rejected its pods 2 times, comes last for it",
