@@ -20,7 +20,7 @@ import (
 var _ = Describe("Two operators that overlap", suite.Faults, func() {
 	// The second operator begins to lead at a random write of the first one, which ends at a random later write of the second one. The watches of
 	// both hold events back, repeat, reorder and omit them. No replica, component or graph is in two domains, no host is over its capacity, and
-	// every graph becomes Ready without a restart. 200 plays with TRELLIS_CRASHES=all (make test-faults).
+	// every graph becomes Ready without a restart. 200 runs with TRELLIS_CRASHES=all (make test-faults).
 	DescribeTable("make every graph ready", func(ctx SpecContext, plays lot) {
 		overlapped := 0
 		for play := plays.number; play < plays.every; play += plays.among {
