@@ -10,16 +10,18 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/trellis-k8s/trellis/hack/git"
 )
 
 // generated is the line that marks a generated file (https://go.dev/s/generatedcode).
@@ -35,13 +37,13 @@ func main() {
 func run() error {
 	since := flag.String("since", "", "revision; files that did not exist in it count apart, too")
 	flag.Parse()
-	files, err := git("ls-files", "-z", "--", "*.go")
+	files, err := names("ls-files", "-z", "--", "*.go")
 	if err != nil {
 		return err
 	}
 	added := map[string]bool{}
 	if *since != "" {
-		names, err := git("diff", "-z", "--name-only", "--diff-filter=A", "--find-renames=35%", "-l8000", *since, "--", "*.go")
+		names, err := names("diff", "-z", "--name-only", "--diff-filter=A", "--find-renames=35%", "-l8000", *since, "--", "*.go")
 		if err != nil {
 			return err
 		}
@@ -62,13 +64,10 @@ func run() error {
 	return report(lines, *since)
 }
 
-// git runs a git command and returns the names that it prints.
-func git(args ...string) ([]string, error) {
-	out, err := exec.Command("git", args...).Output()
-	if err != nil {
-		return nil, fmt.Errorf("git %s: %w", args[0], err)
-	}
-	return strings.FieldsFunc(string(out), func(r rune) bool { return r == 0 }), nil
+// names runs a command of Git and returns the names that it prints.
+func names(args ...string) ([]string, error) {
+	out, err := git.Run(context.Background(), "", args...)
+	return strings.FieldsFunc(out, func(r rune) bool { return r == 0 }), err
 }
 
 // amount is a number of lines, and the number of those in added files.

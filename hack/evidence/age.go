@@ -4,15 +4,15 @@
 package evidence
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/trellis-k8s/trellis/hack/git"
 )
 
 // Age is a run with the changes since its commit to the code that it covers and to its checks.
@@ -73,20 +73,20 @@ func (r Run) Since(ctx context.Context, clone, head string) (Age, error) {
 	if r.Commit == "" {
 		return a, nil
 	}
-	if _, err := git(ctx, clone, "cat-file", "-e", r.Commit+"^{commit}"); err != nil {
+	if _, err := git.Run(ctx, clone, "cat-file", "-e", r.Commit+"^{commit}"); err != nil {
 		a.Unknown = "this clone lacks commit " + r.Commit[:8] + " (git fetch --unshallow)"
 		return a, nil //nolint:nilerr // the commit that is not there is the answer
 	}
 	seen := map[string]bool{}
 	for _, specs := range r.pathspecs() {
-		commits, err := git(ctx, clone, append([]string{"rev-list", r.Commit + ".." + head, "--"}, specs...)...)
+		commits, err := git.Run(ctx, clone, append([]string{"rev-list", r.Commit + ".." + head, "--"}, specs...)...)
 		if err != nil {
 			return a, err
 		}
 		for _, commit := range strings.Fields(commits) {
 			seen[commit] = true
 		}
-		stat, err := git(ctx, clone, append([]string{"diff", "--numstat", r.Commit, head, "--"}, specs...)...)
+		stat, err := git.Run(ctx, clone, append([]string{"diff", "--numstat", r.Commit, head, "--"}, specs...)...)
 		if err != nil {
 			return a, err
 		}
@@ -116,7 +116,7 @@ func lines(stat string) int {
 func (r Run) uncommitted(ctx context.Context, clone string) ([]string, error) {
 	var changed []string
 	for _, specs := range r.pathspecs() {
-		status, err := git(ctx, clone, append([]string{"status", "--porcelain", "--no-renames", "--"}, specs...)...)
+		status, err := git.Run(ctx, clone, append([]string{"status", "--porcelain", "--no-renames", "--"}, specs...)...)
 		if err != nil {
 			return nil, err
 		}
@@ -163,16 +163,4 @@ func Check(ctx context.Context, clone string) error {
 		}
 	}
 	return errors.Join(problems...)
-}
-
-func git(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir = dir
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(stderr.String()))
-	}
-	return string(out), nil
 }

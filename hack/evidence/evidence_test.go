@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/trellis-k8s/trellis/hack/git"
 )
 
 const rows = `runs:
@@ -42,7 +44,7 @@ func newClone(t *testing.T) clone {
 
 func (c clone) git(args ...string) string {
 	c.t.Helper()
-	out, err := git(c.t.Context(), c.dir, append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgSign=false"}, args...)...)
+	out, err := git.Run(c.t.Context(), c.dir, append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgSign=false"}, args...)...)
 	if err != nil {
 		c.t.Fatal(err)
 	}

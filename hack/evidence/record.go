@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/trellis-k8s/trellis/hack/git"
 )
 
 // Recording is a run to record in a row.
@@ -42,11 +44,10 @@ func Record(ctx context.Context, r Recording) error {
 	if err != nil {
 		return err
 	}
-	head, err := git(ctx, r.Clone, "rev-parse", "HEAD")
+	head, err := git.Run(ctx, r.Clone, "rev-parse", "HEAD")
 	if err != nil {
 		return err
 	}
-	head = strings.TrimSpace(head)
 	why, err := r.notRecorded(ctx, *row, head)
 	if err != nil {
 		return err

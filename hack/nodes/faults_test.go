@@ -91,7 +91,7 @@ var _ = Describe("A pod that its kubelet cannot get Ready", func() {
 		Entry("a program that ends in peace", SpecTimeout(suite.Timeout()), solo(`image: "localhost/busybox:1", command: ["true"]`, ""),
 			trellisv1alpha1.ReasonPodsNotStarting, "container main", "exited with code 0 (Completed)"),
 		Entry("a readiness probe that fails", SpecTimeout(suite.Timeout()), solo(peerContainer+`, env: [{name: SICK, value: "1"}]`, ""),
-			trellisv1alpha1.ReasonPodsNotReady, "Readiness probe failed", "statuscode: 503"),
+			trellisv1alpha1.ReasonPodsNotReady, "container main: Readiness probe failed", "statuscode: 503"),
 	)
 })
 

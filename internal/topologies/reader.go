@@ -18,7 +18,20 @@ import (
 // Reader gets ClusterTopologies, or else Bindings as ClusterTopologies, past the cache. It lists ClusterTopologies only.
 type Reader struct{ client.Reader }
 
-// Get implements client.Reader.
+// UnusableError reports a Binding that cannot be a ClusterTopology. Reason contains the field and the fix.
+type UnusableError struct {
+	Name   string
+	Reason error
+}
+
+func (e *UnusableError) Error() string {
+	return fmt.Sprintf("ClusterTopologyBinding %q cannot be used: %v", e.Name, e.Reason)
+}
+
+// Unwrap returns the reason.
+func (e *UnusableError) Unwrap() error { return e.Reason }
+
+// Get implements client.Reader. It returns an [UnusableError] for a Binding that cannot be a ClusterTopology.
 func (r Reader) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 	missing := r.Reader.Get(ctx, key, object, opts...)
 	into, is := object.(*grovev1alpha1.ClusterTopology)
@@ -33,7 +46,10 @@ func (r Reader) Get(ctx context.Context, key client.ObjectKey, object client.Obj
 		return fmt.Errorf("ClusterTopologyBinding: %w", err)
 	}
 	ct, err := topologybinding.Read(binding)
-	if err != nil || ct == nil {
+	if err != nil {
+		return &UnusableError{Name: key.Name, Reason: err}
+	}
+	if ct == nil { // Trellis wrote the Binding
 		return missing
 	}
 	ct.DeepCopyInto(into)

@@ -4,6 +4,7 @@
 package topologies_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -180,7 +181,9 @@ var _ = Describe("A read of a topology past the cache", func() {
 		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v of one that Trellis wrote", err)
 		create(ctx, binding("twice", "rack", "rack"))
 		_, err = get("twice")
-		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v of one that is no topology", err)
+		var unusable *topologies.UnusableError
+		Expect(errors.As(err, &unusable)).To(BeTrue(), "%v of one that is no topology", err)
+		Expect(err).To(MatchError(And(HavePrefix(`ClusterTopologyBinding "twice" cannot be used: spec.levels[1]`), ContainSubstring("give each level its own"))))
 		create(ctx, binding("grove", "rack"))
 		Expect(get("grove")).To(Equal("*grove:rack"))
 		create(ctx, topology("grove", "zone"))

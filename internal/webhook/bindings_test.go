@@ -4,6 +4,7 @@
 package webhook
 
 import (
+	"net/http"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -50,6 +51,15 @@ var _ = Describe("Admission of a deployment that names a ClusterTopologyBinding"
 			`does not exist in ClusterTopologyBinding "grove"`)
 		dgd := readDeployment("grove", transfer)
 		s.create(dgd)
+
+		By("one that is no topology is named, with the fix")
+		broken := &topologybinding.Binding{ObjectMeta: metav1.ObjectMeta{Name: "broken"}}
+		broken.Spec.Levels = []topologybinding.Level{{Domain: "zone", Key: "z"}, {Domain: "rack", Key: "z"}}
+		s.create(broken)
+		status, _ := s.post(readDeployment("broken", packed))
+		Expect(status.Code).To(BeEquivalentTo(http.StatusInternalServerError))
+		Expect(status.Message).To(And(ContainSubstring(`ClusterTopologyBinding "broken" cannot be used: spec.levels[1].key`),
+			ContainSubstring("correct the ClusterTopologyBinding")))
 
 		By("changes of the Binding warn of their effect")
 		change := func(f func()) func() error {

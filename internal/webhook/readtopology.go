@@ -20,6 +20,7 @@ import (
 
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/limit"
+	"github.com/trellis-k8s/trellis/internal/topologies"
 )
 
 // retryAfter is the number of seconds after which a client should retry a request that needed a failed read. Clients of client-go, such
@@ -63,7 +64,10 @@ func tryAgain(unread error) admission.Response {
 
 // forAdmin says what an admin has to do before a read can succeed; "" for nothing.
 func forAdmin(unread error) string {
+	var unusable *topologies.UnusableError
 	switch {
+	case errors.As(unread, &unusable):
+		return "correct the ClusterTopologyBinding"
 	case meta.IsNoMatchError(unread):
 		return "install the CustomResourceDefinition clustertopologies.grove.io"
 	case apierrors.IsForbidden(unread):

@@ -4,17 +4,16 @@
 package peers
 
 import (
-	"bytes"
 	"context"
 	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/trellis-k8s/trellis/hack/git"
 	"github.com/trellis-k8s/trellis/hack/sandbox/internal/binaries"
 	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 )
@@ -78,23 +77,11 @@ func (from pinned) clone(ctx context.Context, dir string, report progress.Func) 
 		{"fetch", "--quiet", "--depth=1", from.repository, from.commit},
 		{"-c", "advice.detachedHead=false", "checkout", "--quiet", "FETCH_HEAD"},
 	} {
-		if _, failed := git(ctx, unfinished, args...); failed != nil {
+		if _, failed := git.Run(ctx, unfinished, args...); failed != nil {
 			return errors.Join(failed, os.RemoveAll(unfinished))
 		}
 	}
 	return errors.Join(os.Rename(unfinished, dir), os.RemoveAll(unfinished))
-}
-
-func git(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir = dir
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(stderr.String()))
-	}
-	return strings.TrimSpace(string(out)), nil
 }
 
 // version is the version of a peer with which Trellis is tested.
@@ -138,10 +125,10 @@ func (from pinned) compared(commit string) string {
 // sourceCommit is the checked out commit; "" if the folder of the sources is not the root of a clone.
 func (s *Set) sourceCommit(ctx context.Context, p peer) string {
 	dir := filepath.Join(s.sources, p.sources)
-	if top, err := git(ctx, dir, "rev-parse", "--show-toplevel"); err != nil || !sameDir(top, dir) {
+	if top, err := git.Run(ctx, dir, "rev-parse", "--show-toplevel"); err != nil || !sameDir(top, dir) {
 		return ""
 	}
-	commit, _ := git(ctx, dir, "rev-parse", "HEAD")
+	commit, _ := git.Run(ctx, dir, "rev-parse", "HEAD")
 	return commit
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/trellis-k8s/trellis/hack/git"
 	"github.com/trellis-k8s/trellis/hack/sandbox/progress"
 )
 
@@ -21,7 +22,7 @@ func repository(t *testing.T) (dir, first string) {
 	dir = t.TempDir()
 	run := func(args ...string) string {
 		t.Helper()
-		out, err := git(t.Context(), dir, append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+		out, err := git.Run(t.Context(), dir, append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +75,7 @@ func TestVersions(t *testing.T) {
 	upstream, commit := repository(t)
 	s := &Set{sources: filepath.Dir(upstream), programs: t.TempDir()}
 	p := peer{name: "KAI", sources: filepath.Base(upstream), from: pinned{"v1", "", commit}, programs: []program{{name: "one"}, {name: "two"}}}
-	head, err := git(t.Context(), upstream, "rev-parse", "HEAD")
+	head, err := git.Run(t.Context(), upstream, "rev-parse", "HEAD")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestRevisionOfAProgram(t *testing.T) {
 	if err := write(filepath.Join(dir, "main.go"), "package main\n\nfunc main() {}\n"); err != nil {
 		t.Fatal(err)
 	}
-	head, err := git(t.Context(), dir, "rev-parse", "HEAD")
+	head, err := git.Run(t.Context(), dir, "rev-parse", "HEAD")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -215,10 +215,22 @@ func causeOf(last *corev1.Event, running bool) podCause {
 		return podCause{}
 	}
 	text := strings.TrimSpace(last.Message)
+	if container := containerOf(last); running && container != "" {
+		text = "container " + container + ": " + text
+	}
 	if !running {
 		text = last.Reason + ": " + text
 	}
 	return podCause{limit.Middle(text, maxCause), running}
+}
+
+// containerOf returns the container that an event concerns, from a field path such as "spec.containers{main}"; "" for none.
+func containerOf(e *corev1.Event) string {
+	_, name, found := strings.Cut(e.InvolvedObject.FieldPath, "{")
+	if !found {
+		return ""
+	}
+	return strings.TrimSuffix(name, "}")
 }
 
 func teller(e *corev1.Event) string {

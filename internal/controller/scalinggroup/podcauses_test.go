@@ -39,6 +39,7 @@ func TestCauseInEvents(t *testing.T) {
 	scheduler := told(9, warning, "FailedScheduling", "0/1 nodes are available")
 	scheduler.Source.Component = "default-scheduler"
 	probe := told(5, warning, "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503")
+	probe.InvolvedObject.FieldPath = "spec.containers{main}"
 	for name, tc := range map[string]struct {
 		events  []corev1.Event
 		running bool
@@ -51,9 +52,10 @@ func TestCauseInEvents(t *testing.T) {
 		"the kubelet has got further": {[]corev1.Event{mount, told(4, normal, "Pulled", "")}, false, ""},
 		"in the same second":          {[]corev1.Event{mount, told(3, normal, "Pulling", "")}, false, `FailedMount: MountVolume.SetUp failed for volume "s" : secret "missing" not found`},
 		"another component":           {[]corev1.Event{mount, scheduler}, false, `FailedMount: MountVolume.SetUp failed for volume "s" : secret "missing" not found`},
-		"a probe":                     {[]corev1.Event{mount, probe, told(9, normal, "Started", "")}, true, "Readiness probe failed: HTTP probe failed with statuscode: 503"},
-		"a probe, before a restart":   {[]corev1.Event{probe}, false, ""},
-		"a mount, before it ran":      {[]corev1.Event{mount}, true, ""},
+		"a probe": {[]corev1.Event{mount, probe, told(9, normal, "Started", "")}, true,
+			"container main: Readiness probe failed: HTTP probe failed with statuscode: 503"},
+		"a probe, before a restart": {[]corev1.Event{probe}, false, ""},
+		"a mount, before it ran":    {[]corev1.Event{mount}, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, causeOf(lastIn(tc.events, tc.running), tc.running).text); diff != "" {
