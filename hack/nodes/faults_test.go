@@ -4,7 +4,6 @@
 package nodes
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -56,13 +55,17 @@ var _ = Describe("A pod that its kubelet cannot get Ready", func() {
 		}
 		w.apply(manifest)
 		w.health("solo", "Worker", reason, words...)
-		w.until("Ready of the deployment and explain report it", func() error {
+		w.until("Ready of the deployment, explain and status report it", func() error {
 			c, err := w.readiness("solo")
 			if err != nil {
 				return err
 			}
-			shown := plugin(ctx, "explain", "dgd/solo", "--namespace="+w.namespace)
-			return cmp.Or(contains(c.Message, words), contains(strings.Join(strings.Fields(shown), " "), words[1:]))
+			errs := []error{contains(c.Message, words)}
+			for _, command := range []string{"explain", "status"} {
+				shown := plugin(ctx, command, "dgd/solo", "--namespace="+w.namespace)
+				errs = append(errs, contains(strings.Join(strings.Fields(shown), " "), words[1:]))
+			}
+			return errors.Join(errs...)
 		})
 	}
 	DescribeTable("is reported with the reason", reports,

@@ -58,6 +58,26 @@ func relabel(ctx SpecContext, name, rack string) {
 	Expect(api.Patch(ctx, node, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
+// mixed is a deployment with a component on the simulated node, and one on a real node, because only these have GPUs.
+var mixed = fmt.Sprintf(`apiVersion: nvidia.com/v1beta1
+kind: DynamoGraphDeployment
+metadata: {name: mixed}
+spec:
+  components:
+  - name: Frontend
+    type: frontend
+    podTemplate:
+      spec:
+        nodeSelector: {%s: zone-0}
+        containers: [{name: main, image: "localhost/peer:1"}]
+  - name: Worker
+    type: worker
+    podTemplate:
+      spec:
+        terminationGracePeriodSeconds: 2
+        containers: [{name: main, %s}]
+`, simulated.ZoneKey, peerContainer)
+
 // renewed waits until all former pods of the gang are replaced.
 func (w *world) renewed(former ...*corev1.Pod) {
 	GinkgoHelper()
@@ -143,6 +163,23 @@ var _ = Describe("A gang on real nodes", Serial, func() {
 			func(ctx SpecContext, node string) { Expect(cluster.CutNode(ctx, node)).To(Succeed()) },
 			func(ctx SpecContext, node string) { Expect(cluster.JoinNode(ctx, node)).To(Succeed()) }),
 	)
+
+	It("serves with a component on a simulated node", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		cordonSimulated(ctx, api, false)
+		DeferCleanup(func(ctx SpecContext) { cordonSimulated(ctx, api, true) })
+		w := newWorld(ctx)
+		w.apply(mixed)
+		w.ready("mixed")
+		shown := plugin(ctx, "tree", "--namespace="+w.namespace)
+		for component, zone := range map[string]string{"Frontend": "zone-0", "Worker": "real"} {
+			pod, node := w.pod(component), &corev1.Node{}
+			Expect(api.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node)).To(Succeed())
+			Expect(node.Labels).To(HaveKeyWithValue(simulated.ZoneKey, zone), "the node of %s", component)
+			Expect(shown).To(ContainSubstring(node.Name))
+		}
+		_, err := ask(ctx, w.pod("Worker"))
+		Expect(err).NotTo(HaveOccurred(), "the program on the real node")
+	})
 
 	It("moves to the other rack when the disk of a node is full", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
 		w := newWorld(ctx)

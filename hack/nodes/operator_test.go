@@ -63,7 +63,7 @@ func install(ctx SpecContext) *installed {
 	config, err := running.RESTConfig()
 	Expect(err).NotTo(HaveOccurred())
 	o := &installed{running, suite.Connect(ctx, config, operator.NewScheme())}
-	cordonSimulated(ctx, o.api)
+	cordonSimulated(ctx, o.api, true)
 	Expect(running.InstallInPods(ctx, manifests)).To(Succeed())
 	o.rolledOut(ctx)
 	Expect(o.api.Create(ctx, hall())).To(Succeed())

@@ -83,14 +83,14 @@ func connect(ctx SpecContext, dir []byte) {
 	if GinkgoParallelProcess() > 1 {
 		return
 	}
-	cordonSimulated(ctx, api)
+	cordonSimulated(ctx, api, true)
 	Expect(client.IgnoreAlreadyExists(api.Create(ctx, hall()))).To(Succeed())
 }
 
-// cordonSimulated keeps the pods on real nodes.
-func cordonSimulated(ctx SpecContext, api client.Client) {
+// cordonSimulated cordons the simulated node, which keeps the pods on real nodes, or makes it schedulable.
+func cordonSimulated(ctx SpecContext, api client.Client, cordoned bool) {
 	GinkgoHelper()
-	cordon := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`))
+	cordon := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, cordoned))
 	nodes := &corev1.NodeList{}
 	Expect(api.List(ctx, nodes, client.MatchingLabels{simulated.ZoneKey: "zone-0"})).To(Succeed())
 	for i := range nodes.Items {
