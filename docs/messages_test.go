@@ -20,7 +20,7 @@ import (
 var speaking = []string{
 	"api/nvidia/v1beta1", "internal/field", "internal/constraint", "internal/validation", "internal/webhook", "internal/render", "internal/placement", "internal/gang", "internal/scheduler",
 	"internal/replicas", "internal/quota", "internal/preflight", "internal/hierarchy", "internal/framework", "internal/controller", "internal/provider", "internal/operator",
-	"internal/limit", "internal/newpod", "internal/whatif", "internal/cli", "hack/sandbox/cmd/demo",
+	"internal/limit", "internal/newpod", "internal/whatif", "internal/evictions", "internal/cli", "hack/sandbox/cmd/demo",
 }
 
 // logs are functions and methods whose texts no user sees: of loggers, metrics and patterns.

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Run runs a command of Git in a directory, by default the current one, and returns its output without trailing newlines. The error contains what Git wrote to
-// stderr.
+// Run runs a command of Git in a directory, by default the current one, and returns its output without trailing newlines. The error
+// contains what the command wrote to stderr.
 func Run(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = dir

@@ -8,15 +8,38 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/controller/evictionresponder"
+	"github.com/trellis-k8s/trellis/internal/evictions"
 	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/webhook"
 )
+
+// respondToEvictions sets up the responder to Evictions and reports whether new pods name it. It reports false if the API server does not
+// serve Evictions.
+func respondToEvictions(mgr ctrl.Manager, writer client.Client, o Options) (bool, error) {
+	if !o.EvictionResponder {
+		return false, nil
+	}
+	served, err := evictionresponder.Served(mgr.GetRESTMapper())
+	if err != nil {
+		return false, fmt.Errorf("looking for Evictions: %w", err)
+	}
+	if !served {
+		mgr.GetLogger().Info("--eviction-responder has no effect: the API server does not serve evictions.lifecycle.k8s.io/v1alpha1; " +
+			"restart the operator when it does")
+		return false, nil
+	}
+	return true, (&evictionresponder.Reconciler{
+		Client: writer, Requests: evictions.Requests{Cached: mgr.GetCache(), Writer: writer, Leaving: o.Leaving}, Clock: clock.RealClock{},
+	}).SetupWithManager(mgr)
+}
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=patch
 
@@ -41,5 +64,7 @@ func readEvictions(mgr ctrl.Manager, writer client.Writer, rules leaving.Rules) 
 		}
 		return true
 	}
-	return webhook.Evictions{Cached: mgr.GetCache(), Synced: allSynced, Writer: writer, Leaving: rules}, nil
+	return webhook.Evictions{
+		Requests: evictions.Requests{Cached: mgr.GetCache(), Writer: writer, Leaving: rules}, Synced: allSynced,
+	}, nil
 }

@@ -110,7 +110,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 				Clock: clock.RealClock{}, MaxPods: o.MaxPodsPerGraph}).SetupWithManager(mgr)
 		}),
 		withOwnWrites(mgr, o, func(own client.Client) error {
-			return newScalingGroups(mgr, own, writer, providers, loop, asks, placed, o).SetupWithManager(ctx, mgr)
+			return setUpScalingGroups(ctx, mgr, own, writer, providers, loop, asks, placed, o)
 		}),
 		withOwnWrites(mgr, o, func(own client.Client) error {
 			return (&clustertopology.Reconciler{Client: own, Recorder: record.Bounded(mgr.GetEventRecorder("trellis")), Providers: providers,
@@ -232,14 +232,18 @@ func withOwnWrites(mgr ctrl.Manager, o Options, setUp func(client.Client) error)
 	}
 }
 
-// newScalingGroups returns the scalinggroup controller. Reads of own wait for its own writes.
-func newScalingGroups(mgr ctrl.Manager, own client.Client, writer client.Writer, providers *provider.Registry,
-	loop *scheduler.Scheduler, asks *scheduler.Asks, placed <-chan event.GenericEvent, o Options) *scalinggroup.Reconciler {
-	return &scalinggroup.Reconciler{
+// setUpScalingGroups sets up the scalinggroup controller, and the responder to Evictions. Reads of own wait for its own writes.
+func setUpScalingGroups(ctx context.Context, mgr ctrl.Manager, own, writer client.Client, providers *provider.Registry,
+	loop *scheduler.Scheduler, asks *scheduler.Asks, placed <-chan event.GenericEvent, o Options) error {
+	responds, err := respondToEvictions(mgr, writer, o)
+	if err != nil {
+		return err
+	}
+	return (&scalinggroup.Reconciler{
 		Client: own, Live: mgr.GetAPIReader(), Domains: writer, Providers: providers, MaxPods: o.MaxPodsPerGraph, HoldFor: o.HoldFor,
 		Retries: o.retries, Asks: asks, Placed: placed, Recorded: loop.Recorded,
-		Leaving: o.Leaving, MoveTimeout: o.MoveTimeout,
-	}
+		Leaving: o.Leaving, MoveTimeout: o.MoveTimeout, Responds: responds,
+	}).SetupWithManager(ctx, mgr)
 }
 
 // newClient returns a client that reads the manager's cache, with or without waiting for its own writes.

@@ -79,6 +79,8 @@ type Options struct {
 	// node waits for its successor.
 	Leaving     leaving.Rules
 	MoveTimeout time.Duration
+	// EvictionResponder answers Evictions of lifecycle.k8s.io if the API server serves them.
+	EvictionResponder bool
 	// RepackAfter, RepackRest and RepackMaxGPUs are the scheduler's (see scheduler.Options).
 	RepackAfter, RepackRest time.Duration
 	RepackMaxGPUs           int64
@@ -154,6 +156,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 		"create the pods of every gang gated, also where a gang's place is known and they can be created there without the gate")
 	f.DurationVar(&o.MoveTimeout, "move-timeout", scalinggroup.DefaultMoveTimeout,
 		"how long a replica that is to leave its nodes waits for its successor before it goes without one")
+	f.BoolVar(&o.EvictionResponder, "eviction-responder", false,
+		"move replicas for Evictions of lifecycle.k8s.io/v1alpha1, if the API server serves them at the start of the operator")
 	f.DurationVar(&o.RepackAfter, "repack-after", 0,
 		"how long a gang waits until running replicas of deployments with the annotation "+render.AnnotationMayMove+" move so that it gets "+
 			"a place, e.g. 5m; 0: never")

@@ -31,6 +31,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/evictions"
 	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -89,7 +90,7 @@ func (e *evictedWorld) handle(t *testing.T, change func(*admission.Request, *pol
 		t.Fatal(err)
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(e.objects()...).WithInterceptorFuncs(funcs).Build()
-	v := &evictionValidator{Evictions{Cached: c, Synced: func() bool { return true }, Writer: c}}
+	v := &evictionValidator{Evictions{evictions.Requests{Cached: c, Writer: c}, func() bool { return true }}}
 	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "llm-worker-3-1"}}
 	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Namespace: "ns", Name: "llm-worker-3-1", Operation: admissionv1.Create, SubResource: "eviction",
@@ -210,7 +211,7 @@ func TestEvictionsOfReplicasThatServe(t *testing.T) {
 // TestEvictionsBeforeTheCacheIsThere pass: nothing waits for the operator.
 func TestEvictionsBeforeTheCacheIsThere(t *testing.T) {
 	for name, e := range map[string]Evictions{"no cache": {}, "not synced": {
-		Cached: fake.NewClientBuilder().Build(), Synced: func() bool { return false },
+		Requests: evictions.Requests{Cached: fake.NewClientBuilder().Build()}, Synced: func() bool { return false },
 	}} {
 		if response := (&evictionValidator{e}).Handle(t.Context(), admission.Request{}); !response.Allowed || len(response.Warnings) > 0 {
 			t.Errorf("%s: answered %+v", name, response)

@@ -23,6 +23,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	"github.com/trellis-k8s/trellis/internal/evictions"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 	"github.com/trellis-k8s/trellis/test/rights"
@@ -70,7 +71,7 @@ func newReplica(name string, config *rest.Config, scheme *runtime.Scheme, certDi
 	return r, SetupWithManager(r.manager, Options{
 		Live: r.live, Admission: true, Conversion: true, CertsReady: ready, MaxPods: 1000,
 		Evictions: Evictions{
-			Cached: r.manager.GetAPIReader(), Synced: func() bool { return true }, Writer: r.manager.GetClient(),
+			Requests: evictions.Requests{Cached: r.manager.GetAPIReader(), Writer: r.manager.GetClient()}, Synced: func() bool { return true },
 		}, ScalingUsers: []string{scalingUser},
 		NotActedOn: func(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []render.Ignored {
 			return render.NotActedOn(dgd, alpha, "")

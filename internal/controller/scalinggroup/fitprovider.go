@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/evictions"
 	"github.com/trellis-k8s/trellis/internal/provider"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/rollout"
@@ -44,6 +45,11 @@ func (p *pass) fit(ctx context.Context, next rollout.Plan) steps {
 	}
 	for ordinal, pods := range fresh {
 		placer.Prepare(sg, ordinal, pods, replicas[ordinal].active())
+	}
+	if p.Responds {
+		for _, pod := range s.create {
+			evictions.Register(pod)
+		}
 	}
 	return s
 }

@@ -59,6 +59,8 @@ type Reconciler struct {
 	// Leaving decides which nodes are to be removed, and MoveTimeout is how long a replica there waits for its successor.
 	Leaving     leaving.Rules
 	MoveTimeout time.Duration
+	// Responds names the operator as a responder to Evictions in new pods.
+	Responds bool
 
 	refusals refusals
 	turns    creationturns.Turns
