@@ -48,7 +48,7 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 }
 
-// +kubebuilder:rbac:groups=lifecycle.k8s.io,resources=evictions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lifecycle.k8s.io,resources=evictions,verbs=list;watch
 // +kubebuilder:rbac:groups=lifecycle.k8s.io,resources=evictions/status,verbs=patch
 
 // SetupWithManager registers the controller.
