@@ -60,12 +60,10 @@ var _ = Describe("A pod that its kubelet cannot get Ready", func() {
 			if err != nil {
 				return err
 			}
-			errs := []error{contains(c.Message, words)}
-			for _, command := range []string{"explain", "status"} {
-				shown := plugin(ctx, command, "dgd/solo", "--namespace="+w.namespace)
-				errs = append(errs, contains(strings.Join(strings.Fields(shown), " "), words[1:]))
-			}
-			return errors.Join(errs...)
+			explained := plugin(ctx, "explain", "dgd/solo", "--namespace="+w.namespace)
+			listed := plugin(ctx, "status", "dgd/solo", "--namespace="+w.namespace) // one line a component, with the pod
+			return errors.Join(contains(c.Message, words), contains(strings.Join(strings.Fields(explained), " "), words[1:]),
+				contains(listed, []string{"solo-worker-0"}))
 		})
 	}
 	DescribeTable("is reported with the reason", reports,
