@@ -43,11 +43,11 @@ func run() error {
 	}
 	added := map[string]bool{}
 	if *since != "" {
-		names, err := names("diff", "-z", "--name-only", "--diff-filter=A", "--find-renames=35%", "-l8000", *since, "--", "*.go")
+		found, err := names("diff", "-z", "--name-only", "--diff-filter=A", "--find-renames=35%", "-l8000", *since, "--", "*.go")
 		if err != nil {
 			return err
 		}
-		for _, name := range names {
+		for _, name := range found {
 			added[name] = true
 		}
 	}

@@ -58,25 +58,15 @@ func relabel(ctx SpecContext, name, rack string) {
 	Expect(api.Patch(ctx, node, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
-// mixed is a deployment with a component on the simulated node, and one on a real node, because only these have GPUs.
-var mixed = fmt.Sprintf(`apiVersion: nvidia.com/v1beta1
-kind: DynamoGraphDeployment
-metadata: {name: mixed}
-spec:
-  components:
+// mixed is solo on a real node, because only these have GPUs, and a component on the simulated node.
+var mixed = solo(peerContainer, "") + fmt.Sprintf(`
   - name: Frontend
     type: frontend
     podTemplate:
       spec:
         nodeSelector: {%s: zone-0}
         containers: [{name: main, image: "localhost/peer:1"}]
-  - name: Worker
-    type: worker
-    podTemplate:
-      spec:
-        terminationGracePeriodSeconds: 2
-        containers: [{name: main, %s}]
-`, simulated.ZoneKey, peerContainer)
+`, simulated.ZoneKey)
 
 // renewed waits until all former pods of the gang are replaced.
 func (w *world) renewed(former ...*corev1.Pod) {
@@ -169,7 +159,7 @@ var _ = Describe("A gang on real nodes", Serial, func() {
 		DeferCleanup(func(ctx SpecContext) { cordonSimulated(ctx, api, true) })
 		w := newWorld(ctx)
 		w.apply(mixed)
-		w.ready("mixed")
+		w.ready("solo")
 		shown := plugin(ctx, "tree", "--namespace="+w.namespace)
 		for component, zone := range map[string]string{"Frontend": "zone-0", "Worker": "real"} {
 			pod, node := w.pod(component), &corev1.Node{}

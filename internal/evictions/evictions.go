@@ -119,9 +119,9 @@ func (r Requests) Store(ctx context.Context, t *Target) error {
 	return r.annotate(ctx, t.Pod, &value)
 }
 
-// Withdraw removes the request from the pod. It keeps a request that frees a place for a waiting deployment.
-func (r Requests) Withdraw(ctx context.Context, t *Target) error {
-	if request, has := leaving.EvictionOf(t.Pod); !has || request.For != "" {
+// Withdraw removes the request from the pod. It keeps a later one than until, and one that frees a place for a waiting deployment.
+func (r Requests) Withdraw(ctx context.Context, t *Target, until time.Time) error {
+	if request, has := leaving.EvictionOf(t.Pod); !has || request.For != "" || request.At.After(until) {
 		return nil
 	}
 	return r.annotate(ctx, t.Pod, nil)

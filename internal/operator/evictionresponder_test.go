@@ -15,14 +15,20 @@ import (
 	lifecyclev1alpha1 "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/evictions"
 	"github.com/trellis-k8s/trellis/internal/leaving"
+	"github.com/trellis-k8s/trellis/internal/provider/lws"
+	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/test/integration/peers/definitions"
+	"github.com/trellis-k8s/trellis/test/testutil/apiserver"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -31,10 +37,7 @@ import (
 var _ = Describe("An Eviction of lifecycle.k8s.io", Ordered, func() {
 	var config *rest.Config
 	BeforeAll(func() {
-		config = launchWith(filepath.Join("..", "..", "config", "crd", "bases"), func(arguments *envtest.Arguments) {
-			arguments.Append("runtime-config", "lifecycle.k8s.io/v1alpha1=true")
-			arguments.Append("feature-gates", "EvictionRequestAPI=true")
-		})
+		config = launchWith(filepath.Join("..", "..", "config", "crd", "bases"), withEvictions)
 	})
 	responding := func(ctx SpecContext) *inPlaceWorld {
 		p := newInPlaceWorldOn(ctx, config, nil, "a", "b")
@@ -76,7 +79,7 @@ var _ = Describe("An Eviction of lifecycle.k8s.io", Ordered, func() {
 		for i := range former { // no kubelet ends them
 			Expect(client.IgnoreNotFound(p.c.Delete(ctx, &former[i], client.GracePeriodSeconds(0)))).To(Succeed())
 		}
-		p.reports(eviction, "the pod is gone", true)
+		p.reports(eviction, "the pod is gone or is being deleted", true)
 	})
 
 	It("that is canceled moves nothing", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
@@ -108,6 +111,42 @@ var _ = Describe("An Eviction of lifecycle.k8s.io", Ordered, func() {
 		p.reports(p.evicts(&p.pods(p.namespace)[0]), "does not serve", true)
 	})
 })
+
+var _ = Describe("A LeaderWorkerSet with a responder to Evictions", func() {
+	// The definition of the kind has no evictionResponders, and the operator deletes a set of which fields are dropped.
+	It("is created without the responder", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		config := launchWith(filepath.Join("..", "..", "config", "crd", "bases"), withEvictions)
+		crd, err := definitions.Load("lws/leaderworkerset.x-k8s.io_leaderworkersets.yaml")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(apiserver.Install(config, crd)).To(Succeed())
+		p := newInPlaceWorldOn(ctx, config, nil, "a", "b")
+		p.stop()
+		p.change = func(o *Options) { o.EvictionResponder = true }
+		p.start()
+		dgd := p.graph("", graphs.Components{"Worker": graphs.Worker(1, 2, 8, "rack")})
+		metav1.SetMetaDataAnnotation(&dgd.ObjectMeta, render.AnnotationWorkload, specs.LeaderWorkerSet)
+		Expect(p.c.Create(ctx, dgd)).To(Succeed())
+		p.until("the set exists, and all changes were accepted", func() error {
+			sg := &trellisv1alpha1.ScalingGroup{}
+			if err := p.c.Get(ctx, client.ObjectKey{Namespace: p.namespace, Name: "g-worker"}, sg); err != nil {
+				return err
+			}
+			sets := &unstructured.UnstructuredList{}
+			sets.SetGroupVersionKind(lws.Kind)
+			Expect(p.c.List(ctx, sets, client.InNamespace(p.namespace))).To(Succeed())
+			if len(sets.Items) != 1 || sets.Items[0].GetDeletionTimestamp() != nil || !meta.IsStatusConditionTrue(sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync) {
+				return fmt.Errorf("%d sets; %+v", len(sets.Items), sg.Status.Conditions)
+			}
+			return nil
+		})
+	})
+})
+
+// withEvictions has an API server serve Evictions.
+func withEvictions(arguments *envtest.Arguments) {
+	arguments.Append("runtime-config", "lifecycle.k8s.io/v1alpha1=true")
+	arguments.Append("feature-gates", "EvictionRequestAPI=true")
+}
 
 // evicts creates an Eviction of a pod with the operator as its active responder.
 func (p *inPlaceWorld) evicts(pod *corev1.Pod) *lifecyclev1alpha1.Eviction {

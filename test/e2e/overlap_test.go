@@ -20,11 +20,11 @@ import (
 var _ = Describe("Two operators that overlap", suite.Faults, func() {
 	// The second operator begins to lead at a random write of the first one, which ends at a random later write of the second one. The watches of
 	// both hold events back, repeat, reorder and omit them. No replica, component or graph is in two domains, no host is over its capacity, and
-	// every graph becomes Ready without a restart. 200 runs with TRELLIS_CRASHES=all (make test-faults).
-	DescribeTable("make every graph ready", func(ctx SpecContext, plays lot) {
+	// every graph becomes Ready without a restart. 200 plays with TRELLIS_CRASHES=all (make test-faults).
+	DescribeTable("make every graph ready", func(ctx SpecContext, of plays) {
 		overlapped := 0
-		for play := plays.number; play < plays.every; play += plays.among {
-			if overlap(ctx, play) {
+		for number := of.first; number < of.all; number += of.specs {
+			if overlap(ctx, number) {
 				overlapped++
 			}
 		}
@@ -33,15 +33,18 @@ var _ = Describe("Two operators that overlap", suite.Faults, func() {
 	}, overlaps())
 })
 
+// plays are the plays of one spec: first is the number of its first one, all the number of plays of all specs.
+type plays struct{ first, all, specs int }
+
 // overlaps deals the plays to specs.
 func overlaps() []TableEntry {
-	plays := lot{every: 4, among: 2}
+	of := plays{all: 4, specs: 2}
 	if crash.All {
-		plays = lot{every: 200, among: 16}
+		of = plays{all: 200, specs: 16}
 	}
 	var out []TableEntry
-	for plays.number = range plays.among {
-		out = append(out, Entry(fmt.Sprintf("lot %d of %d", plays.number+1, plays.among), SpecTimeout(crashesOfALot*suite.Timeout()), PollProgressAfter(0), plays))
+	for of.first = range of.specs {
+		out = append(out, Entry(fmt.Sprintf("lot %d of %d", of.first+1, of.specs), SpecTimeout(crashesOfALot*suite.Timeout()), PollProgressAfter(0), of))
 	}
 	return out
 }

@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package evictionresponder responds to Evictions of lifecycle.k8s.io (KEP-4563, alpha since Kubernetes 1.37): while one of them has the
-// operator as its active responder, the replica of the pod moves. The responder completes when the pod is gone, or if its replica does not
-// move. The next responder, by default the API server's own evictor, continues.
+// operator as its active responder, the replica of the pod moves. The responder completes when the pod is being deleted, or if its replica
+// does not move. The next responder, by default the API server's own evictor, continues.
 package evictionresponder
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -79,9 +80,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case target == nil && canceled:
 		return ctrl.Result{}, nil
 	case canceled:
-		return ctrl.Result{}, client.IgnoreNotFound(r.Requests.Withdraw(ctx, target))
+		return ctrl.Result{}, client.IgnoreNotFound(r.Requests.Withdraw(ctx, target, activeUntil(eviction)))
 	case target == nil:
-		return r.report(ctx, eviction, "the pod is gone, or its replica does not move", true)
+		return r.report(ctx, eviction, "the pod is gone or is being deleted, or its replica does not move", true)
 	case !target.Serves:
 		return r.report(ctx, eviction, target.Name()+" does not serve, so its pods can be evicted", true)
 	}
@@ -101,12 +102,27 @@ func stateOf(eviction *lifecyclev1alpha1.Eviction) lifecyclev1alpha1.ResponderSt
 	return ""
 }
 
+// activeUntil returns the latest time at which the operator can have stored a request for a canceled Eviction: a heartbeat after its last
+// report. It is zero if the operator was never active. A canceled Eviction continues to exist, so later requests are of other clients.
+func activeUntil(eviction *lifecyclev1alpha1.Eviction) time.Time {
+	at := slices.IndexFunc(eviction.Status.Responders, ours)
+	if at < 0 {
+		return time.Time{}
+	}
+	last := cmp.Or(eviction.Status.Responders[at].HeartbeatTime, eviction.Status.Responders[at].StartTime)
+	if last == nil {
+		return time.Time{}
+	}
+	return last.Add(heartbeat)
+}
+
+func ours(s lifecyclev1alpha1.ResponderStatus) bool { return s.Name == evictions.Responder }
+
 // report updates the operator's entry in the status: with each heartbeat, and at the end.
 func (r *Reconciler) report(ctx context.Context, eviction *lifecyclev1alpha1.Eviction, message string,
 	completed bool) (ctrl.Result, error) {
 	reported := eviction.DeepCopy()
-	named := func(s lifecyclev1alpha1.ResponderStatus) bool { return s.Name == evictions.Responder }
-	at := slices.IndexFunc(reported.Status.Responders, named)
+	at := slices.IndexFunc(reported.Status.Responders, ours)
 	if at < 0 { // the controller of Evictions has not initialized it yet, which triggers the next reconcile
 		return ctrl.Result{}, nil
 	}

@@ -77,11 +77,16 @@ func newWorld(t *testing.T, state lifecyclev1alpha1.ResponderStateType, change f
 			Responders: []lifecyclev1alpha1.ResponderStatus{{Name: "example.com/first"}, {Name: evictions.Responder}},
 		},
 	}
+	if state == lifecyclev1alpha1.ResponderStateCanceled {
+		eviction.Status.Responders[1].StartTime = ptr.To(metav1.NewTime(noon))
+	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(eviction).
 		WithObjects(dgd, group, pod, eviction, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}).Build()
-	now := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	now := clocktesting.NewFakePassiveClock(noon)
 	return &world{t, Reconciler{c, evictions.Requests{Cached: c, Writer: c}, now}, now, pod, eviction}
 }
+
+var noon = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // reconcile returns the message, the number of seconds since the last heartbeat, and whether the responder has completed.
 func (w *world) reconcile() (message string, since int, completed bool) {
@@ -114,7 +119,11 @@ func (w *world) request() string {
 
 func TestStates(t *testing.T) {
 	const serves = "moving Worker-0: its successor is to be created"
-	place := leaving.Eviction{At: time.Now(), For: "ns/other"}.String()
+	requested := func(e leaving.Eviction) func(*corev1.Pod, *trellisv1alpha1.ScalingGroup) {
+		return func(pod *corev1.Pod, _ *trellisv1alpha1.ScalingGroup) {
+			pod.Annotations = map[string]string{leaving.AnnotationEviction: e.String()}
+		}
+	}
 	for name, c := range map[string]struct {
 		state     lifecyclev1alpha1.ResponderStateType
 		change    func(*corev1.Pod, *trellisv1alpha1.ScalingGroup)
@@ -128,28 +137,23 @@ func TestStates(t *testing.T) {
 		"canceled before": {
 			state: lifecyclev1alpha1.ResponderStateCanceled,
 		},
-		"canceled": {
-			state: lifecyclev1alpha1.ResponderStateCanceled,
-			change: func(pod *corev1.Pod, _ *trellisv1alpha1.ScalingGroup) {
-				pod.Annotations = map[string]string{leaving.AnnotationEviction: leaving.Eviction{At: time.Now()}.String()}
-			},
-		},
+		"canceled": {state: lifecyclev1alpha1.ResponderStateCanceled, change: requested(leaving.Eviction{At: noon})},
 		"canceled while the replica frees a place": {
-			state: lifecyclev1alpha1.ResponderStateCanceled, requested: true,
-			change: func(pod *corev1.Pod, _ *trellisv1alpha1.ScalingGroup) {
-				pod.Annotations = map[string]string{leaving.AnnotationEviction: place}
-			},
+			state: lifecyclev1alpha1.ResponderStateCanceled, change: requested(leaving.Eviction{At: noon, For: "ns/other"}), requested: true,
+		},
+		"canceled before another client requests an eviction": {
+			state: lifecyclev1alpha1.ResponderStateCanceled, change: requested(leaving.Eviction{At: noon.Add(time.Minute)}), requested: true,
 		},
 		"does not serve": {
 			state: lifecyclev1alpha1.ResponderStateActive, message: "Worker-0 does not serve, so its pods can be evicted", completed: true,
 			change: func(pod *corev1.Pod, _ *trellisv1alpha1.ScalingGroup) { pod.Status.Conditions = nil },
 		},
 		"never moves": {
-			state: lifecyclev1alpha1.ResponderStateActive, message: "the pod is gone, or its replica does not move", completed: true,
+			state: lifecyclev1alpha1.ResponderStateActive, message: "the pod is gone or is being deleted, or its replica does not move", completed: true,
 			change: func(_ *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) { sg.Spec.Moves = trellisv1alpha1.MovesNever },
 		},
 		"another pod of the name": {
-			state: lifecyclev1alpha1.ResponderStateActive, message: "the pod is gone, or its replica does not move", completed: true,
+			state: lifecyclev1alpha1.ResponderStateActive, message: "the pod is gone or is being deleted, or its replica does not move", completed: true,
 			change: func(pod *corev1.Pod, _ *trellisv1alpha1.ScalingGroup) { pod.UID = "another" },
 		},
 	} {

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
-	"github.com/trellis-k8s/trellis/internal/evictions"
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
@@ -44,9 +43,6 @@ func (r *Reconciler) make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup,
 	placer := r.Providers.Placer(sg.Spec.Provider)
 	err := r.Providers.Maker(sg.Spec.Workload).Make(ctx, sg, ordinals, func(ordinal int32, pod *corev1.Pod) {
 		placer.Prepare(sg, ordinal, []*corev1.Pod{pod}, nil)
-		if r.Responds {
-			evictions.Register(pod)
-		}
 	})
 	if errors.Is(err, provider.ErrDropped) {
 		r.Providers.Suspect()

@@ -59,7 +59,7 @@ type Reconciler struct {
 	// Leaving decides which nodes are to be removed, and MoveTimeout is how long a replica there waits for its successor.
 	Leaving     leaving.Rules
 	MoveTimeout time.Duration
-	// Responds names the operator as a responder to Evictions in new pods.
+	// Responds names the operator as a responder to Evictions in new pods, except those of LeaderWorkerSets, whose definition drops the field.
 	Responds bool
 
 	refusals refusals
