@@ -55,15 +55,17 @@ var _ = Describe("A pod that its kubelet cannot get Ready", func() {
 		}
 		w.apply(manifest)
 		w.health("solo", "Worker", reason, words...)
-		w.until("Ready of the deployment and explain report it, and status shows the replica", func() error {
+		w.until("Ready of the deployment, explain and status report it", func() error {
 			c, err := w.readiness("solo")
 			if err != nil {
 				return err
 			}
 			explained := plugin(ctx, "explain", "dgd/solo", "--namespace="+w.namespace)
 			listed := plugin(ctx, "status", "dgd/solo", "--namespace="+w.namespace) // one line a component
-			return errors.Join(contains(c.Message, words), contains(strings.Join(strings.Fields(explained), " "), words[1:]),
-				contains(listed, []string{"solo in " + w.namespace + " is not ready", "Worker", "0/1", "1 replica to start"}))
+			unwrapped := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+			return errors.Join(contains(c.Message, words), contains(unwrapped(explained), words[1:]),
+				contains(listed, []string{"solo in " + w.namespace + " is not ready", "Worker", "0/1", "1 replica to start"}),
+				contains(unwrapped(listed), append([]string{"PodsHealthy of Worker is False, " + reason}, words...)))
 		})
 	}
 	DescribeTable("is reported with the reason", reports,

@@ -77,7 +77,7 @@ func (r Status) howToAbort() string {
 		return ""
 	}
 	overdue := slices.Contains(stuckReasons, r.Conditions[rolling].Reason)
-	if !slices.ContainsFunc(r.Components, func(c Component) bool { return len(c.Generations) > 1 && (c.failing || overdue) }) {
+	if !slices.ContainsFunc(r.Components, func(c Component) bool { return len(c.Generations) > 1 && (c.failing() || overdue) }) {
 		return ""
 	}
 	return fmt.Sprintf("the update is stuck: kubectl trellis rollout abort dgd/%s -n %s returns to the generation before", r.Name, r.Namespace)

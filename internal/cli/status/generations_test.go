@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
@@ -56,18 +57,26 @@ func TestStuckUpdate(t *testing.T) {
 		return s
 	}
 	const how = "the update is stuck: kubectl trellis rollout abort dgd/llm -n team-a returns to the generation before"
+	unhealthy := func(reason string) []trellisv1alpha1.ScalingGroup {
+		return []trellisv1alpha1.ScalingGroup{group("Decode", metav1.ConditionFalse, reason, "m")}
+	}
 	for name, tc := range map[string]struct {
 		state, reason string
+		groups        []trellisv1alpha1.ScalingGroup
 		stuck         bool
 	}{
-		"does not start":     {"ImagePullBackOff", nvidiav1beta1.ReasonRollingOut, true},
-		"ended":              {"exit 3", nvidiav1beta1.ReasonRollingOut, true},
-		"is overdue":         {"starting", nvidiav1beta1.ReasonProgressDeadlineExceeded, true},
-		"waits for capacity": {"gated", nvidiav1beta1.ReasonRolloutWaitsForCapacity, true},
-		"starts":             {"starting", nvidiav1beta1.ReasonRollingOut, false},
-		"is aborted already": {"ImagePullBackOff", nvidiav1beta1.ReasonRolledBack, false},
+		"does not start":      {"starting", nvidiav1beta1.ReasonRollingOut, unhealthy(trellisv1alpha1.ReasonPodsNotStarting), true},
+		"fails":               {"starting", nvidiav1beta1.ReasonRollingOut, unhealthy(trellisv1alpha1.ReasonReplicaFailed), true},
+		"fails its probe":     {"starting", nvidiav1beta1.ReasonRollingOut, unhealthy(trellisv1alpha1.ReasonPodsNotReady), true},
+		"is overdue":          {"starting", nvidiav1beta1.ReasonProgressDeadlineExceeded, nil, true},
+		"waits for capacity":  {"gated", nvidiav1beta1.ReasonRolloutWaitsForCapacity, nil, true},
+		"starts":              {"starting", nvidiav1beta1.ReasonRollingOut, nil, false},
+		"waits for pods' end": {"starting", nvidiav1beta1.ReasonRollingOut, unhealthy(trellisv1alpha1.ReasonPodsNotEnding), false},
+		"is aborted already":  {"starting", nvidiav1beta1.ReasonRolledBack, unhealthy(trellisv1alpha1.ReasonPodsNotStarting), false},
 	} {
-		r := Build(update(tc.state, tc.reason))
+		s := update(tc.state, tc.reason)
+		s.Groups = tc.groups
+		r := Build(s)
 		if slices.Contains(r.notes(), how) != tc.stuck {
 			t.Errorf("%s: the notes are %q", name, r.notes())
 		}
@@ -76,7 +85,8 @@ func TestStuckUpdate(t *testing.T) {
 			t.Errorf("%s: no images in %q", name, r.notes())
 		}
 	}
-	s := update("ImagePullBackOff", nvidiav1beta1.ReasonRollingOut)
+	s := update("starting", nvidiav1beta1.ReasonRollingOut)
+	s.Groups = unhealthy(trellisv1alpha1.ReasonPodsNotStarting)
 	s.Pods = s.Pods[2:]
 	if r := Build(s); slices.Contains(r.notes(), how) {
 		t.Errorf("one generation alone: %q", r.notes())

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
@@ -17,31 +18,44 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Read returns the observation. If the user may not list pods, it sets PodsHidden.
+// Read returns the observation. If the user may not list pods or ScalingGroups, it sets PodsHidden or GroupsHidden.
 func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (Observed, error) {
 	dgd, err := live.Graph(ctx, c, key)
 	if err != nil {
 		return Observed{}, err
 	}
 	s := Observed{Graph: dgd}
-	pods := &corev1.PodList{}
-	err = c.List(ctx, pods, client.InNamespace(key.Namespace), client.MatchingLabels(podLabels(key)))
-	if s.PodsHidden = apierrors.IsForbidden(err); err != nil && !s.PodsHidden {
+	pods, groups := &corev1.PodList{}, &trellisv1alpha1.ScalingGroupList{}
+	if s.PodsHidden, err = list(ctx, c, key, pods); err != nil {
 		return s, cli.Explain(err, "listing pods")
 	}
-	s.Pods = pods.Items
+	if s.GroupsHidden, err = list(ctx, c, key, groups); err != nil {
+		return s, cli.Explain(err, "listing scalinggroups")
+	}
+	s.Pods, s.Groups = pods.Items, groups.Items
 	if s.Operator, err = live.ReadHeartbeat(ctx, c); err != nil {
 		return s, err
 	}
 	return s, nil
 }
 
-func podLabels(key client.ObjectKey) map[string]string {
+// list reads the objects of a graph. hidden: the user may not list them, or the API server does not know their kind.
+func list(ctx context.Context, c client.Reader, key client.ObjectKey, objects client.ObjectList) (hidden bool, err error) {
+	err = c.List(ctx, objects, client.InNamespace(key.Namespace), client.MatchingLabels(graphLabels(key)))
+	if apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {
+		return true, nil
+	}
+	return false, err
+}
+
+// graphLabels are on the ScalingGroups and pods of a graph.
+func graphLabels(key client.ObjectKey) map[string]string {
 	return map[string]string{render.LabelGraph: render.LabelValue(key.Name)}
 }
 
@@ -55,6 +69,9 @@ func Watch(ctx context.Context, config *rest.Config, key client.ObjectKey, first
 	objects := []client.Object{&nvidiav1beta1.DynamoGraphDeployment{}}
 	if !first.PodsHidden {
 		objects = append(objects, &corev1.Pod{})
+	}
+	if !first.GroupsHidden {
+		objects = append(objects, &trellisv1alpha1.ScalingGroup{})
 	}
 	changed := make(chan struct{}, 1)
 	notify := func() {
@@ -83,7 +100,7 @@ func Watch(ctx context.Context, config *rest.Config, key client.ObjectKey, first
 	return observations, nil
 }
 
-// newCache returns a cache of one graph and its pods.
+// newCache returns a cache of one graph, its ScalingGroups and its pods.
 func newCache(config *rest.Config, key client.ObjectKey) (cache.Cache, error) {
 	scheme, err := cli.NewScheme()
 	if err != nil {
@@ -94,7 +111,8 @@ func newCache(config *rest.Config, key client.ObjectKey) (cache.Cache, error) {
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&nvidiav1beta1.DynamoGraphDeployment{}: {Field: fields.OneTermEqualSelector("metadata.name", key.Name)},
-			&corev1.Pod{}:                          {Label: labels.SelectorFromSet(podLabels(key))},
+			&trellisv1alpha1.ScalingGroup{}:        {Label: labels.SelectorFromSet(graphLabels(key))},
+			&corev1.Pod{}:                          {Label: labels.SelectorFromSet(graphLabels(key))},
 		},
 	})
 }
@@ -102,11 +120,15 @@ func newCache(config *rest.Config, key client.ObjectKey) (cache.Cache, error) {
 func deliver(ctx context.Context, informers cache.Cache, key client.ObjectKey, first Observed, changed <-chan struct{},
 	observations chan<- Observed) {
 	for {
-		s := Observed{Graph: &nvidiav1beta1.DynamoGraphDeployment{}, PodsHidden: first.PodsHidden, Operator: first.Operator}
-		pods := &corev1.PodList{}
+		s := first
+		s.Graph = &nvidiav1beta1.DynamoGraphDeployment{}
+		pods, groups := &corev1.PodList{}, &trellisv1alpha1.ScalingGroupList{}
 		err := informers.Get(ctx, key, s.Graph)
 		if err == nil && !first.PodsHidden {
 			err = informers.List(ctx, pods)
+		}
+		if err == nil && !first.GroupsHidden {
+			err = informers.List(ctx, groups)
 		}
 		if err != nil {
 			if apierrors.IsNotFound(err) {
@@ -114,7 +136,7 @@ func deliver(ctx context.Context, informers cache.Cache, key client.ObjectKey, f
 			}
 			return
 		}
-		s.Pods = pods.Items
+		s.Pods, s.Groups = pods.Items, groups.Items
 		select {
 		case <-ctx.Done():
 			return

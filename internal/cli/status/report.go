@@ -13,17 +13,21 @@ import (
 	"k8s.io/utils/ptr"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
-// Observed is one deployment with its pods at one time, the input of a report.
+// Observed is one deployment with its ScalingGroups and pods at one time, the input of a report.
 type Observed struct {
 	Graph *nvidiav1beta1.DynamoGraphDeployment
 	// Pods of the graph, unless PodsHidden: the user may not list them.
 	Pods       []corev1.Pod
 	PodsHidden bool
+	// Groups are the graph's ScalingGroups, unless GroupsHidden: the user may not list them.
+	Groups       []trellisv1alpha1.ScalingGroup
+	GroupsHidden bool
 	// Operator is the state of the operator; nil if it is running.
 	Operator *live.Heartbeat
 }
@@ -54,8 +58,9 @@ type Status struct {
 	Restart *nvidiav1beta1.RestartStatus       `json:"restart,omitempty"`
 	// Conditions that are False, except for Ready.
 	Conditions []Condition `json:"conditions,omitempty"`
-	// PodsHidden: the reasons of single pods are unknown.
-	PodsHidden bool `json:"podsHidden,omitempty"`
+	// PodsHidden: the states of single pods are unknown. GroupsHidden: the reasons why pods do not start are unknown.
+	PodsHidden   bool `json:"podsHidden,omitempty"`
+	GroupsHidden bool `json:"groupsHidden,omitempty"`
 	// Operator is present if the operator is silent, or if its state is unknown.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 }
@@ -76,9 +81,12 @@ type Component struct {
 	Generations []GenerationCount `json:"generations,omitempty"`
 	// Waiting lists what the component waits for.
 	Waiting []string `json:"waiting,omitempty"`
+	// Unhealthy has the condition PodsHealthy of each of its ScalingGroups where it is False: which replicas fail, which pods do not start,
+	// are not Ready or do not end, and why.
+	Unhealthy []Condition `json:"unhealthy,omitempty"`
 
-	// outdated: fewer replicas are ready by the pods than by the status. failing: a pod has a reason why it does not start.
-	outdated, failing bool
+	// outdated: fewer replicas are ready by the pods than by the status.
+	outdated bool
 }
 
 // Place is a domain and the number of replicas in it.
@@ -100,7 +108,7 @@ func Build(s Observed) Status {
 	r := Status{
 		Namespace: s.Graph.Namespace, Name: s.Graph.Name, State: string(status.State), Components: []Component{},
 		Behind: status.ObservedGeneration != s.Graph.Generation, Update: status.RollingUpdate, Restart: status.Restart, PodsHidden: s.PodsHidden,
-		Deleting: s.Graph.DeletionTimestamp != nil, Operator: s.Operator,
+		GroupsHidden: s.GroupsHidden, Deleting: s.Graph.DeletionTimestamp != nil, Operator: s.Operator,
 	}
 	if status.Placement != nil {
 		r.Domain = status.Placement.Domain
@@ -142,6 +150,20 @@ func restarting(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return phase == nvidiav1beta1.RestartPending || phase == nvidiav1beta1.RestartRestarting
 }
 
+// unhealthy returns the condition PodsHealthy of a ScalingGroup if it is False.
+func unhealthy(conditions []metav1.Condition) []Condition {
+	c := meta.FindStatusCondition(conditions, trellisv1alpha1.ConditionPodsHealthy)
+	if c == nil || c.Status != metav1.ConditionFalse {
+		return nil
+	}
+	return []Condition{{c.Type, c.Reason, c.Message}}
+}
+
+// failing reports whether replicas fail, or pods do not start or do not become Ready.
+func (s Component) failing() bool {
+	return slices.ContainsFunc(s.Unhealthy, func(c Condition) bool { return c.Reason != trellisv1alpha1.ReasonPodsNotEnding })
+}
+
 func (s Component) unfinished() bool {
 	return s.Ready != s.Desired || s.Updated != s.Desired || s.Replicas != s.Desired
 }
@@ -174,8 +196,10 @@ func componentOf(s Observed, c *nvidiav1beta1.ComponentSpec) Component {
 		out.Replicas, out.Updated = min(out.Replicas, there), min(out.Updated, there)
 	}
 	out.Generations = generationsOf(s, name)
-	for _, r := range states {
-		out.failing = out.failing || r.state == forStart && r.reason != ""
+	for i := range s.Groups {
+		if of := &s.Groups[i]; of.Spec.Component == name {
+			out.Unhealthy = append(out.Unhealthy, unhealthy(of.Status.Conditions)...)
+		}
 	}
 	out.Waiting = waitingFor(s, out, states)
 	return out

@@ -24,6 +24,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/golden"
@@ -57,14 +58,29 @@ func observed(t *testing.T, text string, pods ...string) Observed {
 		case "unscheduled":
 			p.Spec.NodeName = ""
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/4 nodes are available"}}
-		case "exit 3":
-			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3}}}}
 		default:
-			p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: state}}}}
+			t.Fatalf("a pod of an unknown state: %s", short)
 		}
 		s.Pods = append(s.Pods, p)
 	}
 	return s
+}
+
+// group is a ScalingGroup of a component with the condition PodsHealthy as given.
+func group(component string, healthy metav1.ConditionStatus, reason, message string) trellisv1alpha1.ScalingGroup {
+	return trellisv1alpha1.ScalingGroup{
+		Spec: trellisv1alpha1.ScalingGroupSpec{Component: component},
+		Status: trellisv1alpha1.ScalingGroupStatus{Conditions: []metav1.Condition{
+			{Type: trellisv1alpha1.ConditionPodsInSync, Status: metav1.ConditionFalse, Reason: "r", Message: "of the deployment's conditions"},
+			{Type: trellisv1alpha1.ConditionPodsHealthy, Status: healthy, Reason: reason, Message: message},
+		}},
+	}
+}
+
+// notStarting is the group of Decode with an image that does not exist.
+func notStarting() trellisv1alpha1.ScalingGroup {
+	return group("Decode", metav1.ConditionFalse, trellisv1alpha1.ReasonPodsNotStarting,
+		`pod llm-decode-1-1: container main: ImagePullBackOff: image "llm:2" cannot be pulled: not found`)
 }
 
 // llm has Decode (multinode, three replicas) and Frontend; status is the rest of the object.
@@ -109,7 +125,7 @@ func scenarios(t *testing.T) map[string]Observed {
 			s.Graph.Status.Restart = &nvidiav1beta1.RestartStatus{ObservedID: "monday", Phase: "Restarting", InProgress: []string{"Decode"}}
 		}),
 		"being-deleted": changed(observed(t, llm(allReady), allPods...), func(s *Observed) { s.Graph.DeletionTimestamp = ptr.To(metav1.Now()) }),
-		"starting": observed(t, llm(`
+		"starting": changed(observed(t, llm(`
 status:
   observedGeneration: 4
   state: pending
@@ -118,7 +134,9 @@ status:
   services:
     Decode: {componentKind: ScalingGroup, componentName: llm-decode, replicas: 3, updatedReplicas: 3, readyReplicas: 1, scheduledReplicas: 3, placements: [{replica: 0, domain: zone-a/rack-1}, {replica: 1, domain: zone-a/rack-1}, {replica: 2, domain: zone-a/rack-2}]}
     `+frontendUp),
-			"Decode 0 0 ready", "Decode 0 1 ready", "Decode 1 0 ready", "Decode 1 1 ImagePullBackOff", "Decode 2 0 exit 3", "Decode 2 1 starting", "Frontend 0 0 ready"),
+			"Decode 0 0 ready", "Decode 0 1 ready", "Decode 1 0 ready", "Decode 1 1 starting", "Decode 2 0 ready", "Decode 2 1 starting", "Frontend 0 0 ready"), func(s *Observed) {
+			s.Groups = []trellisv1alpha1.ScalingGroup{notStarting(), group("Frontend", metav1.ConditionTrue, "Healthy", "m")}
+		}),
 		"no-capacity": observed(t, llm(`
 status:
   observedGeneration: 4
@@ -172,6 +190,9 @@ status:
   state: failed
   conditions: [{type: Ready, status: "False", reason: failed_to_reconcile_the_resources, message: "applying Service llm-frontend: forbidden", lastTransitionTime: null}]
 `)),
+		"groups-hidden": changed(observed(t, llm(allReady), append([]string{"Decode 0 0 starting"}, allPods[1:]...)...), func(s *Observed) {
+			s.GroupsHidden = true
+		}),
 		"pods-hidden": changed(observed(t, llm(strings.Replace(allReady, "readyReplicas: 3", "readyReplicas: 1", 1))), func(s *Observed) { s.PodsHidden = true }),
 	}
 }
@@ -243,8 +264,9 @@ func TestFollow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const want = `12:00:00 Decode: 1/3 ready, 3 updated, in zone-a/rack-1 (2), zone-a/rack-2; waiting: 2 replicas to start: ImagePullBackOff (llm-decode-1-1)
+		const want = `12:00:00 Decode: 1/3 ready, 3 updated, in zone-a/rack-1 (2), zone-a/rack-2; waiting: 2 replicas to start
 12:00:00 Frontend: 1/1 ready, 1 updated, in zone-a
+12:00:00 PodsHealthy of Decode is False, PodsNotStarting: pod llm-decode-1-1: container main: ImagePullBackOff: image "llm:2" cannot be pulled: not found
 12:00:00 llm in team-a is not ready (pods_not_ready), placed in zone-a
 12:00:00 Decode: 3/3 ready, 3 updated, in zone-a/rack-1 (2), zone-a/rack-2
 12:00:00 llm in team-a is ready, placed in zone-a
@@ -321,7 +343,7 @@ func TestRedraw(t *testing.T) {
 		}
 	}
 	broad := text.Page{Columns: 200}
-	want := starting.Text(broad) + "\x1b[5A\x1b[J" + ready.Text(broad) + "\x1b[7A\x1b[J" + ready.Text(text.Page{Columns: 80})
+	want := starting.Text(broad) + "\x1b[7A\x1b[J" + ready.Text(broad) + "\x1b[8A\x1b[J" + ready.Text(text.Page{Columns: 80})
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
 	}

@@ -93,6 +93,11 @@ func (r Status) notes() []string {
 		}
 		notes = append(notes, note)
 	}
+	for _, c := range r.Components {
+		for _, u := range c.Unhealthy {
+			notes = append(notes, fmt.Sprintf("%s of %s is False, %s: %s", u.Type, c.Name, u.Reason, u.Message))
+		}
+	}
 	for _, c := range r.Conditions {
 		notes = append(notes, fmt.Sprintf("%s is False, %s: %s", c.Type, c.Reason, c.Message))
 	}
@@ -104,6 +109,9 @@ func (r Status) notes() []string {
 	}
 	if r.PodsHidden && !r.Done {
 		notes = append(notes, "you may not list pods in this namespace, so what single pods wait for is not known")
+	}
+	if r.GroupsHidden && !r.Done {
+		notes = append(notes, "you may not list scalinggroups in this namespace, so why pods do not start is not known")
 	}
 	return notes
 }

@@ -127,14 +127,6 @@ func stateOf(pod *corev1.Pod) (state int, reason string) {
 	case conditionOf(pod, corev1.PodReady).Status == corev1.ConditionTrue:
 		return forNothing, ""
 	}
-	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if w := c.State.Waiting; w != nil && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" {
-			return forStart, w.Reason
-		}
-		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
-			return forStart, fmt.Sprintf("container %s ended with exit code %d", c.Name, t.ExitCode)
-		}
-	}
 	return forStart, ""
 }
 
