@@ -243,7 +243,7 @@ func (p *inPlaceWorld) bindAll(pods int) {
 func (p *inPlaceWorld) bind(pod *corev1.Pod, taken map[string]bool) error {
 	for _, host := range []string{"a0", "a1", "b0", "b1"} {
 		name := p.namespace + "-" + host
-		if pinned := gang.PinnedHost(pod); taken[name] || pinned != "" && pinned != name {
+		if pinned := gang.PinnedHost(pod); pinned == "" && taken[name] || pinned != "" && pinned != name {
 			continue
 		}
 		taken[name] = true

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -190,6 +191,42 @@ var _ = Describe("The record of a deployment", func() {
 		p.recorded(dgd)
 		Expect(p.podUIDs()).To(Equal(before))
 		Expect(p.all("-")).To(BeEmpty(), "pods that were deleted")
+	})
+
+	It("of a later attempt recreates a replica of which nothing else changes", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {
+		p := newInPlaceWorld(ctx, nil)
+		dgd := p.graph("zone", graphs.Components{"A": graphs.Worker(1, 2, 2, "rack")})
+		Expect(p.c.Create(ctx, dgd)).To(Succeed())
+		p.open(2)
+		p.bindAll(2)
+		p.until("all is bound, Ready and reported", func() error {
+			placement, groups := p.recorded(dgd), &trellisv1alpha1.ScalingGroupList{}
+			Expect(p.c.List(ctx, groups, client.InNamespace(p.namespace))).To(Succeed())
+			if len(groups.Items) != 1 || groups.Items[0].Status.ReadyReplicas != 1 || len(placement.Spec.Gangs) > 0 {
+				return fmt.Errorf("%s, with the record %s", shown(groups.Items), shown(placement.Spec))
+			}
+			return nil
+		})
+		before := p.podUIDs()
+		<-time.After(2 * time.Second) // later events of all that
+
+		By("another operator records a later attempt")
+		Expect(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			placement, err := p.recordOf(ctx, dgd.Name)
+			if err != nil {
+				return err
+			}
+			placement.Spec.Bound[0].Places[0].Attempt++
+			return p.c.Update(ctx, placement)
+		})).To(Succeed())
+		p.until("its pods are deleted", func() error { // no kubelet ends them
+			for _, pod := range p.pods(p.namespace) {
+				if pod.DeletionTimestamp == nil && before[pod.Name] == string(pod.UID) {
+					return fmt.Errorf("pod %s stays", pod.Name)
+				}
+			}
+			return nil
+		})
 	})
 
 	It("of an earlier deployment of its name says nothing of the next one", SpecTimeout(suite.Timeout()), func(ctx SpecContext) {

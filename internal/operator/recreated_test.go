@@ -5,6 +5,7 @@ package operator
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 	"github.com/trellis-k8s/trellis/test/rights"
 	"github.com/trellis-k8s/trellis/test/testutil/conversion"
@@ -110,7 +112,7 @@ func (b *bare) describe() string {
 	var out strings.Builder
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	for _, list := range append(everything(), &nvidiav1alpha1.DynamoGraphDeploymentList{}, &corev1.PodList{}) {
+	for _, list := range append(everything(), &nvidiav1alpha1.DynamoGraphDeploymentList{}, &trellisv1alpha1.GraphPlacementList{}, &corev1.PodList{}) {
 		_ = b.c.List(ctx, list)
 		items, _ := meta.ExtractList(list)
 		for _, item := range items {
@@ -118,12 +120,24 @@ func (b *bare) describe() string {
 			if object.GetNamespace() != "" && !strings.HasPrefix(object.GetNamespace(), "kube-") {
 				fmt.Fprintf(&out, "%T %s/%s %s deleting=%v owners=%v\n", object, object.GetNamespace(), object.GetName(), object.GetUID(), object.GetDeletionTimestamp() != nil, object.GetOwnerReferences())
 			}
-			if dgd, ok := item.(*nvidiav1alpha1.DynamoGraphDeployment); ok {
-				fmt.Fprintf(&out, "  %+v\n", dgd.Status.Conditions)
+			switch o := object.(type) {
+			case *nvidiav1alpha1.DynamoGraphDeployment:
+				fmt.Fprintf(&out, "  %+v\n", o.Status.Conditions)
+			case *trellisv1alpha1.GraphPlacement:
+				fmt.Fprintf(&out, "  %s\n", shown(o.Spec))
+			case *corev1.Pod:
+				fmt.Fprintf(&out, "  attempt=%d gated=%v selector=%v node=%s\n", render.AttemptOf(o), render.GateClosed(o), o.Spec.NodeSelector, o.Spec.NodeName)
 			}
 		}
 	}
 	return out.String()
+}
+
+// shown is an object as JSON.
+func shown(o any) string {
+	text, err := json.Marshal(o)
+	Expect(err).NotTo(HaveOccurred())
+	return string(text)
 }
 
 func (b *bare) pods(namespace string) []corev1.Pod {

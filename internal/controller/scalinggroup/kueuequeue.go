@@ -142,6 +142,10 @@ func (r *Reconciler) siblings(ctx context.Context, o client.Object) []reconcile.
 		log.FromContext(ctx).Error(err, "listing the scaling groups that wait for another", "group", sg.Name)
 		return nil
 	}
+	return requestsFor(groups)
+}
+
+func requestsFor(groups []*trellisv1alpha1.ScalingGroup) []reconcile.Request {
 	out := make([]reconcile.Request, 0, len(groups))
 	for _, one := range groups {
 		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(one)})

@@ -99,6 +99,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		For(&trellisv1alpha1.ScalingGroup{}).
 		Watches(&trellisv1alpha1.ScalingGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&trellisv1alpha1.GraphPlacement{}, handler.EnqueueRequestsFromMapFunc(r.groupsOfPlacement),
+			builder.WithPredicates(placedAgain())).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(groupOf)).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.easedBy), builder.WithPredicates(blocked.QuotaEased())).
 		Watches(&corev1.Node{}, r.onNodes()).
