@@ -396,25 +396,55 @@ func TestAnsweredReplicasThatAreNeverCreated(t *testing.T) {
 	})
 }
 
+// failing is a graph whose place could not be recorded twice. It is looked at once each time, and not while it pauses.
+func failing(t *testing.T) (w *creating, o gang.Observation, store *recordStore) {
+	w, o = newCreating(t), planned(1, 1)
+	store = newRecordStore(t, w.bench)
+	store.err = errors.New("no space")
+	w.s.objects.reader = withGroup{graphs{"g1": o}, o.Groups[0]}
+	w.ask(o.Groups...)
+	for range 2 {
+		due, _ := w.s.queue.take(w.clock.Now())
+		w.s.round(t.Context(), due)
+		synctest.Wait()
+		w.pass(lastRetry)
+	}
+	if n := len(w.s.ledger.failures); n != 1 || store.writes != 2 {
+		t.Errorf("%d graphs fail after %d writes", n, store.writes)
+	}
+	return w, o, store
+}
+
 // Places that could not be recorded at first are not reported as failing when they are.
 func TestFailuresEndWithAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, o := newCreating(t), planned(1, 1)
-		store := newRecordStore(t, w.bench)
-		store.err = errors.New("no space")
-		w.s.objects.reader = withGroup{graphs{"g1": o}, o.Groups[0]}
-		w.ask(o.Groups...)
-		for range 2 {
-			w.settle()
-			w.pass(lastRetry)
-		}
-		if n := len(w.s.ledger.failures); n != 1 {
-			t.Errorf("%d graphs fail", n)
-		}
+		w, o, store := failing(t)
 		store.err = nil
 		w.settle()
 		if attempts, _ := w.asks.Answered(o.Groups[0]); attempts[0] == 0 || len(w.s.ledger.failures) > 0 {
 			t.Errorf("answered: %v, failures: %v", attempts, w.s.ledger.failures)
+		}
+	})
+}
+
+// A graph that pauses after failures has its replicas created gated. They are not reported as failing when they are released.
+func TestFailuresEndWithARelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, o, store := failing(t)
+		w.settle() // it fails again
+		w.settle() // it pauses
+		if answer := w.ask(o.Groups...)["work-0"]; answer != "gated" {
+			t.Errorf("answered: %s", answer)
+		}
+		o.Pods = asking(1, 1, 0).Pods
+		w.s.objects.reader = graphs{"g1": o}
+		w.s.providers = provider.New(provider.Options{}, provider.All{Placers: []provider.Placer{&opening{b: w.bench}}})
+		w.asks.Ask(o.Groups[0], nil, nil)
+		store.err = nil
+		w.pass(lastRetry)
+		w.settle()
+		if w.settle(); render.GateClosed(o.Pods[0]) || len(w.s.ledger.failures) > 0 {
+			t.Errorf("gated: %v, failures: %v", render.GateClosed(o.Pods[0]), w.s.ledger.failures)
 		}
 	})
 }
