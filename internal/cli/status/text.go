@@ -93,27 +93,38 @@ func (r Status) notes() []string {
 		}
 		notes = append(notes, note)
 	}
-	for _, c := range r.Components {
-		for _, u := range c.Unhealthy {
-			notes = append(notes, fmt.Sprintf("%s of %s is False, %s: %s", u.Type, c.Name, u.Reason, u.Message))
-		}
-	}
-	for _, c := range r.Conditions {
-		notes = append(notes, fmt.Sprintf("%s is False, %s: %s", c.Type, c.Reason, c.Message))
-	}
+	notes = append(notes, r.problems()...)
 	if how := r.howToAbort(); how != "" {
 		notes = append(notes, how)
 	}
 	if !r.Ready && r.State == "failed" {
 		notes = append(notes, r.Message)
 	}
+	return append(notes, r.unknown()...)
+}
+
+// problems renders the conditions that are False.
+func (r Status) problems() (lines []string) {
+	for _, c := range r.Components {
+		for _, u := range c.Unhealthy {
+			lines = append(lines, fmt.Sprintf("%s of %s is False, %s: %s", u.Type, c.Name, u.Reason, u.Message))
+		}
+	}
+	for _, c := range r.Conditions {
+		lines = append(lines, fmt.Sprintf("%s is False, %s: %s", c.Type, c.Reason, c.Message))
+	}
+	return lines
+}
+
+// unknown names what the report lacks because the user may not list it; nothing for a graph that is as wanted.
+func (r Status) unknown() (lines []string) {
 	if r.PodsHidden && !r.Done {
-		notes = append(notes, "you may not list pods in this namespace, so what single pods wait for is not known")
+		lines = append(lines, "you may not list pods in this namespace, so what single pods wait for is not known")
 	}
 	if r.GroupsHidden && !r.Done {
-		notes = append(notes, "you may not list scalinggroups in this namespace, so why pods do not start is not known")
+		lines = append(lines, "you may not list scalinggroups in this namespace, so why pods do not start is not known")
 	}
-	return notes
+	return lines
 }
 
 func (s Component) where(p text.Page) string {
