@@ -22,6 +22,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
+	"github.com/trellis-k8s/trellis/test/testutil/quotas"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -90,9 +91,7 @@ var _ = Describe("Sixty thousand replicas under a quota of 20 pods", func() {
 		tight := newNamespace(b.c)
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: tight, Name: "pods"}}
 		quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("20")}
-		Expect(b.c.Create(ctx, quota)).To(Succeed())
-		quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
-		Expect(b.c.Status().Update(ctx, quota)).To(Succeed()) // the quota controller's part
+		quotas.Enforce(ctx, b.c, quota)
 		dgd := b.graphIn(tight, 60_000, nil)
 		b.operate(100_000)
 		b.hasPods(tight, 20)

@@ -27,6 +27,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/quotas"
 )
 
 // podWrites follows what an operator writes of pods, and changes or refuses it as the API server may.
@@ -392,8 +393,6 @@ func (p *inPlaceWorld) hasQuota(name corev1.ResourceName) {
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "q"}, Spec: corev1.ResourceQuotaSpec{
 		Hard: corev1.ResourceList{name: resource.MustParse("100")},
 	}}
-	Expect(p.c.Create(p.ctx, quota)).To(Succeed())
+	quotas.Enforce(p.ctx, p.c, quota)
 	DeferCleanup(func(ctx SpecContext) error { return p.c.Delete(ctx, quota) })
-	quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{name: resource.MustParse("0")} // no controller counts here
-	Expect(p.c.Status().Update(p.ctx, quota)).To(Succeed())
 }

@@ -22,6 +22,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/quotas"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -59,22 +60,9 @@ func settled(failed time.Time) error {
 // quota sets the limit of pods, also in the status, which no one else keeps here and the API server goes by.
 func (b *bare) quota(namespace string, pods string) {
 	GinkgoHelper()
-	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "q"}}
-	err := b.c.Get(b.ctx, client.ObjectKeyFromObject(q), q)
-	before := q.DeepCopy()
-	q.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse(pods)}
-	if apierrors.IsNotFound(err) {
-		Expect(b.c.Create(b.ctx, q)).To(Succeed())
-	} else {
-		Expect(err).NotTo(HaveOccurred())
-		Expect(b.c.Patch(b.ctx, q, client.MergeFrom(before))).To(Succeed()) // the API server counts pods in its status meanwhile
-	}
-	before = q.DeepCopy()
-	if q.Status.Used == nil {
-		q.Status.Used = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
-	}
-	q.Status.Hard = q.Spec.Hard
-	Expect(b.c.Status().Patch(b.ctx, q, client.MergeFrom(before))).To(Succeed())
+	quotas.Enforce(b.ctx, b.c, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "q"}, Spec: corev1.ResourceQuotaSpec{
+		Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse(pods)},
+	}})
 }
 
 var _ = Describe("Pods that a quota refuses", func() {

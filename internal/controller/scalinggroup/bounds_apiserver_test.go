@@ -23,6 +23,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
+	"github.com/trellis-k8s/trellis/test/testutil/quotas"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -66,9 +67,7 @@ var _ = Describe("Pods that a quota refuses", func() {
 		s := newServer(ctx)
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "pods"}}
 		quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("20")}
-		Expect(s.c.Create(ctx, quota)).To(Succeed())
-		quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
-		Expect(s.c.Status().Update(ctx, quota)).To(Succeed()) // the quota controller's part
+		quotas.Enforce(ctx, s.c, quota)
 		counted, clock := &counting{Client: s.c}, time.Now()
 		s.r.Client, s.r.refusals.now = counted, func() time.Time { return clock }
 		Expect(s.c.Create(ctx, s.startable(group(65536, 1)))).To(Succeed())

@@ -21,6 +21,7 @@ import (
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/test/testutil/graphs"
+	"github.com/trellis-k8s/trellis/test/testutil/quotas"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -59,9 +60,7 @@ func (s *server) limited(pods string) *corev1.ResourceQuota {
 	GinkgoHelper()
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "pods"}}
 	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse(pods)}
-	Expect(s.c.Create(s.ctx, quota)).To(Succeed())
-	quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
-	Expect(s.c.Status().Update(s.ctx, quota)).To(Succeed()) // the quota controller's part
+	quotas.Enforce(s.ctx, s.c, quota)
 	return quota
 }
 

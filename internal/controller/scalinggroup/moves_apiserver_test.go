@@ -68,7 +68,8 @@ var _ = Describe("A replica of which a pod is to be evicted", func() {
 		s.expect("overdue", "0-0:new 0-1:new 2-0:new 2-1:new | 2 there, 2 updated, 1 ready, 0 outdated")
 	}, SpecTimeout(suite.Timeout()))
 
-	It("goes without a successor at once where a quota refuses the successor", func(ctx SpecContext) {
+	// Serial: other specs write the status of their quotas themselves.
+	It("goes without a successor at once where a quota refuses the successor", Serial, func(ctx SpecContext) {
 		s := serving(ctx)
 		quotas.Count(shared)
 		quotas.Limit(ctx, s.c, s.ns, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("5")})

@@ -13,12 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/test/testutil/quotas"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
 
@@ -46,12 +46,10 @@ var _ = Describe("Documented quotas of priority classes", func() {
 			class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
 			Expect(client.IgnoreAlreadyExists(s.c.Create(ctx, class))).To(Succeed()) // by the same spec before
 		}
-		quotas := documentedQuotas()
-		for _, quota := range quotas {
+		documented := documentedQuotas()
+		for _, quota := range documented {
 			quota.Namespace = s.ns
-			Expect(s.c.Create(ctx, quota)).To(Succeed())
-			quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
-			Expect(s.c.Status().Update(ctx, quota)).To(Succeed()) // the quota controller's part
+			quotas.Enforce(ctx, s.c, quota)
 		}
 		for class, want := range map[string]struct {
 			pods    int
