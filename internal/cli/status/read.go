@@ -24,7 +24,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Read returns the observation. If the user may not list pods or ScalingGroups, it sets PodsHidden or GroupsHidden.
+// Read returns the observation. If the user may not list pods, it sets PodsHidden; if ScalingGroups cannot be listed, GroupsHidden.
 func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (Observed, error) {
 	dgd, err := live.Graph(ctx, c, key)
 	if err != nil {

@@ -25,7 +25,7 @@ type Observed struct {
 	// Pods of the graph, unless PodsHidden: the user may not list them.
 	Pods       []corev1.Pod
 	PodsHidden bool
-	// Groups are the graph's ScalingGroups, unless GroupsHidden: the user may not list them.
+	// Groups are the graph's ScalingGroups, unless GroupsHidden: they are not installed, or the user may not list them.
 	Groups       []trellisv1alpha1.ScalingGroup
 	GroupsHidden bool
 	// Operator is the state of the operator; nil if it is running.

@@ -122,7 +122,7 @@ func (r Status) unknown() (lines []string) {
 		lines = append(lines, "you may not list pods in this namespace, so what single pods wait for is not known")
 	}
 	if r.GroupsHidden && !r.Done {
-		lines = append(lines, "you may not list scalinggroups in this namespace, so why pods do not start is not known")
+		lines = append(lines, "scalinggroups are not installed, or you may not list them, so why pods do not start is not known")
 	}
 	return lines
 }
