@@ -6,7 +6,6 @@ package repack
 import (
 	"container/heap"
 	"math"
-	"slices"
 
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -175,20 +174,36 @@ func (f *finder) try(s *state) bool {
 	f.bounds.plans--
 	f.result.Plans++
 	path := f.tree.Path(s.domain)
-	found := f.together(f.gang.Group, path, moving, f.bounds.options)
-	if found == nil {
+	plan := f.planMoves(path, moving)
+	if plan == nil {
 		f.failed[signature]++
 		return false
 	}
-	plan := f.plan([]topology.Path{path}, moving, found, true)
 	if narrow := f.domainOf(plan.Nodes).Truncate(max(deepest(f.gang.Group), path.Level())); len(narrow) > len(path) {
 		plan.Domains[0] = narrow
 	}
-	if f.limits.InOrder && slices.ContainsFunc(plan.Moves, func(m Move) bool { return m.InPlace }) {
-		return false
-	}
 	f.result.Plan = plan
 	return true
+}
+
+// planMoves plans the gang in a domain and the moves of replicas to other places; nil if there is no such plan, or none in the order that
+// is wanted.
+func (f *finder) planMoves(path topology.Path, moving []*Replica) *Plan {
+	found := f.together(f.gang.Group, path, moving, f.bounds.options)
+	if found == nil {
+		return nil
+	}
+	plan := f.plan([]topology.Path{path}, moving, found, true)
+	if !f.limits.InOrder || plan.inOrder() {
+		return plan
+	}
+	if found = f.whileRunning(f.gang.Group, path, moving, f.bounds.options); found == nil {
+		return nil
+	}
+	if plan = f.plan([]topology.Path{path}, moving, found, true); !plan.inOrder() {
+		return nil
+	}
+	return plan
 }
 
 // moving are the replicas of a set.

@@ -130,6 +130,11 @@ type Plan struct {
 	Nodes []string
 }
 
+// inOrder reports whether each replica moves while it runs.
+func (p *Plan) inOrder() bool {
+	return !slices.ContainsFunc(p.Moves, func(m Move) bool { return m.InPlace })
+}
+
 // Result is the answer of [Find] and [Free].
 type Result struct {
 	// Plan is nil when no moves were found.

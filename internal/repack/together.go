@@ -14,25 +14,79 @@ import (
 // together plans a gang, if any, in a domain and replicas elsewhere, all at once, with the replicas off the copy. It returns nil when there
 // is no place for all of them.
 func (p *Place) together(gang *placement.Group, domain topology.Path, moving []*Replica, o placement.Options) *placement.GroupResult {
+	var groups []*placement.Group
+	if gang != nil {
+		groups = append(groups, bounded(gang, domain))
+	}
+	return p.planned(append(groups, p.groupsOf(moving)...), moving, o)
+}
+
+// whileRunning plans the same so that the places of the replicas are free while all of them run. It places the gang with the replicas off
+// the copy, and then the replicas with them on it; if that fails, the replicas first.
+func (p *Place) whileRunning(gang *placement.Group, domain topology.Path, moving []*Replica, o placement.Options) *placement.GroupResult {
+	of, replicas := []*placement.Group{bounded(gang, domain)}, p.groupsOf(moving)
+	if first := p.planned(of, moving, o); first != nil {
+		if then := p.planned(replicas, nil, o, placed{of, first}); then != nil {
+			return &placement.GroupResult{Groups: slices.Concat(first.Groups, then.Groups)}
+		}
+	}
+	if first := p.planned(replicas, nil, o); first != nil {
+		if then := p.planned(of, moving, o, placed{replicas, first}); then != nil {
+			return &placement.GroupResult{Groups: slices.Concat(then.Groups, first.Groups)}
+		}
+	}
+	return nil
+}
+
+// placed are groups and their places.
+type placed struct {
+	groups []*placement.Group
+	at     *placement.GroupResult
+}
+
+// planned plans groups with replicas off the copy, and with the places of others taken.
+func (p *Place) planned(groups []*placement.Group, off []*Replica, o placement.Options, others ...placed) *placement.GroupResult {
 	p.Cluster.Begin()
 	defer p.Cluster.Rollback()
-	p.takeOff(moving)
-	root := &placement.Group{Required: topology.NoLevel, Preferred: topology.NoLevel}
-	if gang != nil {
-		bound := *gang
-		if len(bound.Within) <= len(domain) { // else it stays in a narrower one
-			bound.Within = domain
+	p.takeOff(off)
+	for _, other := range others {
+		for i, g := range other.groups {
+			p.assume(g, other.at.Groups[i])
 		}
-		bound.Name = "gang"
-		root.Groups = append(root.Groups, &bound)
 	}
+	root := &placement.Group{Required: topology.NoLevel, Preferred: topology.NoLevel, Groups: groups}
+	return placement.PlanTogether(p.Cluster, p.Levels, p.NodeSelector, root, o)
+}
+
+// bounded is a gang that is placed in a domain, or in the narrower one that it is bound to.
+func bounded(gang *placement.Group, domain topology.Path) *placement.Group {
+	bound := *gang
+	if len(bound.Within) <= len(domain) {
+		bound.Within = domain
+	}
+	bound.Name = "gang"
+	return &bound
+}
+
+// groupsOf are the groups of replicas, whose pods are counted on all nodes.
+func (p *Place) groupsOf(moving []*Replica) (out []*placement.Group) {
 	for _, r := range moving {
 		one := *r.Group
 		one.Name = r.Name()
-		root.Groups = append(root.Groups, &one)
+		out = append(out, &one)
 		p.count(&one)
 	}
-	return placement.PlanTogether(p.Cluster, p.Levels, p.NodeSelector, root, o)
+	return out
+}
+
+// assume reserves the place of a group.
+func (p *Place) assume(g *placement.Group, at *placement.GroupResult) {
+	for i := range at.Pods {
+		p.Cluster.Assume(g.Pods[i].ID, at.Pods[i].Node, g.Pods[i].Shape)
+	}
+	for i, sub := range at.Groups {
+		p.assume(g.Groups[i], sub)
+	}
 }
 
 // count counts the pods of a group on all nodes, unless they are counted, so that this is no part of the budget of a plan.

@@ -151,10 +151,34 @@ func plainOf(g *placement.Group) plain {
 
 // packs reports whether all groups fit at once, by trying everything.
 func (h *hall) packs(free []int64, groups []plain) bool {
-	if len(groups) == 0 {
-		return true
+	return len(groups) == 0 || h.places(free, groups[0], func() bool { return h.packs(free, groups[1:]) })
+}
+
+// packsInOrder reports whether replicas can move one after the other, each while it still runs, so that a gang fits then.
+func (h *hall) packsInOrder(free []int64, left []*Replica, gang plain) bool {
+	if len(left) == 0 {
+		return h.packs(free, []plain{gang})
 	}
-	g := groups[0]
+	for i, r := range left {
+		others := slices.Delete(slices.Clone(left), i, i+1)
+		if h.places(free, plainOf(r.Group), func() bool {
+			for _, pod := range r.Pods {
+				free[h.host(pod.Node)] += pod.GPUs
+			}
+			found := h.packsInOrder(free, others, gang)
+			for _, pod := range r.Pods {
+				free[h.host(pod.Node)] -= pod.GPUs
+			}
+			return found
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// places tries every place of a group until the rest fits, too.
+func (h *hall) places(free []int64, g plain, rest func() bool) bool {
 	seen := map[string]bool{}
 	for i := range h.paths {
 		domain := h.paths[i].Truncate(max(g.required, g.within.Level()))
@@ -163,17 +187,17 @@ func (h *hall) packs(free []int64, groups []plain) bool {
 		} else {
 			seen[key] = true
 		}
-		if h.packsIn(free, domain, g.gpus, 0, groups[1:]) {
+		if h.placesIn(free, domain, g.gpus, 0, rest) {
 			return true
 		}
 	}
 	return false
 }
 
-// packsIn places the pods of a group on hosts of a domain, pods of one size in the order of the hosts, and then the other groups.
-func (h *hall) packsIn(free []int64, domain topology.Path, pods []int64, from int, others []plain) bool {
+// placesIn places the pods of a group on hosts of a domain, pods of one size in the order of the hosts.
+func (h *hall) placesIn(free []int64, domain topology.Path, pods []int64, from int, rest func() bool) bool {
 	if len(pods) == 0 {
-		return h.packs(free, others)
+		return rest()
 	}
 	for i := from; i < len(free); i++ {
 		if free[i] < pods[0] || !domain.Contains(h.paths[i]) {
@@ -184,7 +208,7 @@ func (h *hall) packsIn(free []int64, domain topology.Path, pods []int64, from in
 			next = i
 		}
 		free[i] -= pods[0]
-		found := h.packsIn(free, domain, pods[1:], next, others)
+		found := h.placesIn(free, domain, pods[1:], next, rest)
 		free[i] += pods[0]
 		if found {
 			return true
@@ -212,7 +236,11 @@ func (h *hall) cheapest(gang Gang, limits Limits) (Cost, bool) {
 		if !allowed || limits.MaxGPUs > 0 && cost.GPUs > limits.MaxGPUs || found && cost.Compare(best) >= 0 {
 			continue
 		}
-		if h.packs(h.free(in), groups) {
+		fits := h.packs(h.free(in), groups)
+		if fits && limits.InOrder {
+			fits = h.packsInOrder(h.free(func(int) bool { return false }), moving, groups[0])
+		}
+		if fits {
 			best, found = cost, true
 		}
 	}
