@@ -121,17 +121,19 @@ func (o *options) drain(ctx context.Context, c client.Client, report *Report) er
 	return errors.Join(failed, unnamed)
 }
 
-// name cordons the nodes and marks them as drained.
+// name cordons the nodes, and then marks them as drained: no replica moves from one of them to another.
 func (o *options) name(ctx context.Context, c client.Client, nodes []string) error {
 	for _, name := range nodes {
-		patch := map[string]any{
-			"metadata": map[string]any{"annotations": map[string]any{leaving.AnnotationDrain: time.Now().UTC().Format(time.RFC3339)}},
-			"spec":     map[string]any{"unschedulable": true},
-		}
-		if err := patchNode(ctx, c, name, patch); err != nil {
+		if err := patchNode(ctx, c, name, map[string]any{"spec": map[string]any{"unschedulable": true}}); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintf(o.Out, "node/%s cordoned\n", name); err != nil {
+			return err
+		}
+	}
+	mark := map[string]any{"annotations": map[string]any{leaving.AnnotationDrain: time.Now().UTC().Format(time.RFC3339)}}
+	for _, name := range nodes {
+		if err := patchNode(ctx, c, name, map[string]any{"metadata": mark}); err != nil {
 			return err
 		}
 	}

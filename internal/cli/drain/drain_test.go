@@ -145,3 +145,38 @@ func TestNodesThatDoNotExist(t *testing.T) {
 		t.Errorf("reported %v", err)
 	}
 }
+
+// TestAllNodesAreCordonedFirst: all nodes are cordoned before a replica may leave the first one.
+func TestAllNodesAreCordonedFirst(t *testing.T) {
+	scheme, err := cli.NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := []string{"n1", "n2", "n3"}
+	builder, marked := fake.NewClientBuilder().WithScheme(scheme), 0
+	for _, name := range nodes {
+		builder = builder.WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	c := builder.WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			if err := c.Patch(ctx, o, patch, opts...); err != nil || (leaving.Rules{}).Why(o.(*corev1.Node)) == "" {
+				return err
+			}
+			marked++
+			for _, name := range nodes {
+				node := &corev1.Node{}
+				if err := c.Get(ctx, client.ObjectKey{Name: name}, node); err != nil || !node.Spec.Unschedulable {
+					t.Errorf("node %s leaves while %s takes pods: %v", o.GetName(), name, err)
+				}
+			}
+			return nil
+		},
+	}).Build()
+	o := &options{Output: cli.NewOutput(genericiooptions.IOStreams{Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}}), every: time.Millisecond}
+	if err := o.drain(t.Context(), c, &Report{Nodes: nodes}); err != nil {
+		t.Error(err)
+	}
+	if marked != len(nodes) {
+		t.Errorf("%d nodes are marked, want %d", marked, len(nodes))
+	}
+}
