@@ -110,7 +110,7 @@ func (f *fragments) plan() (time.Duration, error) {
 		return 0, err
 	}
 	start := time.Now()
-	found := repack.Find(f.place, gang, f.replicas, repack.Limits{})
+	found := repack.Find(f.place, gang, f.replicas, repack.Limits{InOrder: true})
 	took := time.Since(start)
 	if found.Plan == nil {
 		return 0, fmt.Errorf("no moves found, after %d sets and %d plans", found.Sets, found.Plans)
@@ -126,7 +126,7 @@ func (f *fragments) unblock(most int) (gangs, moves int, gpus int64, err error) 
 		if err != nil {
 			return gangs, moves, gpus, err
 		}
-		found := repack.Find(f.place, gang, f.replicas, repack.Limits{})
+		found := repack.Find(f.place, gang, f.replicas, repack.Limits{InOrder: true})
 		if found.Plan == nil {
 			break
 		}

@@ -4,6 +4,8 @@
 package leaving
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,21 +39,29 @@ type Eviction struct {
 	// For is the deployment, namespace/name, that the move frees a place for; "" when the pod itself is to go. The replica then moves only
 	// when its successor serves.
 	For string
+	// MaxGPUs is how many GPUs restart for it at most; 0: as many as the operator allows.
+	MaxGPUs int64
 }
 
 // EvictionOf reads the request to evict a pod; false where there is none, or none that can be read.
 func EvictionOf(pod *corev1.Pod) (Eviction, bool) {
 	of, at, _ := strings.Cut(pod.Annotations[AnnotationEviction], " ")
 	at, graph, _ := strings.Cut(at, " ")
+	graph, most, bounded := strings.Cut(graph, " ")
 	time, err := time.Parse(time.RFC3339, at)
-	return Eviction{At: time, WithNode: of == ofNode, For: graph}, err == nil && (of == ofPlace) == (graph != "") &&
-		(of == ofPod || of == ofNode || of == ofPlace)
+	e := Eviction{At: time, WithNode: of == ofNode, For: graph}
+	if err == nil && bounded {
+		e.MaxGPUs, err = strconv.ParseInt(most, 10, 64)
+	}
+	return e, err == nil && (of == ofPlace) == (graph != "") && (of == ofPod || of == ofNode || of == ofPlace)
 }
 
 // String is the value of AnnotationEviction, which EvictionOf reads.
 func (e Eviction) String() string {
 	at := e.At.UTC().Format(time.RFC3339)
 	switch {
+	case e.For != "" && e.MaxGPUs > 0:
+		return fmt.Sprintf("%s %s %s %d", ofPlace, at, e.For, e.MaxGPUs)
 	case e.For != "":
 		return ofPlace + " " + at + " " + e.For
 	case e.WithNode:
@@ -63,7 +73,7 @@ func (e Eviction) String() string {
 // Replaces reports whether a new request is written over the one that the pod has.
 func (e Eviction) Replaces(pod *corev1.Pod) bool {
 	before, has := EvictionOf(pod)
-	return !has || before.WithNode != e.WithNode || before.For != e.For || e.At.Sub(before.At).Abs() >= refreshAfter
+	return !has || before.WithNode != e.WithNode || before.For != e.For || before.MaxGPUs != e.MaxGPUs || e.At.Sub(before.At).Abs() >= refreshAfter
 }
 
 // Counts reports whether the request counts, and when it ends if it is not repeated; zero: never. closed: the node of the pod is cordoned

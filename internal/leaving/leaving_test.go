@@ -52,18 +52,20 @@ func TestEvictions(t *testing.T) {
 		closed         bool
 		counts, exists bool
 	}{
-		"none":                                {"", true, false, false},
-		"not readable":                        {"node soon", true, false, false},
-		"of something else":                   {"rack 2026-12-01T12:00:00Z", true, false, false},
-		"of a pod":                            {"pod 2026-11-01T12:00:00Z", false, true, true},
-		"with its node":                       {"node 2026-12-01T11:58:00Z", true, true, true},
-		"with its node, which is open again":  {"node 2026-12-01T11:58:00Z", false, false, true},
-		"with its node, not repeated":         {"node 2026-12-01T11:55:00Z", true, false, true},
-		"with its node, by a clock in future": {"node 2026-12-01T13:00:00Z", true, true, true},
-		"for a place":                         {"place 2026-12-01T11:58:00Z ns/llm", false, true, true},
-		"for a place, not repeated":           {"place 2026-12-01T11:55:00Z ns/llm", true, false, true},
-		"for no one's place":                  {"place 2026-12-01T11:58:00Z", false, false, false},
-		"of a pod, for a place":               {"pod 2026-12-01T11:58:00Z ns/llm", false, false, false},
+		"none":                                 {"", true, false, false},
+		"not readable":                         {"node soon", true, false, false},
+		"of something else":                    {"rack 2026-12-01T12:00:00Z", true, false, false},
+		"of a pod":                             {"pod 2026-11-01T12:00:00Z", false, true, true},
+		"with its node":                        {"node 2026-12-01T11:58:00Z", true, true, true},
+		"with its node, which is open again":   {"node 2026-12-01T11:58:00Z", false, false, true},
+		"with its node, not repeated":          {"node 2026-12-01T11:55:00Z", true, false, true},
+		"with its node, by a clock in future":  {"node 2026-12-01T13:00:00Z", true, true, true},
+		"for a place":                          {"place 2026-12-01T11:58:00Z ns/llm", false, true, true},
+		"for a place, not repeated":            {"place 2026-12-01T11:55:00Z ns/llm", true, false, true},
+		"for a place, within a limit":          {"place 2026-12-01T11:58:00Z ns/llm 16", false, true, true},
+		"for a place, within an unknown limit": {"place 2026-12-01T11:58:00Z ns/llm few", false, false, false},
+		"for no one's place":                   {"place 2026-12-01T11:58:00Z", false, false, false},
+		"of a pod, for a place":                {"pod 2026-12-01T11:58:00Z ns/llm", false, false, false},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationEviction: c.value}}}
 		e, exists := EvictionOf(pod)
@@ -83,6 +85,8 @@ func TestEvictionsAreWrittenSeldom(t *testing.T) {
 		e := Eviction{At: time.Unix(rapid.Int64Range(0, 1<<32).Draw(t, "at"), 0).UTC()}
 		if e.For = rapid.SampledFrom([]string{"", "", "ns/llm"}).Draw(t, "for"); e.For == "" {
 			e.WithNode = rapid.Bool().Draw(t, "with node")
+		} else {
+			e.MaxGPUs = rapid.Int64Range(0, 64).Draw(t, "GPUs")
 		}
 		pod := &corev1.Pod{}
 		if !e.Replaces(pod) {

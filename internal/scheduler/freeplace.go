@@ -60,6 +60,8 @@ type moveRequest struct {
 	pod   types.NamespacedName
 	uid   types.UID
 	graph types.NamespacedName
+	// most is how many GPUs restart for the graph at most, by the request; 0: any number.
+	most int64
 	// at is when it was made or renewed, seen when this operator saw it first.
 	at, seen time.Time
 	// stored: the pod has the annotation in the cache. withdrawn: it is being removed.
@@ -70,8 +72,8 @@ type moveRequest struct {
 type moveBatch struct {
 	graph types.NamespacedName
 	repack.Batch
-	// most is how many GPUs may restart; 0: any number.
-	most int64
+	// most is how many GPUs may restart, and requested how many by the request that began the batch; 0: any number.
+	most, requested int64
 	// until is when the move that is under way has to be done.
 	until time.Time
 	moves int
@@ -135,7 +137,7 @@ func (f *placeFreer) follow(pod *corev1.Pod, id string, now time.Time) {
 		one = &moveRequest{pod: client.ObjectKeyFromObject(pod), uid: pod.UID, graph: graph, seen: now}
 		f.requests[id] = one
 	}
-	one.stored, one.at = true, request.At
+	one.stored, one.at, one.most = true, request.At, request.MaxGPUs
 }
 
 // open are the requests that count, by pod.

@@ -27,7 +27,12 @@ type freeing struct {
 }
 
 func newFreeing(t testing.TB, after time.Duration) *freeing {
-	b := newBench(t, Options{RepackAfter: after, ReserveDomainFor: 10 * time.Minute})
+	return newFreeingWithin(t, after, 0)
+}
+
+// newFreeingWithin is the same with a limit of the GPUs that restart for a gang.
+func newFreeingWithin(t testing.TB, after time.Duration, most int64) *freeing {
+	b := newBench(t, Options{RepackAfter: after, RepackMaxGPUs: most, ReserveDomainFor: 10 * time.Minute})
 	b.s.ledger.followed = func(*corev1.Pod) (types.NamespacedName, bool) { return types.NamespacedName{}, false }
 	b.taken("b0")
 	return &freeing{bench: b, big: asking(5, 2, 0)}
@@ -276,5 +281,33 @@ func TestRequestedMoves(t *testing.T) {
 		}
 		f.s.ledger.podChanged(pod)
 		f.steps(fmt.Sprint(name, ", ended"), "nothing")
+	}
+}
+
+// TestRequestedMovesWithinALimit: no more GPUs restart for a gang than the operator and the request allow, whichever is less.
+func TestRequestedMovesWithinALimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		operator, request int64
+		want              string
+	}{
+		"none":               {want: "Repacking: 2 replicas with 2 GPUs move so that it gets 2 hosts in z/a"},
+		"enough":             {operator: 2, request: 2, want: "Repacking: 2 replicas with 2 GPUs move so that it gets 2 hosts in z/a"},
+		"of the operator":    {operator: 1, want: "withdraw g1-work-0; RepackEnded: no further replica moves for it: 2 GPUs would restart, and at most 1 may"},
+		"of the request":     {request: 1, want: "withdraw g1-work-0; RepackEnded: no further replica moves for it: 2 GPUs would restart, and at most 1 may"},
+		"of the two, by one": {operator: 3, request: 1, want: "withdraw g1-work-0; RepackEnded: no further replica moves for it: 2 GPUs would restart, and at most 1 may"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFreeingWithin(t, 0, c.operator)
+			f.taken("b1")
+			f.host("c0", "c", 1)
+			f.host("d0", "d", 1)
+			pod := f.runs(1, "a0", 2*time.Hour).DeepCopy()
+			f.runs(2, "a1", 2*time.Hour)
+			f.ask(f.big)
+			request := leaving.Eviction{At: f.clock.Now(), For: "ns/g5", MaxGPUs: c.request}
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, leaving.AnnotationEviction, request.String())
+			f.s.ledger.podChanged(pod)
+			f.steps("requested", c.want)
+		})
 	}
 }

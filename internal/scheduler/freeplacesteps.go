@@ -50,8 +50,12 @@ func (f *placeFreer) adoptBatch(first *moveRequest, movable []gang.Observation, 
 		return
 	}
 	step.about = one.dgd
-	f.batch = &moveBatch{graph: first.graph, until: now.Add(f.reserver.lasts)}
-	found := f.findMoves(one, movable, repack.Limits{Now: now, InOrder: true})
+	f.batch = &moveBatch{graph: first.graph, until: now.Add(f.reserver.lasts), requested: first.most, most: lower(f.most, first.most)}
+	found := f.findMoves(one, movable, repack.Limits{MaxGPUs: f.batch.most, Now: now, InOrder: true})
+	if found.Plan == nil && found.OverLimit > 0 {
+		f.endBatch(step, fmt.Sprintf("%d GPUs would restart, and at most %d may", found.OverLimit, f.batch.most), now)
+		return
+	}
 	if f.reserver.isTaken(one) || found.Plan == nil || !slices.ContainsFunc(found.Plan.Moves, func(m repack.Move) bool {
 		return slices.ContainsFunc(m.Replica.Pods, func(pod repack.Pod) bool { return f.requests[pod.ID] != nil })
 	}) {
@@ -62,6 +66,14 @@ func (f *placeFreer) adoptBatch(first *moveRequest, movable []gang.Observation, 
 	f.batch.moves++
 	step.report(EventRepacking, "%s so that it gets %s", described(found.Plan.Cost), f.reserver.current.hosts())
 	step.wake.now = append(step.wake.now, first.graph)
+}
+
+// lower is the lower of two limits, of which 0 is none.
+func lower(a, b int64) int64 {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // beginBatch looks for moves for the graph whose turn it is.
@@ -143,7 +155,7 @@ func (f *placeFreer) move(
 		step.report(EventRepacking, "%s so that it gets %s", described(plan.Cost), f.reserver.current.hosts())
 	}
 	for _, pod := range podsOf(next.Replica, movable) {
-		request := &moveRequest{pod: client.ObjectKeyFromObject(pod), uid: pod.UID, graph: b.graph, at: now, seen: now}
+		request := &moveRequest{pod: client.ObjectKeyFromObject(pod), uid: pod.UID, graph: b.graph, most: b.requested, at: now, seen: now}
 		f.requests[topology.PodID(pod)] = request
 		step.request = append(step.request, request)
 	}

@@ -35,7 +35,7 @@ func (s *Scheduler) freePlaces(ctx context.Context) time.Duration {
 	step := s.ledger.decideMoves(movable)
 	now := s.options.Clock.Now()
 	for _, request := range append(step.request, step.renew...) {
-		value := leaving.Eviction{At: now, For: request.graph.String()}.String()
+		value := leaving.Eviction{At: now, For: request.graph.String(), MaxGPUs: request.most}.String()
 		if err := s.annotate(ctx, request, &value); err != nil {
 			log.FromContext(ctx).Error(err, "requesting a move", "pod", request.pod, "for", request.graph)
 			s.ledger.notRequested(request.graph)

@@ -39,13 +39,13 @@ func (o *options) checkApply() error {
 	return nil
 }
 
-// request requests the first move of a report from the operator, which then moves the other replicas.
-func request(ctx context.Context, c client.Client, world *whatif.World, report *Report, now time.Time) error {
+// request requests the first move of a report from the operator, which then moves the other replicas. maxGPUs bounds the GPUs that restart.
+func request(ctx context.Context, c client.Client, world *whatif.World, report *Report, maxGPUs int64, now time.Time) error {
 	pods := podsOf(world, &report.Moves[0])
 	if len(pods) == 0 {
 		return fmt.Errorf("replica %s is gone: try again", report.Moves[0].who())
 	}
-	value := leaving.Eviction{At: now, For: report.Namespace + "/" + report.Name}.String()
+	value := leaving.Eviction{At: now, For: report.Namespace + "/" + report.Name, MaxGPUs: maxGPUs}.String()
 	for _, pod := range pods {
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 			"uid": pod.UID, "annotations": map[string]string{leaving.AnnotationEviction: value},

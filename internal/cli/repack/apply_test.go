@@ -40,7 +40,7 @@ func TestRequest(t *testing.T) {
 	}
 	client := c.Build()
 	report := &Report{Namespace: "team-a", Name: "chat", Moves: []Move{{Namespace: "team-b", Name: "embed", Component: "Worker", Replica: 1}}}
-	if err := request(t.Context(), client, &world, report, time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)); err != nil {
+	if err := request(t.Context(), client, &world, report, 8, time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)); err != nil {
 		t.Fatal(err)
 	}
 	pods, got := &corev1.PodList{}, map[string]string{}
@@ -59,7 +59,7 @@ func TestRequest(t *testing.T) {
 		t.Error(said)
 	}
 	report.Moves[0].Replica = 7
-	if err := request(t.Context(), client, &world, report, time.Now()); err == nil || !strings.Contains(err.Error(), "team-b/embed Worker-7 is gone") {
+	if err := request(t.Context(), client, &world, report, 0, time.Now()); err == nil || !strings.Contains(err.Error(), "team-b/embed Worker-7 is gone") {
 		t.Errorf("of a replica that is gone: %v", err)
 	}
 }

@@ -119,7 +119,7 @@ func (o *options) run(ctx context.Context) error {
 		return exitNoMoves
 	}
 	if o.apply && len(report.Moves) > 0 {
-		if err := request(ctx, o.client, &world, &report, cli.Now(o.client)); err != nil {
+		if err := request(ctx, o.client, &world, &report, ask.MaxGPUs, cli.Now(o.client)); err != nil {
 			return err
 		}
 		fmt.Fprint(o.ErrOut, report.requested())
