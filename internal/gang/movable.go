@@ -5,11 +5,14 @@ package gang
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/assignment"
+	"github.com/trellis-k8s/trellis/internal/gpus"
+	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/repack"
@@ -39,6 +42,21 @@ func (m *Movable) Of(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place
 		}
 	}
 	return out
+}
+
+// Replacing reports whether replicas of a stored group are being replaced for another reason than a place for others. pods are those of the
+// group.
+func Replacing(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) bool {
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		request, requested := leaving.EvictionOf(pod)
+		return render.Outdated(sg, pod) || requested && request.For == ""
+	})
+}
+
+// GPUsWithoutClaims counts the GPUs of a pod; false for one with claims, whose devices would not count as free.
+func GPUsWithoutClaims(pod *corev1.Pod) (int64, bool) {
+	shape, err := gpus.ShapeOf([]gpus.Pods{{Spec: &pod.Spec, Count: 1}}, gpus.Devices{})
+	return shape.PerReplica, err == nil && len(pod.Spec.ResourceClaims) == 0
 }
 
 // placedBy is what the replicas of a group are placed by.

@@ -13,8 +13,6 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
-	"github.com/trellis-k8s/trellis/internal/gpus"
-	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -223,7 +221,7 @@ func (f *placeFreer) movable(one *refusedGraph, of []gang.Observation, place *re
 			continue
 		}
 		read := gang.Movable{
-			Cluster: f.state.cluster, Priority: topology.PriorityOf, GPUs: gpusOf,
+			Cluster: f.state.cluster, Priority: topology.PriorityOf, GPUs: gang.GPUsWithoutClaims,
 			Admit: func(pod *corev1.Pod) *corev1.Pod {
 				stored, _ := o.Admission.Admit(pod)
 				return stored
@@ -231,23 +229,10 @@ func (f *placeFreer) movable(one *refusedGraph, of []gang.Observation, place *re
 		}
 		for _, sg := range o.Groups {
 			pods := slices.DeleteFunc(slices.Clone(o.Pods), func(pod *corev1.Pod) bool { return !render.Member(pod, sg) })
-			busy := slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return render.Outdated(sg, pod) || isEvicted(pod) })
-			if sg.Spec.Provider == specs.Gates.Name && !busy {
+			if sg.Spec.Provider == specs.Gates.Name && !gang.Replacing(sg, pods) {
 				out = append(out, read.Of(sg, pods, place)...)
 			}
 		}
 	}
 	return out
-}
-
-// gpusOf counts the GPUs of a pod. Those of claims cannot be counted, and their devices would not count as free.
-func gpusOf(pod *corev1.Pod) (int64, bool) {
-	shape, err := gpus.ShapeOf([]gpus.Pods{{Spec: &pod.Spec, Count: 1}}, gpus.Devices{})
-	return shape.PerReplica, err == nil && len(pod.Spec.ResourceClaims) == 0
-}
-
-// isEvicted reports whether a pod was requested to go for another reason than a place for others.
-func isEvicted(pod *corev1.Pod) bool {
-	request, requested := leaving.EvictionOf(pod)
-	return requested && request.For == ""
 }

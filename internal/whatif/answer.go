@@ -240,7 +240,7 @@ func (p *Planner) planned(one *Replica, levels topology.Levels, result placement
 
 // existing sets the result of a replica that was not planned, because it is placed or about to be recreated.
 func (p *Planner) existing(one *Replica, levels topology.Levels, sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) {
-	if len(pods) == 0 || len(pods) < render.ReplicaSize(sg, pods[0]) || slices.ContainsFunc(pods, leaving) {
+	if len(pods) == 0 || len(pods) < render.ReplicaSize(sg, pods[0]) || slices.ContainsFunc(pods, gang.Leaving) {
 		one.Reason = p.beingReplaced(pods)
 		return
 	}
@@ -273,9 +273,4 @@ func (p *Planner) nodeOf(pod *corev1.Pod) string {
 	}
 	node, _ := p.cluster.Reserved(topology.PodID(pod))
 	return node
-}
-
-// leaving reports whether a pod is about to be replaced.
-func leaving(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }

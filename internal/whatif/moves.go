@@ -50,9 +50,10 @@ func (p *Planner) Moves(g Plan, limits repack.Limits) *Unblocking {
 		return nil
 	}
 	place := repack.Place{Cluster: p.cluster, Levels: demand.Levels, NodeSelector: demand.NodeSelector}
+	limits.Rest = p.world.Rest
 	return &Unblocking{
 		Gang: refused.Group.Name, Levels: demand.Levels,
-		Result: repack.Find(place, repack.Gang{Refused: *refused, Priority: demand.Priority}, p.movable(place, g.request.observation.DGD),
+		Result: repack.Find(place, repack.Gang{Refused: *refused, Priority: demand.Priority}, p.movable(place, g.request.observation.DGD, gang.GPUsWithoutClaims),
 			limits),
 	}
 }
@@ -60,7 +61,9 @@ func (p *Planner) Moves(g Plan, limits repack.Limits) *Unblocking {
 // Free finds moves that leave a number of domains of a level without pods that use GPUs; see [repack.Free].
 func (p *Planner) Free(levels topology.Levels, nodeSelector map[string]string, level, domains int, limits repack.Limits) repack.Freed {
 	place := repack.Place{Cluster: p.cluster, Levels: levels, NodeSelector: nodeSelector}
-	replicas := p.movable(place, nil)
+	devices := p.devices()
+	replicas := p.movable(place, nil, func(pod *corev1.Pod) (int64, bool) { return gpusOf(pod, devices) })
+	limits.Rest = p.world.Rest
 	return repack.Free(place, level, domains, p.hosts(replicas), replicas, limits)
 }
 
@@ -99,14 +102,15 @@ func (p *Planner) hosts(replicas []repack.Replica) repack.Hosts {
 
 // movable returns the running replicas of other deployments that may move by their annotation, and that a plan in
 // this place could place again.
-func (p *Planner) movable(place repack.Place, except *nvidiav1beta1.DynamoGraphDeployment) []repack.Replica {
+func (p *Planner) movable(
+	place repack.Place, except *nvidiav1beta1.DynamoGraphDeployment, count func(*corev1.Pod) (int64, bool),
+) []repack.Replica {
 	var out []repack.Replica
-	devices := p.devices()
 	movable := gang.Movable{
 		Cluster:  p.cluster,
 		Admit:    func(pod *corev1.Pod) *corev1.Pod { return p.admitted(withoutForeignGates(pod)) },
 		Priority: func(pod *corev1.Pod) int32 { return topology.PriorityOf(p.ranked(pod)) },
-		GPUs:     func(pod *corev1.Pod) (int64, bool) { return gpusOf(pod, devices) },
+		GPUs:     count,
 	}
 	for _, dgd := range inOrder(p.world.Graphs, byName) {
 		if !render.MayMove(dgd) || except != nil && nameOf(dgd) == nameOf(except) {
@@ -117,8 +121,10 @@ func (p *Planner) movable(place repack.Place, except *nvidiav1beta1.DynamoGraphD
 			continue // its pods are created by another provider, or the deployment is not valid
 		}
 		for _, sg := range inOrder(r.observation.Groups, byComponent) {
-			if existing := p.index.groups[nameOf(dgd)][sg.Spec.Component]; existing == nil || existing.Spec.Provider == specs.Gates.Name {
-				out = append(out, movable.Of(sg, groupPods(sg, r.existing), &place)...)
+			pods := groupPods(sg, r.existing)
+			stored := p.index.groups[nameOf(dgd)][sg.Spec.Component]
+			if stored == nil || stored.Spec.Provider == specs.Gates.Name && !gang.Replacing(stored, pods) {
+				out = append(out, movable.Of(sg, pods, &place)...)
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/repack"
 )
@@ -52,6 +53,12 @@ func TestMovable(t *testing.T) {
 				pod.DeletionTimestamp = ptr.To(metav1.NewTime(time.Unix(1, 0)))
 			}
 		}},
+		"its eviction was requested": {pods: func(pod *corev1.Pod) {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, leaving.AnnotationEviction, leaving.Eviction{At: time.Unix(1, 0)}.String())
+		}},
+		"it has claims, whose devices do not count as free": {pods: func(pod *corev1.Pod) {
+			pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpus"}}
+		}},
 		"not entirely bound": {pods: func(pod *corev1.Pod) {
 			if pod.Labels[render.LabelPodIndex] == "1" {
 				pod.Spec.NodeName = ""
@@ -77,7 +84,7 @@ func TestMovable(t *testing.T) {
 			p := NewPlanner(w)
 			place.Cluster = p.Cluster()
 			var got []string
-			for _, r := range p.movable(place, nil) {
+			for _, r := range p.movable(place, nil, gang.GPUsWithoutClaims) {
 				got = append(got, fmt.Sprintf("%s-%d of %d GPUs in one domain of level %d inside %s", r.Component, r.Ordinal, r.GPUs(), r.Group.Required, r.Group.Within))
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {

@@ -55,6 +55,7 @@ func NewPlanner(w World) *Planner {
 		admission: newpod.Objects{PriorityClasses: w.Priorities, RuntimeClasses: w.Runtimes, LimitRanges: w.Limits},
 	}
 	p.cluster.Ignore(topology.IgnoredResources(w.Ignored))
+	p.cluster.Leaving(w.Leaving)
 	p.cluster.Serve(topology.ServedBy(w.Devices))
 	p.cluster.IgnoreDeclaredFeatures(w.ignoresFeatures())
 	for _, node := range inOrder(w.Nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) }) {

@@ -48,7 +48,7 @@ func (p *Planner) unplaced(sg *trellisv1alpha1.ScalingGroup, ordinal int, existi
 	switch {
 	case len(existing) == 0:
 		return p.admitted(render.BuildPod(sg, int32(ordinal), 0))
-	case len(existing) > 1 || existing[0].Spec.NodeName != "" || leaving(existing[0]):
+	case len(existing) > 1 || existing[0].Spec.NodeName != "" || gang.Leaving(existing[0]):
 		return nil
 	}
 	return existing[0]

@@ -30,7 +30,7 @@ func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Po
 	for _, pod := range existing {
 		ordinal, _, ok := render.ReplicaOf(pod)
 		made[pod.Name] = true
-		barred[int(ordinal)] = barred[int(ordinal)] || ok && (leaving(pod) || !render.GateClosed(pod))
+		barred[int(ordinal)] = barred[int(ordinal)] || ok && (gang.Leaving(pod) || !render.GateClosed(pod))
 	}
 	var out []*corev1.Pod
 	build := render.NewBuilder(sg)

@@ -145,7 +145,7 @@ func (p *Planner) leavers(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	found, created := map[int32]*rollout.Replica{}, map[int32]int64{}
 	for _, pod := range p.index.pods[nameOf(sg)] {
 		ordinal, _, ok := render.ReplicaOf(pod)
-		if !ok || leaving(pod) || !render.Member(pod, sg) {
+		if !ok || gang.Leaving(pod) || !render.Member(pod, sg) {
 			continue
 		}
 		r := found[ordinal]

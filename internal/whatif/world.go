@@ -26,6 +26,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/kubescheduler"
+	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/nvlink"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/topology"
@@ -45,6 +46,9 @@ type World struct {
 	// [topology.IgnoredResources].
 	Devices []*resourcev1.DeviceClass
 	Ignored []string
+	// Leaving decides which nodes leave. Rest is how long a replica that has moved does not move again; 0: [repack.Rest].
+	Leaving leaving.Rules
+	Rest    time.Duration
 	// ComputeDomains are the NVLink domains that pods may join.
 	ComputeDomains []*nvlink.ComputeDomain
 	// Namespaces whose labels affinity rules may select.

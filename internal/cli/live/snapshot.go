@@ -204,10 +204,7 @@ func (s *Snapshot) kinds() []kind {
 			return l.Items
 		}, claim)},
 		{deviceTaints, into(&s.Claims.Taints, func(l *resourcev1.DeviceTaintRuleList) []resourcev1.DeviceTaintRule { return l.Items }, claim)},
-		{operators, func(ctx context.Context, c client.Reader, _ string) (err error) {
-			s.Ignored, err = ignoredResources(ctx, c)
-			return err
-		}},
+		{operators, func(ctx context.Context, c client.Reader, _ string) error { return readOperatorFlags(ctx, c, &s.World) }},
 		{Groups, into(&s.Groups, func(l *trellisv1alpha1.ScalingGroupList) []trellisv1alpha1.ScalingGroup { return l.Items }, whole)},
 		{Placements, into(&s.Placements, func(l *trellisv1alpha1.GraphPlacementList) []trellisv1alpha1.GraphPlacement { return l.Items }, whole)},
 		{Graphs, into(&s.Graphs, func(l *nvidiav1beta1.DynamoGraphDeploymentList) []nvidiav1beta1.DynamoGraphDeployment {

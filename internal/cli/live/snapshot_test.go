@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -73,7 +74,7 @@ func (c cluster) List(_ context.Context, list client.ObjectList, options ...clie
 		l.Items = make([]corev1.Node, 1)
 	case *appsv1.DeploymentList:
 		l.Items = make([]appsv1.Deployment, 1)
-		l.Items[0].Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"--leader-elect", "--ignored-resources=example.com/a,vendor.example", "--ignored-resources="}}}
+		l.Items[0].Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"--leader-elect", "--ignored-resources=example.com/a,vendor.example", "--ignored-resources=", "--leaving-taints=example.com/retired", "--repack-rest=2h"}}}
 	case *nodev1.RuntimeClassList:
 		l.Items = make([]nodev1.RuntimeClass, 1)
 	case *corev1.LimitRangeList:
@@ -148,6 +149,9 @@ func TestRead(t *testing.T) {
 	}
 	if len(s.Runtimes) != 1 || len(s.Limits) != 1 || len(s.Devices) != 1 || !slices.Equal(s.Ignored, []string{"example.com/a", "vendor.example"}) {
 		t.Errorf("%d runtime classes, %d limit ranges, %d device classes; ignored %q", len(s.Runtimes), len(s.Limits), len(s.Devices), s.Ignored)
+	}
+	if !slices.Equal(s.Leaving.Taints, []string{"example.com/retired"}) || s.Rest != 2*time.Hour {
+		t.Errorf("leaving taints %q, rest %s", s.Leaving.Taints, s.Rest)
 	}
 	if s.Pods[1].Labels["ours"] == "" || len(s.Pods[1].Labels) != 2 {
 		t.Errorf("labels of a pod on a later page: %v", s.Pods[1].Labels)

@@ -114,7 +114,7 @@ func TestReadyMeansAccepted(t *testing.T) {
 	}
 }
 
-// TestWhereMetadataIsExpected: only while a generation of workers that discover each other through Kubernetes is rolled out.
+// TestWhereMetadataIsExpected: only while workers that discover each other through Kubernetes are replaced, in an update or a move.
 func TestWhereMetadataIsExpected(t *testing.T) {
 	cases := map[string]struct {
 		change func(*trellisv1alpha1.ScalingGroup)
@@ -124,6 +124,9 @@ func TestWhereMetadataIsExpected(t *testing.T) {
 		"an update":            {func(*trellisv1alpha1.ScalingGroup) {}, old(running), true},
 		"no update":            {func(*trellisv1alpha1.ScalingGroup) {}, running, false},
 		"the end of an update": {func(sg *trellisv1alpha1.ScalingGroup) { sg.Status.Conditions = rollingOut() }, running, true},
+		"a move": {func(sg *trellisv1alpha1.ScalingGroup) {
+			sg.Status.Moves = []trellisv1alpha1.ReplicaMove{{Replica: 1}}
+		}, running, true},
 		"discovery through etcd": {
 			func(sg *trellisv1alpha1.ScalingGroup) {
 				delete(sg.Spec.Roles[0].Template.Labels, render.LabelDiscoveryBackend)
