@@ -73,7 +73,8 @@ func (e Eviction) String() string {
 // Replaces reports whether a new request is written over the one that the pod has.
 func (e Eviction) Replaces(pod *corev1.Pod) bool {
 	before, has := EvictionOf(pod)
-	return !has || before.WithNode != e.WithNode || before.For != e.For || before.MaxGPUs != e.MaxGPUs || e.At.Sub(before.At).Abs() >= refreshAfter
+	same := before.WithNode == e.WithNode && before.For == e.For && before.MaxGPUs == e.MaxGPUs
+	return !has || !same || e.At.Sub(before.At).Abs() >= refreshAfter
 }
 
 // Counts reports whether the request counts, and when it ends if it is not repeated; zero: never. closed: the node of the pod is cordoned

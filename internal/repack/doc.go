@@ -26,9 +26,9 @@
 // place elsewhere now are left out. On more hosts, the numbers of sets and plans are bounded ([Result].Cut). The cost of a search then
 // depends on the number of domains and on the hosts of the domains that are looked at.
 //
-// With [Limits].InOrder, the operator's way, a set counts only if the place of each replica is free while it runs. Three plans are tried for
-// a set: all at once, the gang first, and the replicas first. On at most ExactHosts hosts that finds moves in 97 of 100 cases that have some,
-// and those of least cost.
+// With [Limits].InOrder, as in the operator, a set counts only if the place of each replica is free while it runs. Three plans are tried
+// for a set: all at once, the gang first, and the replicas first. On at most ExactHosts hosts that finds moves in 97 of 100 cases in which
+// there are some, and those of least cost.
 //
 // # Example
 //

@@ -51,10 +51,10 @@ func (p *Planner) Moves(g Plan, limits repack.Limits) *Unblocking {
 	}
 	place := repack.Place{Cluster: p.cluster, Levels: demand.Levels, NodeSelector: demand.NodeSelector}
 	limits.Rest = p.world.Rest
+	replicas := p.movable(place, g.request.observation.DGD, gang.GPUsWithoutClaims)
 	return &Unblocking{
 		Gang: refused.Group.Name, Levels: demand.Levels,
-		Result: repack.Find(place, repack.Gang{Refused: *refused, Priority: demand.Priority}, p.movable(place, g.request.observation.DGD, gang.GPUsWithoutClaims),
-			limits),
+		Result: repack.Find(place, repack.Gang{Refused: *refused, Priority: demand.Priority}, replicas, limits),
 	}
 }
 

@@ -44,6 +44,8 @@ type scene struct {
 	// prepare is done before the operator may die.
 	prepare func(w *world)
 	change  func(w *world)
+	// least and most are how many replicas of Worker serve, and exist, at every moment from then on; 0: not observed.
+	least, most int
 	// missing describes what the end lacks. before are the pods from before the change.
 	missing func(w *world, before map[types.UID]bool) error
 }
@@ -57,7 +59,7 @@ var scenes = map[string]scene{
 		}
 		return w.endsAs(end)
 	}},
-	"moved": {writes: 25, racks: []string{"b/r2"}, change: drainHost, missing: func(w *world, before map[types.UID]bool) error {
+	"moved": {writes: 25, racks: []string{"b/r2"}, change: drainHost, least: 2, most: 3, missing: func(w *world, before map[types.UID]bool) error {
 		if err := w.movedOnce(before); err != nil {
 			return err
 		}
@@ -66,7 +68,7 @@ var scenes = map[string]scene{
 		}
 		return w.endsAs(renamed("worker-1", "worker-2", "worker 1", "worker 2"))
 	}},
-	"moved-in-place": {writes: 15, racks: []string{"b/r2"}, change: func(w *world) {
+	"moved-in-place": {writes: 15, racks: []string{"b/r2"}, least: 1, most: 2, change: func(w *world) {
 		w.patch("g", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, rollout.AnnotationMoves, trellisv1alpha1.MovesInPlace))
 		drainHost(w)
 	}, missing: func(w *world, before map[types.UID]bool) error {
@@ -336,6 +338,9 @@ func (sc scene) play(ctx context.Context, provider sandbox.Provider, name string
 		sc.prepare(w)
 	}
 	before, watcher := w.uids(), w.follow()
+	if sc.most > 0 {
+		watcher.bound(sc.least, sc.most, "Worker")
+	}
 	s.Arm(c)
 	sc.change(w)
 	w.until("it ends as if nothing had happened", func() error {

@@ -168,7 +168,8 @@ func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want
 	return want
 }
 
-// served reports whether all pods of a replica existed before, in one place. A gang that is created gated has a place once all of them exist.
+// served reports whether all pods of a replica existed before, in one place. A gang that is created gated gets a place when all of them
+// exist.
 func (v *view) served(ordinal int32) bool {
 	recorded := v.o.attempts.recorded
 	_, _, assigned := recorded.Assigned(ordinal)
