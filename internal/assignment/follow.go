@@ -105,9 +105,10 @@ func (r *Record) followMissing(key Key, begun, wanted bool) {
 	r.Gangs[gang].Places[key] = p
 }
 
-// retire moves a replica to Former if it is wanted, and removes it otherwise. Planned hosts of its pods show that it was never bound.
+// retire moves a replica to Former if it is wanted, and removes it otherwise.
 func (r *Record) retire(key Key, wanted bool) {
 	if last := r.take(key); wanted {
+		last.Hosts = nil
 		r.Former[key] = last
 	}
 }

@@ -207,19 +207,13 @@ func (r *Record) PlaceOf(key Key) (place Place, recorded bool) {
 // exist yet.
 func (r *Record) Ran(key Key) bool {
 	place, recorded := r.PlaceOf(key)
-	return recorded && (len(place.Hosts) == 0 || r.gangOf[key] == "" || r.Evicting(r.gangOf[key]))
-}
-
-// WasBound reports whether all pods of a replica had a node. The last place of one that never was has planned hosts.
-func (r *Record) WasBound(key Key) bool {
-	place, recorded := r.PlaceOf(key)
-	return recorded && len(place.Hosts) == 0
+	return recorded && (len(place.Hosts) == 0 || r.Evicting(r.gangOf[key]))
 }
 
 // FormerDomain returns the domain of the place that a replica had before; nil for none. Pods may never have been in a place with planned
 // hosts.
 func (r *Record) FormerDomain(key Key) topology.Path {
-	if place, _ := r.PlaceOf(key); len(place.Hosts) == 0 || r.gangOf[key] == "" {
+	if place, _ := r.PlaceOf(key); len(place.Hosts) == 0 {
 		return place.Domain
 	}
 	return nil

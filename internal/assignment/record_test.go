@@ -94,7 +94,7 @@ func TestRecord(t *testing.T) {
 		},
 		"a replica whose release was given back has no place": {
 			[]step{assigns("g", w0, "a", "a0"), shows(map[Key]Shown{w0: {State: Waits}})},
-			[]string{"former work-0: 1. in z/a on a0"},
+			[]string{"former work-0: 1. in z/a"},
 		},
 		"unless its gang keeps its places": {
 			[]step{assigns("stands", w0, "a", "a0"), shows(map[Key]Shown{w0: {State: Waits}})},
@@ -125,14 +125,14 @@ func TestRecord(t *testing.T) {
 		},
 		"pods without a gang are recorded when they are bound": {
 			[]step{assigns("g", w0, "a", "a0"), shows(nil), shows(map[Key]Shown{w0: in("", "b", Released, "b0"), w1: in("", "b", AllBound)})},
-			[]string{"bound work-1: 1. in z/b", "former work-0: 1. in z/a on a0"},
+			[]string{"bound work-1: 1. in z/b", "former work-0: 1. in z/a"},
 		},
 		"pods of its last attempt do not give a replica without a place one": {
 			[]step{
 				assigns("g", w0, "a", "a0"), shows(map[Key]Shown{w0: {State: Waits}}),
 				shows(map[Key]Shown{w0: {Gang: "g", Domain: topology.Path{"z", "a"}, State: AllBound, Attempt: 1}}),
 			},
-			[]string{"former work-0: 1. in z/a on a0"},
+			[]string{"former work-0: 1. in z/a"},
 		},
 		"pods of a later attempt do": {
 			[]step{
@@ -150,7 +150,7 @@ func TestRecord(t *testing.T) {
 				assigns("g", w0, "a", "a0"), assigns("g", w1, "b", "b0"), func(r *Record) { r.Evict("g", []Key{w0}, "no place", now) },
 				shows(map[Key]Shown{w1: {State: Ending}}),
 			},
-			[]string{"former work-0: 1. in z/a on a0", "g Evicting work-1: 1. in z/b on b0"},
+			[]string{"former work-0: 1. in z/a", "g Evicting work-1: 1. in z/b on b0"},
 		},
 		"bound replicas are evicted, too": {
 			[]step{

@@ -43,9 +43,6 @@ func (r Replicas) appendOrdinals(ordinals []int, places map[Key]Place) []int {
 // Ran returns [Record.Ran] of a replica.
 func (r Replicas) Ran(ordinal int32) bool { return r.of.Ran(r.key(ordinal)) }
 
-// WasBound returns [Record.WasBound] of a replica.
-func (r Replicas) WasBound(ordinal int32) bool { return r.of.WasBound(r.key(ordinal)) }
-
 // Last returns [Record.AttemptOf] of a replica.
 func (r Replicas) Last(ordinal int32) int32 { return r.of.AttemptOf(r.key(ordinal)) }
 

@@ -12,8 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// A replica ran in its place unless its pods may not exist yet, was bound unless hosts are planned for it, and has a former domain unless
-// its gang may still get them.
+// A replica ran in its place unless its pods may not exist yet, and has a former domain unless hosts are planned for it.
 func TestReplicasThatRan(t *testing.T) {
 	now, rack := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC), topology.Path{"z", "r"}
 	key := func(ordinal int) Key { return Key{"work", ordinal} }
@@ -24,17 +23,13 @@ func TestReplicasThatRan(t *testing.T) {
 	r.Assign("rest", key(3), rack, nil, now)
 	r.Assign("evicted", key(4), rack, []string{"a"}, now)
 	r.Evict("evicted", nil, "no", now)
-	r.Former[key(5)] = Place{Attempt: 1, Domain: rack, Hosts: []string{"a"}}
 	r.Bound[Key{"other", 7}] = Place{Attempt: 1}
 	work := r.Replicas("work")
-	if diff := cmp.Diff([]int{0, 1, 2, 3, 4, 5}, work.Ordinals()); diff != "" {
+	if diff := cmp.Diff([]int{0, 1, 2, 3, 4}, work.Ordinals()); diff != "" {
 		t.Errorf("recorded (-want +got):\n%s", diff)
 	}
-	var ran, bound, former []int
-	for ordinal := range 7 {
-		if work.WasBound(int32(ordinal)) {
-			bound = append(bound, ordinal)
-		}
+	var ran, former []int
+	for ordinal := range 6 {
 		if work.Ran(int32(ordinal)) {
 			ran = append(ran, ordinal)
 		}
@@ -42,17 +37,14 @@ func TestReplicasThatRan(t *testing.T) {
 			former = append(former, ordinal)
 		}
 	}
-	if diff := cmp.Diff([]int{0, 1, 3, 4, 5}, ran); diff != "" {
+	if diff := cmp.Diff([]int{0, 1, 3, 4}, ran); diff != "" {
 		t.Errorf("ran (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]int{0, 1, 3}, bound); diff != "" {
-		t.Errorf("were bound (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]int{0, 1, 3, 5}, former); diff != "" {
+	if diff := cmp.Diff([]int{0, 1, 3}, former); diff != "" {
 		t.Errorf("with a former domain (-want +got):\n%s", diff)
 	}
 	var none *Record
-	if none.Ran(key(0)) || none.WasBound(key(0)) || none.FormerDomain(key(0)) != nil || len(none.Replicas("work").Ordinals()) > 0 || none.Replicas("work").Last(0) > 0 {
+	if none.Ran(key(0)) || none.FormerDomain(key(0)) != nil || len(none.Replicas("work").Ordinals()) > 0 || none.Replicas("work").Last(0) > 0 {
 		t.Error("without a record there are places")
 	}
 }

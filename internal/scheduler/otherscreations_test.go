@@ -117,7 +117,7 @@ func TestAPlaceIsGivenUpByAReadPastTheCache(t *testing.T) {
 	for title, tc := range map[string]struct {
 		exists bool
 		want   string
-	}{"pods exist": {true, "Assigned work-0: 1. in z/a a0+a1"}, "no pod exists": {false, "former work-0: 1. in z/a a0+a1"}} {
+	}{"pods exist": {true, "Assigned work-0: 1. in z/a a0+a1"}, "no pod exists": {false, "former work-0: 1. in z/a"}} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, o := newBench(t, Options{}), theirs("a")

@@ -33,8 +33,7 @@ type GraphPlacementSpec struct {
 	// +optional
 	// +listType=atomic
 	Bound []ComponentPlaces `json:"bound,omitempty"`
-	// former are the last places of replicas that have no place now, with planned hosts if not all of their pods were bound there. Pods of
-	// these attempts do not count, and are deleted.
+	// former are the last places of replicas that have no place now. Pods of these attempts do not count, and are deleted.
 	// +optional
 	// +listType=atomic
 	Former []ComponentPlaces `json:"former,omitempty"`

@@ -161,19 +161,18 @@ func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want
 		Key: v.keyOf(ordinal), Name: v.nameOf(ordinal), Ready: creatable, Succeeds: v.served(ordinal), Others: render.InSets(v.o.sg),
 	}
 	if one := v.o.replicas[ordinal]; one != nil {
-		want.Succeeds = want.Succeeds || one.wasBound()
+		want.Succeeds = want.Succeeds || one.wasPlaced()
 		want.Exists = !removed && one.there() && !one.released()
 		want.Ready = want.Ready || render.InSets(v.o.sg) && one.set != nil
 	}
 	return want
 }
 
-// served reports whether all pods of a replica existed before, in one place. A gang that is created gated gets a place when all of them
-// exist.
+// served reports whether pods of a replica had places before. The record may show only later that they were bound.
 func (v *view) served(ordinal int32) bool {
 	recorded := v.o.attempts.recorded
 	_, _, assigned := recorded.Assigned(ordinal)
-	return recorded.WasBound(ordinal) || v.gated && (assigned || recorded.Ran(ordinal))
+	return recorded.Ran(ordinal) || assigned && v.gated
 }
 
 // join adds a want, to that of its gang if it has one.
@@ -229,10 +228,9 @@ func (v *view) begunSet(decisions map[creationturns.Key]creationturns.Decision) 
 	return key, false
 }
 
-// wasBound reports whether all pods of the replica have, or had, a node. The record may show that later.
-func (r *replica) wasBound() bool {
-	pods := slices.Concat(r.active(), r.leaving, r.lost)
-	return len(pods) >= r.size && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !podBound(pod) })
+// wasPlaced reports whether a pod of the replica has, or had, a node.
+func (r *replica) wasPlaced() bool {
+	return slices.ContainsFunc(slices.Concat(r.active(), r.leaving, r.lost), podBound)
 }
 
 // giveBack adds the pods of gangs that are not complete to those that are deleted.
