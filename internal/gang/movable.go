@@ -44,8 +44,8 @@ func (m *Movable) Of(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place
 	return out
 }
 
-// Replacing reports whether replicas of a stored group are being replaced for another reason than a place for others. pods are those of the
-// group.
+// Replacing reports whether replicas of a stored group are outdated or requested to leave, other than to free a place. pods are the group's
+// pods.
 func Replacing(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) bool {
 	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
 		request, requested := leaving.EvictionOf(pod)
@@ -53,7 +53,7 @@ func Replacing(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) bool {
 	})
 }
 
-// GPUsWithoutClaims counts the GPUs of a pod; false for one with claims, whose devices would not count as free.
+// GPUsWithoutClaims counts the GPUs of a pod; false for a pod with claims, because devices of claims do not count as free when it leaves.
 func GPUsWithoutClaims(pod *corev1.Pod) (int64, bool) {
 	shape, err := gpus.ShapeOf([]gpus.Pods{{Spec: &pod.Spec, Count: 1}}, gpus.Devices{})
 	return shape.PerReplica, err == nil && len(pod.Spec.ResourceClaims) == 0

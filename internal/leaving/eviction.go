@@ -39,7 +39,7 @@ type Eviction struct {
 	// For is the deployment, namespace/name, that the move frees a place for; "" when the pod itself is to go. The replica then moves only
 	// when its successor serves.
 	For string
-	// MaxGPUs is how many GPUs restart for it at most; 0: as many as the operator allows.
+	// MaxGPUs limits the GPUs that restart for the deployment; 0: no limit but the operator's.
 	MaxGPUs int64
 }
 
@@ -53,7 +53,7 @@ func EvictionOf(pod *corev1.Pod) (Eviction, bool) {
 	if err == nil && bounded {
 		e.MaxGPUs, err = strconv.ParseInt(most, 10, 64)
 	}
-	return e, err == nil && (of == ofPlace) == (graph != "") && (of == ofPod || of == ofNode || of == ofPlace)
+	return e, err == nil && e.MaxGPUs >= 0 && (of == ofPlace) == (graph != "") && (of == ofPod || of == ofNode || of == ofPlace)
 }
 
 // String is the value of AnnotationEviction, which EvictionOf reads.

@@ -64,6 +64,7 @@ func TestEvictions(t *testing.T) {
 		"for a place, not repeated":            {"place 2026-12-01T11:55:00Z ns/llm", true, false, true},
 		"for a place, within a limit":          {"place 2026-12-01T11:58:00Z ns/llm 16", false, true, true},
 		"for a place, within an unknown limit": {"place 2026-12-01T11:58:00Z ns/llm few", false, false, false},
+		"for a place, within a negative limit": {"place 2026-12-01T11:58:00Z ns/llm -1", false, false, false},
 		"for no one's place":                   {"place 2026-12-01T11:58:00Z", false, false, false},
 		"of a pod, for a place":                {"pod 2026-12-01T11:58:00Z ns/llm", false, false, false},
 	} {

@@ -57,7 +57,7 @@ func settled(failed time.Time) error {
 	return nil
 }
 
-// quota sets the limit of pods, also in the status, which no one else keeps here and the API server goes by.
+// quota limits the pods of a namespace.
 func (b *bare) quota(namespace string, pods string) {
 	GinkgoHelper()
 	quotas.Enforce(b.ctx, b.c, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "q"}, Spec: corev1.ResourceQuotaSpec{

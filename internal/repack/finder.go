@@ -186,8 +186,8 @@ func (f *finder) try(s *state) bool {
 	return true
 }
 
-// planMoves plans the gang in a domain and the moves of replicas to other places; nil if there is no such plan, or none in the order that
-// is wanted.
+// planMoves plans the gang in a domain and the moves of replicas elsewhere, in order if [Limits].InOrder is set. It returns nil if it finds
+// no plan.
 func (f *finder) planMoves(path topology.Path, moving []*Replica) *Plan {
 	found := f.together(f.gang.Group, path, moving, f.bounds.options)
 	if found == nil {
@@ -200,10 +200,7 @@ func (f *finder) planMoves(path topology.Path, moving []*Replica) *Plan {
 	if found = f.whileRunning(f.gang.Group, path, moving, f.bounds.options); found == nil {
 		return nil
 	}
-	if plan = f.plan([]topology.Path{path}, moving, found, true); !plan.inOrder() {
-		return nil
-	}
-	return plan
+	return f.plan([]topology.Path{path}, moving, found, true)
 }
 
 // moving are the replicas of a set.

@@ -179,7 +179,7 @@ func (h *hall) drawReplica(t *rapid.T, i int) {
 	}
 }
 
-// drawGang draws a gang that waits, and how many GPUs may restart for it.
+// drawGang draws a waiting gang, and a limit of GPUs that may restart for it.
 func drawGang(t *rapid.T) (Gang, Limits) {
 	gang := gangOf(rapid.SampledFrom([]int{1, 1, 0, none}).Draw(t, "level"), rapid.IntRange(1, 3).Draw(t, "pods"),
 		int64(rapid.SampledFrom([]int{1, 2, 3, 3, 4, 4}).Draw(t, "gpus")))

@@ -21,24 +21,24 @@ func (p *Place) together(gang *placement.Group, domain topology.Path, moving []*
 	return p.planned(append(groups, p.groupsOf(moving)...), moving, o)
 }
 
-// whileRunning plans the same so that the places of the replicas are free while all of them run. It places the gang with the replicas off
-// the copy, and then the replicas with them on it; if that fails, the replicas first.
+// whileRunning plans a gang in a domain and replicas elsewhere, in places that are free while all the replicas run. It places the gang
+// first, with the replicas off the copy, and then the replicas, with all of them on it. If that fails, it places the replicas first.
 func (p *Place) whileRunning(gang *placement.Group, domain topology.Path, moving []*Replica, o placement.Options) *placement.GroupResult {
-	of, replicas := []*placement.Group{bounded(gang, domain)}, p.groupsOf(moving)
-	if first := p.planned(of, moving, o); first != nil {
-		if then := p.planned(replicas, nil, o, placed{of, first}); then != nil {
+	waiting, replicas := []*placement.Group{bounded(gang, domain)}, p.groupsOf(moving)
+	if first := p.planned(waiting, moving, o); first != nil {
+		if then := p.planned(replicas, nil, o, placed{waiting, first}); then != nil {
 			return &placement.GroupResult{Groups: slices.Concat(first.Groups, then.Groups)}
 		}
 	}
 	if first := p.planned(replicas, nil, o); first != nil {
-		if then := p.planned(of, moving, o, placed{replicas, first}); then != nil {
+		if then := p.planned(waiting, moving, o, placed{replicas, first}); then != nil {
 			return &placement.GroupResult{Groups: slices.Concat(then.Groups, first.Groups)}
 		}
 	}
 	return nil
 }
 
-// placed are groups and their places.
+// placed are groups with their places.
 type placed struct {
 	groups []*placement.Group
 	at     *placement.GroupResult
@@ -58,7 +58,7 @@ func (p *Place) planned(groups []*placement.Group, off []*Replica, o placement.O
 	return placement.PlanTogether(p.Cluster, p.Levels, p.NodeSelector, root, o)
 }
 
-// bounded is a gang that is placed in a domain, or in the narrower one that it is bound to.
+// bounded returns a gang that is bound to a domain, or to its own domain if that is narrower.
 func bounded(gang *placement.Group, domain topology.Path) *placement.Group {
 	bound := *gang
 	if len(bound.Within) <= len(domain) {
@@ -68,7 +68,7 @@ func bounded(gang *placement.Group, domain topology.Path) *placement.Group {
 	return &bound
 }
 
-// groupsOf are the groups of replicas, whose pods are counted on all nodes.
+// groupsOf returns the groups of replicas, and counts their pods on all nodes.
 func (p *Place) groupsOf(moving []*Replica) (out []*placement.Group) {
 	for _, r := range moving {
 		one := *r.Group

@@ -154,7 +154,7 @@ func (h *hall) packs(free []int64, groups []plain) bool {
 	return len(groups) == 0 || h.places(free, groups[0], func() bool { return h.packs(free, groups[1:]) })
 }
 
-// packsInOrder reports whether replicas can move one after the other, each while it still runs, so that a gang fits then.
+// packsInOrder reports whether a gang fits after replicas have moved one after the other, each to a place that is free while it runs.
 func (h *hall) packsInOrder(free []int64, left []*Replica, gang plain) bool {
 	if len(left) == 0 {
 		return h.packs(free, []plain{gang})

@@ -60,7 +60,7 @@ type moveRequest struct {
 	pod   types.NamespacedName
 	uid   types.UID
 	graph types.NamespacedName
-	// most is how many GPUs restart for the graph at most, by the request; 0: any number.
+	// most is the request's limit of GPUs that restart for the graph; 0: none.
 	most int64
 	// at is when it was made or renewed, seen when this operator saw it first.
 	at, seen time.Time
@@ -72,8 +72,8 @@ type moveRequest struct {
 type moveBatch struct {
 	graph types.NamespacedName
 	repack.Batch
-	// most is how many GPUs may restart, and requested how many by the request that began the batch; 0: any number.
-	most, requested int64
+	// most is the limit of GPUs in the request that began the batch; 0: none.
+	most int64
 	// until is when the move that is under way has to be done.
 	until time.Time
 	moves int

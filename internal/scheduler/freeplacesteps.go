@@ -48,10 +48,10 @@ func (f *placeFreer) adoptBatch(first *moveRequest, movable []gang.Observation, 
 		return
 	}
 	step.about = one.dgd
-	f.batch = &moveBatch{graph: first.graph, until: now.Add(f.reserver.lasts), requested: first.most, most: lower(f.most, first.most)}
-	found := f.findMoves(one, movable, repack.Limits{MaxGPUs: f.batch.most, Now: now, InOrder: true})
+	f.batch = &moveBatch{graph: first.graph, until: now.Add(f.reserver.lasts), most: first.most}
+	found := f.findMoves(one, movable, first.most, now)
 	if found.Plan == nil && found.OverLimit > 0 {
-		f.endBatch(step, fmt.Sprintf("%d GPUs would restart, and at most %d may", found.OverLimit, f.batch.most), now)
+		f.endBatch(step, fmt.Sprintf("%d GPUs would restart, and at most %d may", found.OverLimit, f.limit(first.most)), now)
 		return
 	}
 	if f.reserver.isTaken(one) || found.Plan == nil || !slices.ContainsFunc(found.Plan.Moves, func(m repack.Move) bool {
@@ -66,12 +66,12 @@ func (f *placeFreer) adoptBatch(first *moveRequest, movable []gang.Observation, 
 	step.wake.now = append(step.wake.now, first.graph)
 }
 
-// lower is the lower of two limits, of which 0 is none.
-func lower(a, b int64) int64 {
-	if a == 0 || b == 0 {
-		return max(a, b)
+// limit returns the lower of the operator's limit of GPUs that restart and the limit of a request. 0 is no limit.
+func (f *placeFreer) limit(requested int64) int64 {
+	if f.most == 0 || requested == 0 {
+		return max(f.most, requested)
 	}
-	return min(a, b)
+	return min(f.most, requested)
 }
 
 // beginBatch looks for moves for the graph whose turn it is.
@@ -84,9 +84,8 @@ func (f *placeFreer) beginBatch(movable []gang.Observation, step *moveStep, now 
 		one.retry = now.Add(time.Minute)
 		return
 	}
-	limits := repack.Limits{MaxGPUs: f.most, Now: now, InOrder: true}
-	found := f.findMoves(one, movable, limits)
-	batch := &moveBatch{graph: client.ObjectKeyFromObject(one.dgd), most: f.most}
+	found := f.findMoves(one, movable, 0, now)
+	batch := &moveBatch{graph: client.ObjectKeyFromObject(one.dgd)}
 	one.retry = now.Add(f.after)
 	if next, _ := batch.Next(&found); next != nil {
 		step.about = one.dgd
@@ -131,7 +130,7 @@ func (f *placeFreer) continueBatch(open []*moveRequest, movable []gang.Observati
 // planNext plans again after a move.
 func (f *placeFreer) planNext(one *refusedGraph, movable []gang.Observation, step *moveStep, now time.Time) {
 	b := f.batch
-	found := f.findMoves(one, movable, repack.Limits{MaxGPUs: b.most, Now: now, InOrder: true})
+	found := f.findMoves(one, movable, b.most, now)
 	switch next, ends := b.Next(&found); {
 	case ends != "":
 		f.endBatch(step, ends, now)
@@ -153,7 +152,7 @@ func (f *placeFreer) move(
 		step.report(EventRepacking, "%s so that it gets %s", described(plan.Cost), f.reserver.current.hosts())
 	}
 	for _, pod := range podsOf(next.Replica, movable) {
-		request := &moveRequest{pod: client.ObjectKeyFromObject(pod), uid: pod.UID, graph: b.graph, most: b.requested, at: now, seen: now}
+		request := &moveRequest{pod: client.ObjectKeyFromObject(pod), uid: pod.UID, graph: b.graph, most: b.most, at: now, seen: now}
 		f.requests[topology.PodID(pod)] = request
 		step.request = append(step.request, request)
 	}
@@ -192,8 +191,8 @@ func (f *placeFreer) withdraw(step *moveStep, which func(*moveRequest) bool) {
 	}
 }
 
-// findMoves looks for the cheapest moves that free a place for a graph.
-func (f *placeFreer) findMoves(one *refusedGraph, movable []gang.Observation, limits repack.Limits) repack.Result {
+// findMoves looks for the cheapest moves that free a place for a graph. requested is the limit of GPUs of a request; 0: none.
+func (f *placeFreer) findMoves(one *refusedGraph, movable []gang.Observation, requested int64, now time.Time) repack.Result {
 	f.state.binders.refresh()
 	f.state.holds.lift(f.state.cluster, one.dgd.Namespace, one.demand.Components)
 	f.reserver.lift()
@@ -209,7 +208,7 @@ func (f *placeFreer) findMoves(one *refusedGraph, movable []gang.Observation, li
 	}
 	place := repack.Place{Cluster: f.state.cluster, Levels: one.demand.Levels, NodeSelector: one.demand.NodeSelector}
 	replicas := f.movable(one, movable, &place)
-	limits.Rest = f.rest
+	limits := repack.Limits{MaxGPUs: f.limit(requested), Now: now, Rest: f.rest, InOrder: true}
 	return repack.Find(place, repack.Gang{Refused: *refused, Priority: one.demand.Priority}, replicas, limits)
 }
 

@@ -44,7 +44,7 @@ type scene struct {
 	// prepare is done before the operator may die.
 	prepare func(w *world)
 	change  func(w *world)
-	// least and most are how many replicas of Worker serve, and exist, at every moment from then on; 0: not observed.
+	// least is the minimum of serving replicas of Worker during the change, most the maximum of existing ones; 0: neither is checked.
 	least, most int
 	// missing describes what the end lacks. before are the pods from before the change.
 	missing func(w *world, before map[types.UID]bool) error

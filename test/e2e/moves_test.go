@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -40,7 +39,7 @@ func (w *world) followMoves(floor, ceiling int, components ...string) (*observer
 	return o, seen
 }
 
-// bound is expect for several components, once all pods are seen.
+// bound sets the limits of several components after the observer has seen all existing pods.
 func (o *observer) bound(floor, ceiling int, components ...string) {
 	o.w.t.Helper()
 	o.w.until("the pods are seen", func() error {
@@ -218,23 +217,17 @@ var _ = Describe("A drain of hosts", func() {
 		w.create(w.graphOf("g", "zone", services{"Worker": worker(2, 2, 8, "rack")}))
 		w.ready("g")
 		before := w.uids()
-		node := w.all()[0].Spec.NodeName
 		leaves := w.all()[0]
-		for range 3 { // it tries again and again
+		node := leaves.Spec.NodeName
+		for range 3 { // an autoscaler repeats it
 			w.mustKubectl("taint", "node", node, "ToBeDeletedByClusterAutoscaler=:NoSchedule")
-			w.until("its eviction is answered", func() error {
-				err := w.evict(&leaves)
-				if !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "its successor") {
-					return fmt.Errorf("evicted: %w", err)
-				}
-				return nil
-			})
 			w.until("a successor waits", func() error {
 				if n := len(w.all()); n != 6 {
 					return fmt.Errorf("%d pods", n)
 				}
 				return nil
 			})
+			Expect(w.evict(&leaves)).To(And(MatchError(apierrors.IsTooManyRequests, "IsTooManyRequests"), MatchError(ContainSubstring("its successor"))))
 			w.mustKubectl("taint", "node", node, "ToBeDeletedByClusterAutoscaler-")
 			w.until("the successor is gone, and nothing else", func() error {
 				if diff := fmt.Sprint(w.uids()); diff != fmt.Sprint(before) {

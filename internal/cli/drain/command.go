@@ -121,7 +121,7 @@ func (o *options) drain(ctx context.Context, c client.Client, report *Report) er
 	return errors.Join(failed, unnamed)
 }
 
-// name cordons the nodes, and then marks them as drained: no replica moves from one of them to another.
+// name cordons all nodes before it marks the first one as drained, so that no replica moves from one of them to another.
 func (o *options) name(ctx context.Context, c client.Client, nodes []string) error {
 	for _, name := range nodes {
 		if err := patchNode(ctx, c, name, map[string]any{"spec": map[string]any{"unschedulable": true}}); err != nil {

@@ -39,7 +39,7 @@ func (o *options) checkApply() error {
 	return nil
 }
 
-// request requests the first move of a report from the operator, which then moves the other replicas. maxGPUs bounds the GPUs that restart.
+// request requests the first move of a report from the operator, which then moves the other replicas. maxGPUs limits the GPUs that restart.
 func request(ctx context.Context, c client.Client, world *whatif.World, report *Report, maxGPUs int64, now time.Time) error {
 	pods := podsOf(world, &report.Moves[0])
 	if len(pods) == 0 {

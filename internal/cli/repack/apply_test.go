@@ -4,6 +4,7 @@
 package repack
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -49,10 +50,10 @@ func TestRequest(t *testing.T) {
 	}
 	for i := range pods.Items {
 		if request, requested := leaving.EvictionOf(&pods.Items[i]); requested {
-			got[pods.Items[i].Name] = request.For
+			got[pods.Items[i].Name] = fmt.Sprintf("%s, at most %d GPUs", request.For, request.MaxGPUs)
 		}
 	}
-	if diff := cmp.Diff(map[string]string{"embed-worker-1-0": "team-a/chat", "embed-worker-1-1": "team-a/chat"}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"embed-worker-1-0": "team-a/chat, at most 8 GPUs", "embed-worker-1-1": "team-a/chat, at most 8 GPUs"}, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if said := report.requested(); !strings.Contains(said, "team-b/embed Worker-1 moves first") || !strings.Contains(said, "status dgd/chat -n team-a") {

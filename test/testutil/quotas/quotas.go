@@ -35,13 +35,7 @@ func Limit(ctx context.Context, c client.Client, namespace string, hard corev1.R
 			ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: classes,
 		}}}
 	}
-	before := &corev1.ResourceQuota{}
-	if err := c.Get(ctx, client.ObjectKeyFromObject(q), before); err == nil {
-		q = before.DeepCopy()
-		q.Spec.Hard = hard
-		gomega.Expect(c.Patch(ctx, q, client.MergeFrom(before))).To(gomega.Succeed())
-	} else {
-		gomega.Expect(c.Create(ctx, q)).To(gomega.Succeed())
+	if created := apply(ctx, c, q); created {
 		ginkgo.DeferCleanup(func(ctx ginkgo.SpecContext) error { return client.IgnoreNotFound(c.Delete(ctx, q)) })
 	}
 	gomega.Eventually(ctx, func() error {
@@ -61,25 +55,31 @@ func Limit(ctx context.Context, c client.Client, namespace string, hard corev1.R
 // controller that Count runs on the same API server for another spec may write the status as well.
 func Enforce(ctx context.Context, c client.Client, quota *corev1.ResourceQuota) {
 	ginkgo.GinkgoHelper()
-	hard := quota.Spec.Hard
-	before := &corev1.ResourceQuota{}
-	if err := c.Get(ctx, client.ObjectKeyFromObject(quota), before); err == nil {
-		before.DeepCopyInto(quota)
-		quota.Spec.Hard = hard
-		gomega.Expect(c.Patch(ctx, quota, client.MergeFrom(before))).To(gomega.Succeed())
-	} else {
-		gomega.Expect(client.IgnoreNotFound(err)).To(gomega.Succeed())
-		gomega.Expect(c.Create(ctx, quota)).To(gomega.Succeed())
-	}
-	before = quota.DeepCopy()
-	quota.Status.Hard = hard
+	apply(ctx, c, quota)
+	before := quota.DeepCopy()
+	quota.Status.Hard = quota.Spec.Hard
 	if quota.Status.Used == nil {
 		quota.Status.Used = corev1.ResourceList{}
-		for name := range hard {
+		for name := range quota.Spec.Hard {
 			quota.Status.Used[name] = resource.MustParse("0")
 		}
 	}
 	gomega.Expect(c.Status().Patch(ctx, quota, client.MergeFrom(before))).To(gomega.Succeed())
+}
+
+// apply creates a quota, or changes the limits of the existing one, which it reads into quota.
+func apply(ctx context.Context, c client.Client, quota *corev1.ResourceQuota) (created bool) {
+	ginkgo.GinkgoHelper()
+	hard, before := quota.Spec.Hard, &corev1.ResourceQuota{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(quota), before); err != nil {
+		gomega.Expect(client.IgnoreNotFound(err)).To(gomega.Succeed())
+		gomega.Expect(c.Create(ctx, quota)).To(gomega.Succeed())
+		return true
+	}
+	before.DeepCopyInto(quota)
+	quota.Spec.Hard = hard
+	gomega.Expect(c.Patch(ctx, quota, client.MergeFrom(before))).To(gomega.Succeed())
+	return false
 }
 
 // GPUs returns a limit of the GPUs that pods request.
