@@ -88,6 +88,7 @@ type likeness struct {
 	component, domain string
 	attempt           int32
 	pods              int
+	neverBound        bool
 }
 
 // write lists places by component, and within a component by the lowest ordinal.
@@ -96,7 +97,7 @@ func (d *dictionaries) write(places map[Key]Place) (out []trellisv1alpha1.Compon
 	var order []likeness
 	for _, key := range slices.SortedFunc(maps.Keys(places), Key.Compare) {
 		p := places[key]
-		like := likeness{key.Component, p.Domain.String(), p.Attempt, len(p.Hosts)}
+		like := likeness{key.Component, p.Domain.String(), p.Attempt, len(p.Hosts), p.NeverBound}
 		if alike[like] == nil {
 			order = append(order, like)
 		}
@@ -108,7 +109,9 @@ func (d *dictionaries) write(places map[Key]Place) (out []trellisv1alpha1.Compon
 		}
 		in := &out[len(out)-1]
 		first := places[Key{like.component, int(alike[like][0])}]
-		one := trellisv1alpha1.ReplicaPlaces{Replicas: WriteRanges(alike[like]), Attempt: like.attempt, Domain: d.domain(first.Domain)}
+		one := trellisv1alpha1.ReplicaPlaces{
+			Replicas: WriteRanges(alike[like]), Attempt: like.attempt, Domain: d.domain(first.Domain), NeverBound: like.neverBound,
+		}
 		for _, ordinal := range alike[like] {
 			for _, host := range places[Key{like.component, int(ordinal)}].Hosts {
 				one.Hosts = append(one.Hosts, d.host(host))
@@ -178,7 +181,7 @@ func (d *decoder) read(components []trellisv1alpha1.ComponentPlaces) map[Key]Pla
 	out := map[Key]Place{}
 	for i := range components {
 		for _, one := range components[i].Places {
-			place := Place{Attempt: max(one.Attempt, 1)}
+			place := Place{Attempt: max(one.Attempt, 1), NeverBound: one.NeverBound}
 			if one.Domain != nil {
 				if *one.Domain < 0 || int(*one.Domain) >= len(d.paths) || d.paths[*one.Domain] == nil {
 					continue

@@ -138,7 +138,7 @@ func (r *Record) imports(key Key, one Shown, now time.Time) {
 		r.take(key)
 		r.Assign(one.Gang, key, one.Domain, one.Hosts, now)
 		p := r.Gangs[one.Gang].Places[key]
-		p.Attempt = attempt
+		p.Attempt, p.NeverBound = attempt, false // not known
 		if r.Gangs[one.Gang].Places[key] = p; one.Base {
 			r.Begins(one.Gang)
 		}
@@ -159,7 +159,7 @@ func (r *Record) settle(shown map[Key]Shown) {
 			continue
 		}
 		for key, p := range g.Places {
-			p.Hosts = nil
+			p.Hosts, p.NeverBound = nil, false
 			r.Bound[key] = p
 			delete(r.gangOf, key)
 		}

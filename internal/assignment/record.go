@@ -38,10 +38,12 @@ type Place struct {
 	Domain topology.Path
 	// Hosts are the planned hosts of the pods, by index; "" for a pod with a node or without a planned host. Nil if there are none.
 	Hosts []string
+	// NeverBound: at no attempt all pods of the replica were bound yet.
+	NeverBound bool
 }
 
 func (p Place) equal(other Place) bool {
-	return p.Attempt == other.Attempt && p.Domain.Equal(other.Domain) && slices.Equal(p.Hosts, other.Hosts)
+	return p.Attempt == other.Attempt && p.NeverBound == other.NeverBound && p.Domain.Equal(other.Domain) && slices.Equal(p.Hosts, other.Hosts)
 }
 
 // Gang is an unbound or evicted gang.
@@ -163,7 +165,7 @@ func (r *Record) Assign(gang string, key Key, domain topology.Path, hosts []stri
 		g = Gang{State: trellisv1alpha1.GangAssigned, Since: seconds(now), Places: map[Key]Place{}}
 		r.Gangs[gang] = g
 	}
-	g.Places[key] = Place{Attempt: last.Attempt + 1, Domain: domain, Hosts: hosts}
+	g.Places[key] = Place{Attempt: last.Attempt + 1, Domain: domain, Hosts: hosts, NeverBound: last.Attempt == 0 || last.NeverBound}
 	r.gangOf[key] = gang
 }
 

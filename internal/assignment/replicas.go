@@ -43,6 +43,12 @@ func (r Replicas) appendOrdinals(ordinals []int, places map[Key]Place) []int {
 // Ran returns [Record.Ran] of a replica.
 func (r Replicas) Ran(ordinal int32) bool { return r.of.Ran(r.key(ordinal)) }
 
+// WasBound reports whether all pods of a replica were bound at an attempt.
+func (r Replicas) WasBound(ordinal int32) bool {
+	place, recorded := r.of.PlaceOf(r.key(ordinal))
+	return recorded && !place.NeverBound
+}
+
 // Last returns [Record.AttemptOf] of a replica.
 func (r Replicas) Last(ordinal int32) int32 { return r.of.AttemptOf(r.key(ordinal)) }
 

@@ -13,7 +13,7 @@ const (
 	// frameBytes is the size of an empty record.
 	frameBytes  = 512
 	gangBytes   = len(`{"name":"","state":"Assigned","since":"2006-01-02T15:04:05Z","base":true,"message":"","components":[]},`)
-	placeBytes  = len(`{"component":"","places":[{"replicas":"131071","attempt":2147483647,"domain":131071,"hosts":[]}]},`)
+	placeBytes  = len(`{"component":"","places":[{"replicas":"131071","attempt":2147483647,"domain":131071,"neverBound":true,"hosts":[]}]},`)
 	domainBytes = len(`{"name":"","in":131071},`)
 	hostBytes   = len(`"",131071,`)
 )

@@ -188,11 +188,12 @@ var _ = Describe("In a namespace whose pods a webhook counts,", func() {
 			}
 			return nil
 		})
+		pods.allow(3) // the other gang fits while the replica ends
 		w.scale("g", "Worker", 3)
 		w.scale("other", "Worker", 2)
 		w.isLookedAt("g-worker")
 		w.isLookedAt("other-worker")
-		pods.allow(3)
+		Expect(w.all()).To(BeEmpty(), "pods that were created although a replica is to be completed first")
 		w.leaves(first)
 		w.hasWhole(1, "g-worker-0")
 		Expect(graphs.AllNew(before, w.ofGang("g-worker-0"), 2)).To(Succeed())

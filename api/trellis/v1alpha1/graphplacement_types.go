@@ -118,6 +118,9 @@ type ReplicaPlaces struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Domain *int32 `json:"domain,omitempty"`
+	// neverBound means that at no attempt all pods of the replica were bound yet.
+	// +optional
+	NeverBound bool `json:"neverBound,omitempty"`
 	// hosts are the planned nodes of the pods, as indexes of spec.hosts, by ordinal and pod index; -1 for a pod that is bound or has no
 	// planned node. Absent if no pod has a planned node.
 	// +optional

@@ -161,18 +161,19 @@ func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want
 		Key: v.keyOf(ordinal), Name: v.nameOf(ordinal), Ready: creatable, Succeeds: v.served(ordinal), Others: render.InSets(v.o.sg),
 	}
 	if one := v.o.replicas[ordinal]; one != nil {
-		want.Succeeds = want.Succeeds || one.wasPlaced()
+		want.Succeeds = want.Succeeds || one.wasBound()
 		want.Exists = !removed && one.there() && !one.released()
 		want.Ready = want.Ready || render.InSets(v.o.sg) && one.set != nil
 	}
 	return want
 }
 
-// served reports whether pods of a replica had places before. The record may show only later that they were bound.
+// served reports whether all pods of a replica existed before, in one place. A gang that is created gated gets a place when all of them
+// exist.
 func (v *view) served(ordinal int32) bool {
 	recorded := v.o.attempts.recorded
 	_, _, assigned := recorded.Assigned(ordinal)
-	return recorded.Ran(ordinal) || assigned && v.gated
+	return recorded.WasBound(ordinal) || v.gated && (assigned || recorded.Ran(ordinal))
 }
 
 // join adds a want, to that of its gang if it has one.
@@ -228,9 +229,14 @@ func (v *view) begunSet(decisions map[creationturns.Key]creationturns.Decision) 
 	return key, false
 }
 
-// wasPlaced reports whether a pod of the replica has, or had, a node.
-func (r *replica) wasPlaced() bool {
-	return slices.ContainsFunc(slices.Concat(r.active(), r.leaving, r.lost), podBound)
+// wasBound reports whether all pods of the replica have, or had, a node. The record may show that later. Of pods that are gone it is taken
+// for granted if another one is or was Ready.
+func (r *replica) wasBound() bool {
+	pods := slices.Concat(r.active(), r.leaving, r.lost)
+	if len(pods) < r.size {
+		return slices.ContainsFunc(pods, render.PodReady)
+	}
+	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !podBound(pod) })
 }
 
 // giveBack adds the pods of gangs that are not complete to those that are deleted.
