@@ -12,6 +12,7 @@ import (
 
 	"github.com/trellis-k8s/trellis/internal/placement"
 	"github.com/trellis-k8s/trellis/internal/topology"
+	"github.com/trellis-k8s/trellis/test/testutil/tier"
 )
 
 // life is a hall over days: replicas come and go, two gangs wait, and one move is made at a time, as an operator would make it.
@@ -43,33 +44,46 @@ type leaving struct {
 	hosts []string
 }
 
-// TestLife: two gangs that wait never make replicas go back and forth.
+// TestLife: two gangs that wait never make replicas go back and forth, in several random lives.
 func TestLife(t *testing.T) {
-	l := &life{
-		T: t, hall: &hall{}, random: rand.New(rand.NewPCG(66, 5)), now: noon,
-		left: map[string]leaving{}, moved: map[string]time.Time{}, ends: map[string]time.Time{},
+	lives := uint64(4)
+	if tier.Core() {
+		lives = 1
 	}
-	for _, rack := range []string{"a/r1", "a/r2", "a/r3", "b/r1", "b/r2"} {
-		l.add(rack, 4, 4, 4)
+	for seed := range lives {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			l := &life{
+				T: t, hall: &hall{}, random: rand.New(rand.NewPCG(66, seed)), now: noon,
+				left: map[string]leaving{}, moved: map[string]time.Time{}, ends: map[string]time.Time{},
+			}
+			for _, rack := range []string{"a/r1", "a/r2", "a/r3", "b/r1", "b/r2"} {
+				l.add(rack, 4, 4, 4)
+			}
+			for range 1500 {
+				if l.turn(); t.Failed() {
+					return
+				}
+			}
+			t.Logf("%d gangs placed after %d moves in %s; %d times a gang had no moves", l.placed, l.moves, l.now.Sub(noon), l.blocked)
+			if l.moves < 50 || l.placed < 50 {
+				t.Errorf("too little happened: %d moves, %d gangs placed", l.moves, l.placed)
+			}
+		})
 	}
-	for range 1500 {
-		l.now = l.now.Add(time.Duration(1+l.random.IntN(20)) * time.Minute)
-		for len(l.waiting) < 2 {
-			l.wait()
-		}
-		if l.random.IntN(6) == 0 {
-			l.unplanned()
-		}
-		l.end()
-		l.step()
-		if t.Failed() {
-			return
-		}
+}
+
+// turn is one turn of a life, with two gangs that wait.
+func (l *life) turn() {
+	l.now = l.now.Add(time.Duration(1+l.random.IntN(20)) * time.Minute)
+	for len(l.waiting) < 2 {
+		l.wait()
 	}
-	t.Logf("%d gangs placed after %d moves in %s; %d times a gang had no moves", l.placed, l.moves, l.now.Sub(noon), l.blocked)
-	if l.moves < 50 || l.placed < 50 {
-		t.Errorf("too little happened: %d moves, %d gangs placed", l.moves, l.placed)
+	if l.random.IntN(6) == 0 {
+		l.unplanned()
 	}
+	l.end()
+	l.step()
 }
 
 // wait adds a gang.

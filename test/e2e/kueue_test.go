@@ -206,6 +206,18 @@ var _ = Describe("A deployment in a queue of Kueue", Serial, suite.Core, func() 
 		}
 		w.stay(host)
 
+		By("draining a host of the second replica, with quota for its successor")
+		host, kept := w.hostAlone("Worker", 1), uidsOf(k.members(base))
+		w.leave(host)
+		k.asks("g-base frontend-mainx1 worker-leaderx1 worker-workerx1", "g-worker-1 worker-leaderx1 worker-workerx1", "g-worker-2 worker-leaderx1 worker-workerx1")
+		Expect(w.replicasOf("Worker")[1]).To(HaveLen(2), "it goes before its successor serves")
+		k.admit(k.named("g-worker-2"), nil)
+		k.asks("g-base frontend-mainx1 worker-leaderx1 worker-workerx1", "g-worker-2 worker-leaderx1 worker-workerx1")
+		second = k.named("g-worker-2")
+		w.ready("g")
+		Expect(uidsOf(k.members(base))).To(ConsistOf(kept), "the first replicas")
+		w.stay(host)
+
 		before := uidsOf(k.members(second))
 		k.evict(second)
 		w.until("the replica is back, held", func() error {
