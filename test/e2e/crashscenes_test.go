@@ -59,15 +59,8 @@ var scenes = map[string]scene{
 		}
 		return w.endsAs(end)
 	}},
-	"moved": {writes: 25, racks: []string{"b/r2"}, change: drainHost, least: 2, most: 3, missing: func(w *world, before map[types.UID]bool) error {
-		if err := w.movedOnce(before); err != nil {
-			return err
-		}
-		if err := w.endsAs(renamed("worker-0", "worker-2", "worker 0", "worker 2")); err == nil {
-			return nil
-		}
-		return w.endsAs(renamed("worker-1", "worker-2", "worker 1", "worker 2"))
-	}},
+	"moved":   {writes: 25, racks: []string{"b/r2"}, change: drainHost, least: 2, most: 3, missing: (*world).movedToSuccessor},
+	"evicted": {writes: 25, racks: []string{"b/r2"}, change: requestEviction, least: 2, most: 3, missing: (*world).movedToSuccessor},
 	"moved-in-place": {writes: 15, racks: []string{"b/r2"}, least: 1, most: 2, change: func(w *world) {
 		w.patch("g", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, rollout.AnnotationMoves, trellisv1alpha1.MovesInPlace))
 		drainHost(w)
@@ -149,6 +142,23 @@ func drainHost(w *world) {
 	}
 	workers := slices.DeleteFunc(w.of("Worker"), func(pod corev1.Pod) bool { return of[pod.Spec.NodeName] != "" })
 	w.leave(workers[0].Spec.NodeName)
+}
+
+// requestEviction does what the webhook does when it refuses an eviction: that of another manager, which does not die.
+func requestEviction(w *world) {
+	request := leaving.AnnotationEviction + "=" + leaving.Eviction{At: time.Now()}.String()
+	w.mustKubectl("annotate", "pod", w.of("Worker")[0].Name, request)
+}
+
+// movedToSuccessor: one replica has moved to another ordinal, and no other pod is new.
+func (w *world) movedToSuccessor(before map[types.UID]bool) error {
+	if err := w.movedOnce(before); err != nil {
+		return err
+	}
+	if err := w.endsAs(renamed("worker-0", "worker-2", "worker 0", "worker 2")); err == nil {
+		return nil
+	}
+	return w.endsAs(renamed("worker-1", "worker-2", "worker 1", "worker 2"))
 }
 
 // movedOnce: one replica has moved, and no other pod is new.
