@@ -19,24 +19,24 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Asks are the replicas that scaling groups want to create in place. The scaling group controller asks with planned pods, and the loop
-// answers with the attempt of the recorded place, or that the replica is created gated. Neither waits for the other: an ask has the graph
-// evaluated, and an answer has the group reconciled. An ask may be lost at any time, and is then asked again.
+// Asks are the replicas that scaling groups want to create in place. The scalinggroup controller asks with planned pods, and the loop
+// answers with the attempt of the recorded place, or that the replica is created gated. Neither waits for the other: an ask requeues the
+// graph, and an answer requeues the group. If an ask is lost, the controller repeats it.
 type Asks struct {
 	// tell requeues a scaling group, and look requeues a graph. They are called without the lock.
 	tell, look func(types.NamespacedName)
 
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*asksOfGroup
-	// refused are the gangs, by graph and name, with pods that could not be created, and whether that was announced. gated are their
-	// replicas: they are created gated.
+	// refused maps refused gangs, by graph and name, to whether their refusal was announced: not all of their pods could be created, or not in
+	// time. gated are the replicas of these gangs, which are created gated.
 	refused map[types.NamespacedName]map[string]bool
 	gated   map[types.NamespacedName]map[gang.Key]bool
-	// ended are attempts of replicas that the controller has deleted, by graph, until the loop knows them.
+	// ended are the attempts of replicas whose pods the controller has deleted, by graph, until the loop reads them.
 	ended map[types.NamespacedName]map[gang.Key]int32
 }
 
-// asksOfGroup are those of one scaling group.
+// asksOfGroup are the asks of one scaling group.
 type asksOfGroup struct {
 	uid       types.UID
 	graph     types.NamespacedName
@@ -44,35 +44,35 @@ type asksOfGroup struct {
 	byOrdinal map[int32]*ask
 }
 
-// ask is one replica without pods.
+// ask is a replica without pods that its group wants to create.
 type ask struct {
-	// version is what the replica is created from.
+	// version identifies the inputs from which the replica is created; see versionOf.
 	version string
 	pods    []*corev1.Pod
-	// gated and attempt are the answer; neither is set before it. begun: pods are created at the attempt.
+	// gated and attempt are the answer; neither is set before the loop answers. begun: the controller creates pods at the attempt.
 	gated, begun bool
 	attempt      int32
 }
 
-// Want is one replica of which nothing exists and that is to be created.
+// Want is a replica that has no pods yet and is to be created.
 type Want struct {
 	Ordinal int32
 	// Pods returns the planned pods of the replica by index, as the API server will store them ([gang.AsPlanned]).
 	Pods func() []*corev1.Pod
 }
 
-// Answer is how a replica is created. Without Gated and Attempt it waits: its group is reconciled when there is an answer.
+// Answer determines how a replica is created. Without Gated and Attempt, the replica waits: its group is requeued when the loop answers.
 type Answer struct {
-	// New: it was asked for just now.
+	// New: the call of [Asks.Ask] has added the ask.
 	New bool
-	// Gated: its pods are created with Trellis' gate.
+	// Gated: the pods are created with Trellis' gate.
 	Gated bool
-	// Attempt is that of the recorded place in which the replica is created; 0 for none. Pods are the planned pods, by index.
+	// Attempt is the attempt of the recorded place in which the replica is created; 0 for none. Pods are the planned pods, by index.
 	Attempt int32
 	Pods    []*corev1.Pod
 }
 
-// NewAsks returns an empty store. tell has a scaling group reconciled; it must not wait for the loop.
+// NewAsks returns an empty store. tell requeues a scaling group; it must not wait for the loop.
 func NewAsks(tell func(group types.NamespacedName)) *Asks {
 	return &Asks{
 		tell: tell, look: func(types.NamespacedName) {}, groups: map[types.NamespacedName]*asksOfGroup{},
@@ -81,9 +81,9 @@ func NewAsks(tell func(group types.NamespacedName)) *Asks {
 	}
 }
 
-// Ask reports which replicas of a group are to be created in place, and returns how each is created, by ordinal. What the group asked for
-// before and does not any more is dropped, except for unseen replicas: these have pods by a read past the cache. A replica whose creation
-// has begun, and of which nothing exists, is asked for anew.
+// Ask sets the replicas that a group wants to create, and returns how each is created, by ordinal. It drops earlier asks that the group
+// does not repeat or that have another version. It keeps a begun ask only while the replica is unseen, that is, while a read past the cache
+// shows pods that the cache does not show. Otherwise it drops the begun ask, and adds a new one if the group wants the replica.
 func (a *Asks) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want, unseen []int32) map[int32]Answer {
 	answers, wanted, changed := map[int32]Answer{}, map[int32]bool{}, false
 	for _, want := range wants {
@@ -128,7 +128,7 @@ func (of *asksOfGroup) key(ordinal int32) gang.Key {
 	return gang.Key{Component: of.component, Ordinal: int(ordinal)}
 }
 
-// of returns the asks of a group; nil for none. Those of an earlier group of its name are dropped. Called with the lock held.
+// of returns the asks of a group; nil for none. It drops the asks of an earlier group with the same name. Called with the lock held.
 func (a *Asks) of(sg *trellisv1alpha1.ScalingGroup, create bool) *asksOfGroup {
 	name := client.ObjectKeyFromObject(sg)
 	of := a.groups[name]
@@ -146,7 +146,7 @@ func (a *Asks) of(sg *trellisv1alpha1.ScalingGroup, create bool) *asksOfGroup {
 	return of
 }
 
-// versionOf is what replicas of a group are created from now.
+// versionOf identifies the inputs from which replicas of a group are created now.
 func versionOf(sg *trellisv1alpha1.ScalingGroup) string {
 	restart := ""
 	if sg.Spec.Restart != nil {
@@ -155,7 +155,7 @@ func versionOf(sg *trellisv1alpha1.ScalingGroup) string {
 	return fmt.Sprintf("%s/%s/%d/%s", sg.Spec.Revision, restart, render.PodsPerReplica(sg), render.LevelKeys(sg.Spec.Topology))
 }
 
-// Begin reports whether a replica may still be created at an attempt, and notes that it is.
+// Begin reports whether a replica may still be created at an attempt. If so, it marks the ask as begun.
 func (a *Asks) Begin(sg *trellisv1alpha1.ScalingGroup, ordinal, attempt int32) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -167,8 +167,8 @@ func (a *Asks) Begin(sg *trellisv1alpha1.ScalingGroup, ordinal, attempt int32) b
 	return true
 }
 
-// Answered returns the attempts of the replicas of a group that have a recorded place, by ordinal, and which of them are being created, in
-// order.
+// Answered returns the attempts of the replicas of a group that have a recorded place, by ordinal, and the ordinals of the replicas that
+// are being created, sorted.
 func (a *Asks) Answered(sg *trellisv1alpha1.ScalingGroup) (attempts map[int32]int32, begun []int32) {
 	attempts = map[int32]int32{}
 	if a == nil {
@@ -192,8 +192,8 @@ func (a *Asks) Answered(sg *trellisv1alpha1.ScalingGroup) (attempts map[int32]in
 	return attempts, begun
 }
 
-// Refuse has a gang evicted whose pods cannot all be created. Its members are created gated from now on. Other gangs follow a base gang:
-// when it is refused, the group asks anew for all other replicas of the graph that are not created yet.
+// Refuse requests the eviction of a gang whose pods cannot all be created. From now on the members of the gang are created gated. Other
+// gangs follow a base gang: if it is refused, the groups ask anew for all other replicas of the graph that are not created yet.
 func (a *Asks) Refuse(sg *trellisv1alpha1.ScalingGroup, name string, members []gang.Key, base bool) {
 	a.refuse(types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, name, members, base)
 }
@@ -232,7 +232,7 @@ func (a *Asks) tellAll(groups []types.NamespacedName) {
 	}
 }
 
-// End notes that a pod of a group is deleted: its replica is not created at its attempt again.
+// End records the deletion of a pod of a group: the pod's replica is not created at the pod's attempt again.
 func (a *Asks) End(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) {
 	attempt := render.AttemptOf(pod)
 	if a == nil || attempt == 0 {
@@ -249,7 +249,7 @@ func (a *Asks) End(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) {
 	a.ended[graph][key] = max(a.ended[graph][key], attempt)
 }
 
-// Ungate ends that a replica is created gated: all of it was.
+// Ungate lets later pods of a replica be created in place again, since all its pods have been created gated.
 func (a *Asks) Ungate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
 	if a == nil {
 		return
@@ -262,7 +262,7 @@ func (a *Asks) Ungate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
 	}
 }
 
-// Forget drops all of a group that is gone.
+// Forget drops the asks of a group that is gone, or whose replicas are not created in place.
 func (a *Asks) Forget(group types.NamespacedName) {
 	if a == nil {
 		return

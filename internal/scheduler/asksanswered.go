@@ -20,7 +20,7 @@ import (
 
 // This file is the loop's side of Asks.
 
-// forgetGraph forgets a graph that is gone.
+// forgetGraph drops the refused gangs, gated replicas and ended attempts of a graph that is gone.
 func (a *Asks) forgetGraph(graph types.NamespacedName) {
 	if a == nil {
 		return
@@ -32,7 +32,7 @@ func (a *Asks) forgetGraph(graph types.NamespacedName) {
 	delete(a.ended, graph)
 }
 
-// refusedOf returns the assigned gangs of a graph with pods that could not be created, and forgets all others.
+// refusedOf returns the refused gangs of a graph that are assigned in its record, sorted, and forgets its other refused gangs.
 func (a *Asks) refusedOf(graph types.NamespacedName, r *assignment.Record) (gangs []string) {
 	if a == nil {
 		return nil
@@ -46,12 +46,12 @@ func (a *Asks) refusedOf(graph types.NamespacedName, r *assignment.Record) (gang
 	return slices.Sorted(maps.Keys(a.refused[graph]))
 }
 
-// evicts reports whether the eviction of a gang of a graph is recorded, or a gang has pods that could not be created.
+// evicts reports whether the record of a graph has evictions, or a gang of the graph is refused.
 func (a *Asks) evicts(o gang.Observation) bool {
 	return o.Record != nil && (o.Record.Evicts() || len(a.refusedOf(client.ObjectKeyFromObject(o.DGD), o.Record)) > 0)
 }
 
-// newlyRefused returns, once, the gangs of a graph that were refused, in order.
+// newlyRefused returns the refused gangs of a graph that no earlier call has returned, sorted.
 func (a *Asks) newlyRefused(graph types.NamespacedName) (gangs []string) {
 	if a == nil {
 		return nil
@@ -68,7 +68,8 @@ func (a *Asks) newlyRefused(graph types.NamespacedName) (gangs []string) {
 	return gangs
 }
 
-// addPriorities adds the priorities of planned pods to those of graphs: a graph has that of its most important pod.
+// addPriorities raises the priorities of graphs to the priorities of their planned pods: a graph has the priority of its most important
+// pod.
 func (a *Asks) addPriorities(to map[types.UID]int32, graphs []*nvidiav1beta1.DynamoGraphDeployment) {
 	if a == nil {
 		return
@@ -91,13 +92,13 @@ func (a *Asks) addPriorities(to map[types.UID]int32, graphs []*nvidiav1beta1.Dyn
 	}
 }
 
-// asked is one ask, for the loop.
+// asked is an ask as the loop reads it.
 type asked struct {
 	key  gang.Key
 	pods []*corev1.Pod
 }
 
-// endedOf returns, once, the attempts of replicas of a graph that were deleted.
+// endedOf returns the attempts of replicas of a graph whose pods were deleted, and forgets these attempts.
 func (a *Asks) endedOf(graph types.NamespacedName) map[gang.Key]int32 {
 	if a == nil {
 		return map[gang.Key]int32{}
@@ -112,8 +113,8 @@ func (a *Asks) endedOf(graph types.NamespacedName) map[gang.Key]int32 {
 	return ended
 }
 
-// ofGraph returns the asks of a graph that are not created gated, in order. They are read before the pods of the graph: an ask ends when
-// its pods appear, and without the ask and the pods a replica would lose its place.
+// ofGraph returns the asks of a graph, sorted, without replicas that are created gated. Call it before reading the pods of the graph: an
+// ask ends when the pods of its replica appear, and a replica with neither ask nor pods would lose its place.
 func (a *Asks) ofGraph(graph types.NamespacedName) (out []asked) {
 	if a == nil {
 		return nil
@@ -134,8 +135,8 @@ func (a *Asks) ofGraph(graph types.NamespacedName) (out []asked) {
 	return out
 }
 
-// answer answers the asks of a graph: attempts of recorded places, and the replicas that are created gated, by their first planned pods. An
-// ask that has ended since has no answer.
+// answer answers the asks of a graph, by their first planned pods: with the attempts of recorded places, or, for pods in gated, that the
+// replica is created gated. It ignores pods whose ask has ended since.
 func (a *Asks) answer(graph types.NamespacedName, attempts map[*corev1.Pod]int32, gated []*corev1.Pod) {
 	if a == nil || len(attempts)+len(gated) == 0 {
 		return

@@ -16,8 +16,8 @@ import (
 // recordRetry is the delay after a failed write of a record without new places.
 const recordRetry = 10 * time.Second
 
-// carryOut records a decision, and then releases the placed gangs and answers the groups that asked for places. Until the record is
-// written, the graph is not evaluated. A decision without a change of the record is carried out immediately, except for recorded gangs.
+// carryOut records a decision, and then releases the placed gangs and answers the groups that requested places. Until the record is
+// written, the graph is not evaluated. A decision that neither changes the record nor releases recorded gangs is carried out immediately.
 func (w *writers) carryOut(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, gangs []*gangRelease, d *decision) {
 	decided := *d
 	if decided.record == nil && !decided.byRecord {
@@ -40,7 +40,8 @@ func (w *writers) carryOut(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 	}()
 }
 
-// record writes the record of a decision. Recorded gangs are released only by the newest record.
+// record writes the record of a decision. If the decision releases recorded gangs without a change of the record, it checks that this
+// record is the newest.
 func (w *writers) record(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, d *decision) error {
 	if d.record == nil {
 		err := w.placements.isNewest(ctx, dgd, d.recorded)
@@ -59,13 +60,13 @@ func (w *writers) record(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDepl
 	return err
 }
 
-// start releases the gangs of a decision, and answers the groups that asked for places.
+// start releases the gangs of a decision, and answers the groups that requested places.
 func (w *writers) start(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, gangs []*gangRelease, d *decision) {
 	w.release(ctx, gangs)
 	w.answer(ctx, dgd, d)
 }
 
-// notRecorded gives back the capacity of an unrecorded decision, and has the graph evaluated again.
+// notRecorded gives back the capacity of a decision that could not be recorded, and requeues the graph.
 func (w *writers) notRecorded(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, d *decision, err error) {
 	logNotRecorded(ctx, dgd, err)
 	for _, release := range d.releases {

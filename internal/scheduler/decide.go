@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// decide plans and reserves what it decides.
+// decide makes the decision about a graph, and reserves the capacity of the pods that the decision releases.
 func (e *evaluation) decide(ctx context.Context, o gang.Observation) {
 	e.addPlanned(&o)
 	e.refused.takeRecorded(e.d.graph, o.Record)
@@ -67,8 +67,8 @@ func (e *evaluation) decideAbout(ctx context.Context, of *gang.Observation) {
 	e.plan(ctx, o, r)
 }
 
-// request adds what is remembered to what is observed of a graph, and makes the planner's question of it. It returns the failures of its
-// releases, too.
+// request adds the state of the ledger to the observation of a graph, and creates the planner's request from the observation. It also
+// returns the failures of the graph's releases.
 func (e *evaluation) request(o *gang.Observation) (*gang.Request, backoff) {
 	e.endIdleReservations(*o)
 	e.pods.resume(o.Pods)
@@ -82,9 +82,10 @@ func (e *evaluation) request(o *gang.Observation) (*gang.Request, backoff) {
 	return r, e.failureOf(*o, r)
 }
 
-// awaitAdmission notes which replicas wait for the scheduling gates of other controllers. Nothing is held for their pods, since the
-// controller that admits them decides which pods get the capacity. The exception is a pod that only Kueue's gate holds: a recreated pod
-// joins the Workload of the lost one, which has quota, and Kueue removes the gate in a moment. Pods that Kueue evicted have no hold.
+// awaitAdmission adds the replicas that wait for scheduling gates of other controllers to the result. It ends the holds of their pods,
+// since the controller that admits the pods decides which of them get the capacity. The exception is a pod that only Kueue's gate holds: a
+// recreated pod joins the Workload of the lost pod, which has quota, and Kueue removes the gate in a moment. Pods that Kueue evicted have
+// no hold.
 func (e *evaluation) awaitAdmission(r *gang.Request) {
 	if len(r.Unadmitted) == 0 {
 		return
@@ -98,7 +99,7 @@ func (e *evaluation) awaitAdmission(r *gang.Request) {
 	e.holds.end(e.cluster, held)
 }
 
-// pauses explains why nothing of a graph is planned now although something waits; "" when it is planned.
+// pauses returns why a graph with waiting replicas is not planned now, as a code and a message; "" if it is planned.
 func (e *evaluation) pauses(o gang.Observation, failed backoff) (code, why string) {
 	now := e.clock.Now()
 	if o.Bars != "" {
@@ -115,7 +116,7 @@ func (e *evaluation) pauses(o gang.Observation, failed backoff) (code, why strin
 	return "", ""
 }
 
-// plan runs the planner and turns its answer into releases. A base gang that is not fully created yet is only waited for.
+// plan runs the planner and turns its answer into releases. While pods of a base gang are still to be created, it releases nothing.
 func (e *evaluation) plan(ctx context.Context, o gang.Observation, r *gang.Request) {
 	if o.Unfinished != "" {
 		e.awaitCreation(r, nil, o.Unfinished)
@@ -172,8 +173,8 @@ func (e *evaluation) plan(ctx context.Context, o gang.Observation, r *gang.Reque
 	})
 }
 
-// queueForDomain has a graph that was refused wait for a domain to be reserved or freed for it, unless there is capacity for it: then a
-// scheduler refuses it, and neither would help.
+// queueForDomain queues a refused graph for hosts of a domain that are reserved for it or freed by moves. It does not queue a graph for
+// which there is capacity: then a scheduler refuses the graph, and neither reserved nor freed hosts would help.
 func (e *evaluation) queueForDomain(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, r *gang.Request, planned *placement.Result, hasCapacity bool,
 ) {
@@ -186,14 +187,15 @@ func (e *evaluation) queueForDomain(
 	e.reserver.reserveDomain(ctx, dgd, r, planned, e.d, e.clock.Now())
 }
 
-// awaitCreation has all that waits of a graph wait for pods that are being created. Whether there is capacity is not known.
+// awaitCreation adds all waiting replicas of a graph to the result, as waiting for pods that are being created. It is not known whether
+// there is capacity for them.
 func (e *evaluation) awaitCreation(r *gang.Request, planned *placement.Result, why string) {
 	e.reserver.pause(e.d.graph)
 	e.d.unplanned, e.d.undecided = true, r.Asked(planned)
 	e.d.result.Waiting = append(e.d.result.Waiting, r.AllWaiting(gang.CodeCreating, why)...)
 }
 
-// failureOf returns the failures of a graph, forgotten when nothing of it is to be released any more.
+// failureOf returns the failures of a graph's releases. It forgets them when the graph has nothing to release any more.
 func (e *evaluation) failureOf(o gang.Observation, r *gang.Request) backoff {
 	name := client.ObjectKeyFromObject(o.DGD)
 	if !r.HasWaiting() && !slices.ContainsFunc(o.Pods, e.onItsWay) {
@@ -202,8 +204,8 @@ func (e *evaluation) failureOf(o gang.Observation, r *gang.Request) backoff {
 	return e.failures[name]
 }
 
-// endRefused has gangs requeued of which a part is released, when the release of the rest has been refused for long: what is bound of them
-// would keep its capacity permanently.
+// endRefused evicts and requeues gangs that are released in part, if the release of their other pods has failed for a long time: otherwise
+// their bound pods would keep their capacity permanently.
 func (e *evaluation) endRefused(r *gang.Request, failed backoff) {
 	now := e.clock.Now()
 	if !failed.repeated() || now.Sub(failed.since) < servedPatience*e.options.RequeueAfter {
@@ -214,8 +216,8 @@ func (e *evaluation) endRefused(r *gang.Request, failed backoff) {
 	}
 }
 
-// findOverdue adds the released pods of a base gang that is not complete in time, for an eviction after --requeue-after: its other replicas
-// may never be created, and the released ones would keep their capacity.
+// findOverdue marks the released pods of a base gang that is not complete in time, so that their gang is evicted after --requeue-after:
+// other replicas of the base gang may never be created, and the released pods would keep their capacity.
 func (e *evaluation) findOverdue(r *gang.Request) {
 	patience := servedPatience * e.options.RequeueAfter
 	overdue, since := r.Overdue(e.clock.Now().Add(-patience))
@@ -224,7 +226,8 @@ func (e *evaluation) findOverdue(r *gang.Request) {
 	}
 }
 
-// scored is the part of a graph that its score is about: without what is repeatedly not released, or each try would say something new.
+// scored returns the observation from which the graph's score is computed. If releases of the graph fail repeatedly, it omits the gated
+// pods; otherwise each try would change the score.
 func (e *evaluation) scored(o gang.Observation) gang.Observation {
 	if e.failures[client.ObjectKeyFromObject(o.DGD)].repeated() {
 		o.Pods = slices.DeleteFunc(slices.Clone(o.Pods), render.GateClosed)
@@ -232,7 +235,7 @@ func (e *evaluation) scored(o gang.Observation) gang.Observation {
 	return o
 }
 
-// noteUncounted adds to a result what is not counted of the devices and the volumes that pods of a graph ask for.
+// noteUncounted adds to a result the devices and volumes that pods of a graph request but the planner does not count.
 func (e *evaluation) noteUncounted(o gang.Observation) {
 	r := &e.d.result
 	if e.binders.claims.Unknown() != "" {
@@ -245,5 +248,5 @@ func (e *evaluation) noteUncounted(o gang.Observation) {
 	})
 }
 
-// maxUnknown is how many objects that are not known a message names.
+// maxUnknown is the maximum number of unknown objects that a message names.
 const maxUnknown = 3

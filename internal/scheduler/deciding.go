@@ -3,10 +3,10 @@
 
 package scheduler
 
-// deciding is about the pods of a graph that are being released and decide domains. A plan that is made before they are released would take
-// the domains for decided, and another leader may have decided otherwise.
+// deciding counts the writes of a graph in progress that decide domains: releases of pods, and the record. The graph is not evaluated
+// meanwhile: a plan would take these domains as decided, but another leader may have decided otherwise.
 type deciding struct {
 	pods int
-	// asked: the graph was due meanwhile.
+	// asked: the graph became due meanwhile, and is evaluated afterwards.
 	asked bool
 }

@@ -22,30 +22,30 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
-// decision is what a look at a graph comes to.
+// decision is the result of one evaluation of a graph.
 type decision struct {
 	graph    types.NamespacedName
 	releases []gang.Release
-	// asked are the replicas that groups want to create in place and that had no place, undecided those for which that is still open. gated
-	// are the first planned pods of those that are created gated.
+	// asked are the replicas that groups want to create in place and that had no place. undecided are the replicas whose ask a later decision
+	// answers. gated are the first planned pods of the replicas that are created gated.
 	asked     []asked
 	undecided map[gang.Key]bool
 	gated     []*corev1.Pod
 	result    gang.Result
-	// waits is what the graph waits for.
+	// waits describes the capacity that the graph waits for.
 	waits waiting
-	// overdue are gangs with planned pods that are not created in time, by name. They are refused.
+	// overdue are the gangs with planned pods that were not created in time, by name. They are refused.
 	overdue map[string]bool
-	// evicted are gangs that are evicted and requeued, by name; nothing else is decided then.
+	// evicted are the gangs to evict and requeue, by name; with evictions, the decision has no releases.
 	evicted map[string]eviction
-	// parted are released pods the rest of whose replica is refused, and why.
+	// parted maps released pods, by ID, to the reason for which the rest of their replica, or of their base gang, is not placed.
 	parted map[string]string
 	// unplanned: replicas wait, and no plan was made.
 	unplanned bool
-	// promised is what of the graph has quota of Kueue, and is not admitted before its place is reserved.
+	// promised are the pods of the graph that have quota of Kueue, and that are not admitted before their place is reserved.
 	promised promised
-	// recorded is the GraphPlacement that the decision read. record is its new content, written before releases and creates; nil for no
-	// change.
+	// recorded is the GraphPlacement that the decision read. record is its new content, written before pods are released or created; nil for
+	// no change.
 	recorded recorded
 	record   *assignment.Record
 	// assigned are the attempts of the placed replicas. again are the replicas, by [gang.Of], that lose a recorded place; another operator may
@@ -54,9 +54,9 @@ type decision struct {
 	again    map[string]bool
 	// stands are the recorded gangs that keep their places, for a release now or later.
 	stands map[string]bool
-	// byRecord: recorded gangs are released now.
+	// byRecord: the decision releases recorded gangs.
 	byRecord bool
-	// wake are the graphs that the decision concerns, events what it reports on the graph.
+	// wake are the graphs to evaluate again after the decision, and events are the events to report on the graph.
 	wake   wake
 	events []event
 }
@@ -71,26 +71,27 @@ func (d *decision) evict(gang string, why eviction) {
 	d.evicted[gang] = why
 }
 
-// lookAt has the graph evaluated again at a time.
+// lookAt schedules another evaluation of the graph at a time.
 func (d *decision) lookAt(at time.Time) { d.wake.at(d.graph, at) }
 
-// wakeWaiting has all graphs that wait for capacity evaluated again, if so.
+// wakeWaiting requeues all graphs that wait for capacity, if so is true.
 func (d *decision) wakeWaiting(so bool) { d.wake.waiting = d.wake.waiting || so }
 
 func (d *decision) report(reason, format string, args ...any) {
 	d.events = append(d.events, event{reason, fmt.Sprintf(format, args...)})
 }
 
-// eviction is why a gang is evicted, for the metrics and in words.
+// eviction is the reason for the eviction of a gang: a label of the metrics, and a message.
 type eviction struct {
 	reason, why string
-	// follows: nothing stands against the gang itself. recorded: it is continued, and known.
+	// follows: the gang follows an evicted base gang, and has no reason of its own. recorded: the eviction continues, and was announced
+	// before.
 	follows, recorded bool
-	// uncreated: not all of its pods could be created. They are created again, with the capacity that was held for them.
+	// uncreated: not all pods of the gang could be created. They are created again, with the capacity that was held for them.
 	uncreated bool
 }
 
-// keptGang is a gang whose recorded eviction has ended before a pod was deleted. since is the time of its assignment.
+// keptGang is a gang whose recorded eviction ended before any pod was deleted. since is the time of its assignment.
 type keptGang struct {
 	graph types.NamespacedName
 	since time.Time
@@ -104,18 +105,19 @@ type plannedPod struct {
 	others bool
 }
 
-// knownPlace is since when this operator knows the place of a replica at an attempt.
+// knownPlace is a recorded place of a replica: its attempt, and since when this operator knows it.
 type knownPlace struct {
 	attempt int32
 	since   time.Time
 }
 
-// wake is the graphs that an event or a decision concerns: they are evaluated again.
+// wake lists the graphs to evaluate again after an event or a decision.
 type wake struct {
-	// now are those to evaluate now, later those to evaluate at a time.
+	// now are the graphs to evaluate immediately, later the graphs to evaluate at a given time.
 	now   []types.NamespacedName
 	later []look
-	// waiting: all graphs that wait for capacity; ruled: those of them that rules about other pods, or volumes, bind.
+	// waiting: evaluate all graphs that wait for capacity. ruled: evaluate those waiting graphs that are bound by rules about other pods or by
+	// volumes.
 	waiting, ruled bool
 }
 
@@ -128,17 +130,17 @@ func (w *wake) at(graph types.NamespacedName, at time.Time) {
 	w.later = append(w.later, look{graph, at})
 }
 
-// waiting is what a graph waits for.
+// waiting describes the capacity that a graph waits for.
 type waiting struct {
 	// preemptsBelow is the priority below which bound pods are capacity for the graph.
 	preemptsBelow int32
-	// unmet is what its refused gangs ask for; nil when a change of any node may matter.
+	// unmet has the requests of its refused gangs; nil if a change of any node may matter.
 	unmet *placement.Unmet
-	// ruled: rules about other pods, or volumes, bind its refused gangs.
+	// ruled: rules about other pods, volumes, or the spread of replicas bind its refused gangs.
 	ruled bool
 }
 
-// earlier is the first of two times.
+// earlier returns the earlier of two times.
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return a
@@ -146,30 +148,30 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// logger names the graph in each line.
+// logger returns the logger of a context, with the name of the graph in each line.
 func logger(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) logr.Logger {
 	return log.FromContext(ctx).WithValues("graph", client.ObjectKeyFromObject(dgd))
 }
 
-// gangRelease is one gang that is being released.
+// gangRelease is a gang that is being released.
 type gangRelease struct {
 	gang   gang.Members
 	placer provider.Placer
 	pods   []gang.Release
-	// begun: a pod of the gang is released already. left is how many are still to be released.
+	// begun: a pod of the gang is released already. left is the number of pods that are still to be released.
 	begun bool
 	left  atomic.Int32
 	// hosts are the planned hosts of the pods.
 	hosts []string
 }
 
-// promised is what of a graph is planned before Kueue admits it: its place is reserved, and nothing of it is released
+// promised are the pods of a graph that are planned before Kueue admits them: their places are reserved, and none of them is released
 // (docs/quotas.md#a-place-before-admission).
 type promised struct {
-	// workloads are those of the pods that are to be planned, by pod ID.
+	// workloads maps the IDs of the pods to plan to the names of their Workloads.
 	workloads map[string]string
-	// fingerprints identify what is planned of each promised Workload.
+	// fingerprints maps the names of the promised Workloads to the fingerprints of their pods (see quota.Promise).
 	fingerprints map[string]string
-	// kept are the replicas that were planned, and are not released.
+	// kept are the replicas that are planned but not released.
 	kept []placement.ReplicaResult
 }

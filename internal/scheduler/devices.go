@@ -25,28 +25,29 @@ import (
 // +kubebuilder:rbac:groups=resource.k8s.io,resources=deviceclasses;devicetaintrules;resourceclaims;resourceclaimtemplates;resourceslices,verbs=list;watch
 
 const (
-	// devicesEvery is how often the cluster is asked whether it serves devices, and rules about them, until it does.
+	// devicesEvery is the interval at which the loop checks whether the cluster serves DeviceClasses and DeviceTaintRules, until it does.
 	devicesEvery = 10 * time.Second
-	// devicesWithin bounds the wait for the first lists of them. Without the right to read them the loop works as in a cluster without any.
+	// devicesWithin limits the wait for the first lists of devices. Without the right to read them, the loop works as in a cluster without
+	// devices.
 	devicesWithin = 10 * time.Second
 )
 
-// devices follows the devices of the cluster, their classes and the claims of them.
+// devices watches the devices of the cluster, their classes, and the claims of devices.
 type devices struct {
 	cache  cache.Cache
 	reader client.Reader
-	// mapper knows what the API server serves; nil: it is not looked for.
+	// mapper knows the kinds that the API server serves; nil: devices are not watched.
 	mapper meta.RESTMapper
 	clock  clock.Clock
-	// serve takes in the resources that DeviceClasses serve, and set and gone an object.
+	// serve receives the resources that DeviceClasses serve. set receives an object that is new or has changed, and gone a deleted object.
 	serve     func(resources []string)
 	set, gone func(client.Object)
-	// known takes in how to tell whether all objects are known.
+	// known receives a function that reports whether the caches of all watched kinds are filled.
 	known func(func() bool)
 }
 
-// watch follows the kinds: a resource that a DeviceClass serves does not keep pods off nodes that do not offer it, and claims take
-// devices. Where the API server does not serve them, it may do so later.
+// watch watches devices, because a node without a resource that a DeviceClass serves still suits pods that request the resource, and
+// because claims take devices. If the API server does not serve the kinds yet, a goroutine waits until it does.
 func (d *devices) watch(ctx context.Context) error {
 	served, err := d.served("DeviceClass")
 	if err != nil {
@@ -59,7 +60,7 @@ func (d *devices) watch(ctx context.Context) error {
 	return nil
 }
 
-// served asks the API server for the version that has the names of resources.
+// served reports whether the API server serves a kind in the version in which DeviceClasses have the names of resources.
 func (d *devices) served(name string) (bool, error) {
 	if d.mapper == nil {
 		return false, nil
@@ -72,7 +73,7 @@ func (d *devices) served(name string) (bool, error) {
 	return err == nil, err
 }
 
-// await follows a kind as soon as it is served.
+// await calls follow for a kind once the API server serves it, until follow succeeds.
 func (d *devices) await(ctx context.Context, kind string, follow func(context.Context) error) {
 	for d.mapper != nil {
 		timer := d.clock.NewTimer(devicesEvery)
@@ -94,7 +95,7 @@ func (d *devices) await(ctx context.Context, kind string, follow func(context.Co
 	}
 }
 
-// follow returns once the first lists have been delivered, or did not come in time.
+// follow watches the kinds. It returns once the first lists have been delivered, or devicesWithin has passed.
 func (d *devices) follow(ctx context.Context) error {
 	kinds := []client.Object{&resourcev1.DeviceClass{}, &resourcev1.ResourceSlice{}, &resourcev1.ResourceClaimTemplate{},
 		&resourcev1.ResourceClaim{}}
@@ -154,7 +155,7 @@ func (d *devices) followKind(ctx context.Context, kind client.Object) (toolscach
 	return registration.HasSynced, nil
 }
 
-// classesChanged counts afresh. A waiting graph may have capacity by now.
+// classesChanged passes the resources that DeviceClasses serve now to serve. A waiting graph may have capacity after the change.
 func (d *devices) classesChanged(ctx context.Context) {
 	list := &resourcev1.DeviceClassList{}
 	if err := d.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -168,8 +169,8 @@ func (d *devices) classesChanged(ctx context.Context) {
 	d.serve(topology.ServedBy(classes))
 }
 
-// StripClaim is a cache transform: of a claim it keeps what the claim asks for while it has no devices, then which ones it has and where
-// they can be used; of a template, what its claims ask for; of other objects, which devices there are.
+// StripClaim is a cache transform. Of a claim without devices it keeps the request, of an allocated claim the devices and the nodes that
+// can use them, and of either the controller; of a template it keeps the request of its claims. It passes other objects to [strip.Object].
 func StripClaim(obj any) (any, error) {
 	if t, is := obj.(*resourcev1.ResourceClaimTemplate); is {
 		t.ManagedFields, t.Annotations, t.Labels, t.Finalizers, t.OwnerReferences = nil, nil, nil, nil, nil

@@ -48,14 +48,15 @@ func (r *domainReserver) reserveDomain(
 	}
 }
 
-// takeTurn has a graph wait for its turn, starts that, or chooses its hosts again. It returns why none are reserved, where that is known.
+// takeTurn adds a graph to the line, and starts its turn or chooses the hosts of its turn again. It returns why no hosts are reserved for
+// the graph, if that is known.
 func (r *domainReserver) takeTurn(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, d *decision,
 	now time.Time,
 ) (note string) {
 	name := d.graph
 	entry := r.join(name, request.Graph.Priority, dgd.CreationTimestamp.Time, now)
-	if r.has(name) && r.current.freed != "" { // the moves decide which hosts
+	if r.has(name) && r.current.freed != "" { // the moves determine the hosts
 		d.lookAt(r.current.until)
 	} else if r.has(name) {
 		d.wakeWaiting(r.renew(request, planned))
@@ -69,7 +70,7 @@ func (r *domainReserver) takeTurn(
 	return entry.tooMany
 }
 
-// has reports whether a graph has its turn.
+// has reports whether a graph has the current turn.
 func (r *domainReserver) has(name types.NamespacedName) bool {
 	return r.current != nil && r.current.graph == name
 }
@@ -97,8 +98,8 @@ func refused(result *placement.Result) bool {
 	return false
 }
 
-// start gives a graph its turn, which a graph of lower priority may have to end. A graph for which nothing can be reserved waits as long
-// again, and the next one in line has its turn.
+// start starts the turn of a graph, and ends the turn of a graph with lower priority. If no hosts can be reserved for the graph, it waits
+// as long again, and the next graph in line gets its turn.
 func (r *domainReserver) start(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, d *decision,
 	now time.Time,
@@ -113,7 +114,7 @@ func (r *domainReserver) start(
 			entry.tooMany = fmt.Sprintf("no hosts are reserved for it, because it needs %d and at most %d may be reserved", needs, most)
 		}
 		r.restore()
-		entry.since = now // nodes may have come until its next turn
+		entry.since = now // nodes may be added before its next turn
 		d.lookAt(now.Add(r.after))
 		if next, ok := r.next(now); ok {
 			d.wake.now = append(d.wake.now, next)
@@ -133,8 +134,8 @@ func (r *domainReserver) start(
 		r.current.what(), r.current.until.UTC().Format("15:04 MST"), waited.Round(time.Second))
 }
 
-// renew chooses the hosts of the reserved domain again: some may have become free meanwhile, and the graph may need others. It returns
-// whether others are reserved now.
+// renew chooses the hosts of the reserved domain again: other hosts may have become free meanwhile, and the needs of the graph may have
+// changed. It reports whether the reserved hosts have changed.
 func (r *domainReserver) renew(request *gang.Request, planned *placement.Result) (changed bool) {
 	r.lift()
 	if empty, _, _ := r.hostsWhenEmpty(request, planned, r.current.domain); empty != nil && !slices.Equal(empty.Hosts, r.current.nodes) {
@@ -153,17 +154,17 @@ func (r *domainReserver) hostsWhenEmpty(request *gang.Request, planned *placemen
 	return empty, most, needs
 }
 
-// restore reserves the nodes for the graph that has its turn.
+// restore reserves the nodes of the current turn for its graph.
 func (r *domainReserver) restore() {
 	if r.current != nil {
 		r.mark(r.current.graph.String())
 	}
 }
 
-// lift opens the reserved nodes, until they are restored.
+// lift opens the reserved nodes until restore reserves them again.
 func (r *domainReserver) lift() { r.mark("") }
 
-// mark reserves the nodes of the current turn for a graph, or with "" for no one.
+// mark reserves the nodes of the current turn for a graph; "" ends the reservation.
 func (r *domainReserver) mark(who string) {
 	if r.current == nil {
 		return
@@ -203,7 +204,7 @@ func (d *domainReservation) holds(p topology.Path) bool {
 	return len(p) >= len(d.domain) && p[:len(d.domain)].Equal(d.domain)
 }
 
-// leave takes a graph out of the line and ends its turn, if it has one. It returns whether it had: others may use the hosts.
+// leave removes a graph from the line and ends its turn. It reports whether the graph had its turn: other graphs may use the hosts now.
 func (r *domainReserver) leave(name types.NamespacedName, placed bool, now time.Time) bool {
 	delete(r.line, name)
 	if !r.has(name) {
@@ -218,7 +219,7 @@ func (r *domainReserver) leave(name types.NamespacedName, placed bool, now time.
 	return true
 }
 
-// expire ends a turn that has lasted its time, and returns whether there was one; the graph joins the line again when it is planned next.
+// expire ends the current turn when its time is over, and reports whether it did. The graph joins the line again when it is planned next.
 func (r *domainReserver) expire(now time.Time) bool {
 	return r.current != nil && !now.Before(r.current.until) && r.leave(r.current.graph, false, now)
 }

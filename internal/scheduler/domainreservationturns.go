@@ -12,29 +12,29 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// domainReserver decides whose turn it is to have hosts of a domain reserved. One graph has them at a time. Among the graphs that have
-// waited long enough the highest priority comes first, then the oldest. A namespace that did not use its reservation rests for as long
-// again, so that no tenant can hold hosts all the time.
+// domainReserver decides for which graph hosts of a domain are reserved. One graph at a time has a turn. Among the graphs that have waited
+// long enough, the graph with the highest priority comes first, then the oldest. A namespace that did not use its turn gets no further turn
+// for as long as a turn lasts, so that no tenant can keep hosts reserved all the time.
 type domainReserver struct {
 	cluster *topology.Cluster
-	// after is how long a graph waits for its turn, 0 for never; lasts is how long a turn lasts.
+	// after is the time that a graph waits before its turn; 0: it gets no turn. lasts is the duration of a turn.
 	after, lasts time.Duration
-	// share is the largest share of a topology's nodes that is reserved.
+	// share is the maximum share of a topology's nodes that may be reserved.
 	share float64
-	// current is whose turn it is; nil for no one's.
+	// current is the reservation of the current turn; nil for none.
 	current *domainReservation
-	// line are the graphs with a gang that has no capacity.
+	// line are the graphs with a gang for which there is no capacity.
 	line map[types.NamespacedName]*inLine
-	// rests is until when a namespace has no turn.
+	// rests maps namespaces to the time until which they get no turn.
 	rests map[string]time.Time
 }
 
-// inLine is a graph with a gang that has no capacity.
+// inLine is a graph with a gang for which there is no capacity.
 type inLine struct {
 	since    time.Time
 	priority int32
 	created  time.Time
-	// tooMany explains why no hosts are reserved for it, in the last turn it had; "" when that is not so.
+	// tooMany explains that the graph needed more hosts in its last turn than may be reserved; "" otherwise.
 	tooMany string
 }
 
@@ -45,7 +45,7 @@ func newDomainReserver(o Options, c *topology.Cluster) domainReserver {
 	}
 }
 
-// join adds a graph to the line, or brings its entry up to date.
+// join adds a graph to the line, or updates its priority there.
 func (r *domainReserver) join(name types.NamespacedName, priority int32, created, now time.Time) *inLine {
 	entry := r.line[name]
 	if entry == nil {
@@ -56,15 +56,16 @@ func (r *domainReserver) join(name types.NamespacedName, priority int32, created
 	return entry
 }
 
-// pause takes a graph out of the line that is not planned now, or of which it is not known whether there is capacity. Its turn continues.
+// pause removes a graph from the line that is not planned now, or that is not known to lack capacity. Its turn continues.
 func (r *domainReserver) pause(name types.NamespacedName) { delete(r.line, name) }
 
-// wait is how long a graph in line waits until it may have its turn.
+// wait returns the time until a graph in line may have its turn.
 func (r *domainReserver) wait(name types.NamespacedName, now time.Time) time.Duration {
 	return max(r.after-now.Sub(r.line[name].since), r.rests[name.Namespace].Sub(now), 0)
 }
 
-// next is the graph that has the next turn now; false when none has waited long enough, and while another one of its priority has its turn.
+// next returns the graph that gets its turn now; false if no graph has waited long enough, or the graph of the current turn has the same or
+// a higher priority.
 func (r *domainReserver) next(now time.Time) (types.NamespacedName, bool) {
 	var best types.NamespacedName
 	found := false
@@ -81,10 +82,10 @@ func (r *domainReserver) before(a, b types.NamespacedName) bool {
 	return cmp.Or(cmp.Compare(y.priority, x.priority), x.created.Compare(y.created), cmp.Compare(a.String(), b.String())) < 0
 }
 
-// most is how many of a topology's nodes may be reserved.
+// most returns the number of a topology's nodes that may be reserved.
 func (r *domainReserver) most(nodes int) int { return int(r.share * float64(nodes)) }
 
-// rest ends the turn of a namespace that had it without success.
+// rest denies a namespace further turns for the duration of a turn, after a turn without success.
 func (r *domainReserver) rest(namespace string, now time.Time) {
 	for other, until := range r.rests {
 		if !now.Before(until) {
@@ -94,10 +95,10 @@ func (r *domainReserver) rest(namespace string, now time.Time) {
 	r.rests[namespace] = now.Add(r.lasts)
 }
 
-// domainReservation is hosts of one domain that are reserved for a waiting graph: newcomers stay off them, so that a large gang is not
-// starved by small ones that take every host as it becomes free. They are hosts that the gang can use, as many as it needs, and at most a
-// share of the topology's nodes. What runs there stays and, when it is lost, returns there. Graphs of a higher priority, and older ones of
-// the same, may use them. The turn ends when the gang is placed, or after ReserveDomainFor.
+// domainReservation reserves hosts of one domain for a waiting graph. Newly placed pods stay off these hosts, so that a large gang is not
+// starved by small gangs that take every host as it becomes free. The gang can use the hosts; there are as many as it needs, and at most a
+// share of the topology's nodes. Pods that run there stay, and lost pods return there. Graphs with a higher priority, and older graphs with
+// the same priority, may use the hosts. The turn ends when the gang is placed, or after ReserveDomainFor.
 type domainReservation struct {
 	graph    types.NamespacedName
 	priority int32
@@ -106,8 +107,8 @@ type domainReservation struct {
 	domain   topology.Path
 	nodes    []string
 	until    time.Time
-	// freed says which moves free the hosts; "" when they become free by themselves. Replicas of the deployments in movers stay off the
-	// hosts, too.
+	// freed describes the moves that free the hosts; "" if hosts become free without moves. Replicas of the deployments in movers also stay
+	// off the hosts.
 	freed  string
 	movers map[types.NamespacedName]bool
 }

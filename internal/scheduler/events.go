@@ -14,19 +14,19 @@ import (
 
 // Reasons of events of a deployment.
 const (
-	// EventPreempting means that a gang gets capacity which others have to free.
+	// EventPreempting means that a gang gets capacity that other pods have to free.
 	EventPreempting = "Preempting"
-	// EventMoved means that a replica that was lost is recreated as a unit in another domain.
+	// EventMoved means that a lost replica is recreated as a unit in another domain.
 	EventMoved = "ReplicaMoved"
 	// EventDomainReserved means that hosts of a domain are reserved for a gang.
 	EventDomainReserved = "DomainReserved"
-	// EventRepacking means that running replicas of other deployments move so that a gang gets a place, EventRepackEnded that no further ones
-	// do, and the gang has no place.
+	// EventRepacking means that running replicas of other deployments move so that a gang gets a place. EventRepackEnded means that no further
+	// replicas move, and that the gang has no place.
 	EventRepacking   = "Repacking"
 	EventRepackEnded = "RepackEnded"
 )
 
-// reportPreemption reports who has to free capacity for a replica, or for the base gang it is of.
+// reportPreemption reports the pods that have to free capacity for a replica, or for the base gang of the replica.
 func (d *decision) reportPreemption(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, replica placement.ReplicaResult) {
 	name := "the base gang"
 	if !replica.Base {
@@ -39,7 +39,7 @@ func (d *decision) reportPreemption(ctx context.Context, dgd *nvidiav1beta1.Dyna
 		name, gang.OrCluster(replica.Domain), replica.Preempts.Pods, who)
 }
 
-// reportMove reports that a replica is recreated elsewhere, and why; "" when it does not.
+// reportMove reports that a replica moves to another domain. move names the domains and the reason; "" if the replica does not move.
 func (d *decision) reportMove(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, replica placement.ReplicaResult, move string) {
 	if move == "" {
 		return

@@ -16,8 +16,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// requeueStuck evicts every gang that has a pod stuck for too long, bound members included. Such a gang was never whole: a bound pod is
-// never unbound, and the successor of a lost member goes with a gang of its own.
+// requeueStuck evicts every gang with a pod that has been stuck for too long, including the bound pods of the gang, and continues recorded
+// evictions. A stuck gang was never fully bound: a bound pod is never unbound, and the successor of a lost pod is released with a gang of
+// its own. requeueStuck reports whether the graph is not to be planned now.
 func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
 	now, left, err := s.ledger.continued(o, s.rereading(ctx, o, &recorded{}))
 	switch {
@@ -32,7 +33,7 @@ func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
 	return s.requeue(ctx, o, gangs)
 }
 
-// requeue evicts gangs, by name, and has their graph planned after a pause. It returns whether there are any.
+// requeue evicts gangs, by name, and plans their graph again after a pause. It reports whether there are gangs to evict.
 func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[string]eviction) bool {
 	announced, evict := s.ledger.requeued(o, gangs)
 	for _, of := range announced {
@@ -64,15 +65,15 @@ func (s *Scheduler) announceEviction(ctx context.Context, dgd *nvidiav1beta1.Dyn
 	s.recorder.Eventf(dgd, nil, corev1.EventTypeWarning, gang.CodeRequeued, "Requeue", "gang %s is evicted and requeued: %s", of, e.why)
 }
 
-// announceRefused announces the gangs of a graph with pods that could not be created, also those of which nothing exists.
+// announceRefused announces the eviction of refused gangs of a graph, including gangs without pods.
 func (s *Scheduler) announceRefused(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) {
 	for _, of := range s.options.Asks.newlyRefused(client.ObjectKeyFromObject(dgd)) {
 		s.announceEviction(ctx, dgd, of, eviction{reason: ReasonNotCreated, why: uncreatable})
 	}
 }
 
-// evict has one pod of a requeued gang deleted. What fails is tried again. [provider.ErrPodChanged] means that the pod has changed since it
-// was read, and may be bound; its event has the graph evaluated again.
+// evict deletes a pod of a requeued gang, and requeues the graph if the deletion fails. [provider.ErrPodChanged] means that the pod has
+// changed since it was read, and may be bound; the event of the change also requeues the graph.
 func (s *Scheduler) evict(ctx context.Context, o gang.Observation, pod *corev1.Pod) error {
 	err := placerOf(s.providers, o).Evict(ctx, pod)
 	switch {
@@ -88,8 +89,7 @@ func (s *Scheduler) evict(ctx context.Context, o gang.Observation, pod *corev1.P
 	return err
 }
 
-// recordEviction records the eviction of gangs, before their pods are deleted. If that fails, it returns false, and the graph is evaluated
-// again.
+// recordEviction records the eviction of gangs, before their pods are deleted. If the write fails, it requeues the graph and returns false.
 func (s *Scheduler) recordEviction(ctx context.Context, o gang.Observation, gangs map[string]eviction, evict []*corev1.Pod) bool {
 	if o.Record == nil {
 		return true

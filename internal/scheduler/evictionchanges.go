@@ -17,10 +17,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// requeued notes that gangs of a graph are evicted and requeued, by name, and has the graph pause. It returns the gangs for which that is
-// new, and the pods that are still to be evicted, in order.
+// requeued marks the pods of gangs, by name, as requeued, and starts a pause of the graph. It returns the gangs whose eviction is new, and
+// the pods that are still to be evicted, in order.
 //
-// The cache may show evicted pods for a while. Their gang is counted and announced once, however often it is looked at until they are gone.
+// The cache may show evicted pods for a while. Their gang is counted and announced once, however often the graph is evaluated until the
+// pods are gone.
 func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announced []string, evict []*corev1.Pod) {
 	fresh := map[string]bool{}
 	l.mu.Lock()
@@ -42,7 +43,7 @@ func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announ
 	return announced, l.toEvict(o, gangs)
 }
 
-// evicted: a pod of a requeued gang is evicted. It may be gone by now.
+// evicted marks a pod of a requeued gang as evicted. The pod may be gone by now.
 func (l *ledger) evicted(o gang.Observation, pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,12 +51,13 @@ func (l *ledger) evicted(o gang.Observation, pod *corev1.Pod) {
 		l.pods.change(id, func(r *released) { r.evicted = true })
 	}
 	if f, failed := l.failures[client.ObjectKeyFromObject(o.DGD)]; failed {
-		f.since = l.clock.Now() // for what is left
+		f.since = l.clock.Now() // the release of the remaining pods gets the full time again
 		l.failures[client.ObjectKeyFromObject(o.DGD)] = f
 	}
 }
 
-// notEvicted: a pod of a requeued gang has changed since it was read, and was not deleted. Its gang is judged again by what it is now.
+// notEvicted clears the mark of a pod of a requeued gang that was not deleted, for example because it has changed since it was read. The
+// next evaluation judges the gang by its current state.
 func (l *ledger) notEvicted(pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,8 +66,9 @@ func (l *ledger) notEvicted(pod *corev1.Pod) {
 	}
 }
 
-// keepUnbegun ends the eviction of gangs of which no pod was deleted: they are judged again by what they are then. In the record that is
-// corrected with the next write. Gangs that follow a base gang go with it, also with a refused one of which nothing exists.
+// keepUnbegun ends the eviction of gangs if none of their pods was deleted. The next evaluation judges these gangs by their current state,
+// and the next write corrects the record. Gangs that follow an evicted base gang stay evicted, even if the base gang was refused and has no
+// pods.
 func (l *ledger) keepUnbegun(o gang.Observation, gangs map[string]eviction, begun map[string]bool) {
 	if o.Record == nil {
 		return
@@ -93,8 +96,8 @@ func (l *ledger) restGivenBack(pods []*corev1.Pod, gangs map[string]eviction) {
 	}
 }
 
-// objected notes since when the provider's scheduler has objected to a pod: when it stays so, stuckGangs has the gang evicted. A pod that
-// is gone meanwhile has no record, and none is made for it.
+// objected records since when the provider's scheduler has objected to the pods of a graph: if an objection stays, stuckGangs lists the
+// pod's gang for eviction. A pod that is gone meanwhile has no entry in the ledger, and objected adds none.
 func (l *ledger) objected(o gang.Observation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +110,7 @@ func (l *ledger) objected(o gang.Observation) {
 	}
 }
 
-// evictedRecord reads a graph, and returns its record with evicted gangs; nil if it has them already.
+// evictedRecord reads a graph, and returns its record with the evictions of gangs; nil if the record has them already.
 func (l *ledger) evictedRecord(
 	graph types.NamespacedName, gangs map[string]eviction, observe func() (gang.Observation, error),
 ) (*assignment.Record, error) {
@@ -134,7 +137,7 @@ func (l *ledger) evictedRecord(
 	return next, nil
 }
 
-// evictsMore reports whether a record has evictions that another one has not.
+// evictsMore reports whether a record has evictions that an earlier record lacks.
 func evictsMore(was, next *assignment.Record) bool {
 	for of := range next.Gangs {
 		if next.Evicting(of) && !was.Evicting(of) {

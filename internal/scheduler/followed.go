@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// followed returns the graph of a pod that is gone when the pod's replica will be recreated.
+// followed returns the graph of a pod that is gone; false if the pod's replica will not be recreated.
 func (c *objects) followed(placements *graphPlacements, gone *corev1.Pod) (types.NamespacedName, bool) {
 	sg := c.groupOf(gone)
 	if sg == nil || sg.DeletionTimestamp != nil || sg.Spec.Replicas == 0 || !render.Gated(sg) {

@@ -15,9 +15,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// withFollowers adds all other released gangs of a graph to the evicted gangs, if its base gang is among these and the graph does not run
-// without it: the others would keep the graph in a domain without capacity for the base gang. A base gang is evicted only before all of its
-// pods were bound. If it has capacity in another domain, no other gang is evicted.
+// withFollowers adds all other released gangs of a graph to the evicted gangs, if these include the base gang and the graph does not run
+// without the evicted gangs: the other gangs would keep the graph in a domain without capacity for the base gang. A base gang is evicted
+// only before all of its pods were bound. If the base gang has capacity in another domain, no other gang is evicted.
 func withFollowers(o gang.Observation, gangs map[string]eviction) {
 	base := gang.BaseGang(o)
 	why, evicted := gangs[base]
@@ -31,7 +31,7 @@ func withFollowers(o gang.Observation, gangs map[string]eviction) {
 	}
 }
 
-// evictable returns the released pods of gangs that are not leaving.
+// evictable returns the released pods of gangs, without pods that are leaving.
 func evictable(pods []*corev1.Pod) (out []*corev1.Pod) {
 	for _, pod := range pods {
 		if pod.Annotations[render.AnnotationGang] != "" && !render.GateClosed(pod) && !gang.Leaving(pod) {
@@ -41,12 +41,12 @@ func evictable(pods []*corev1.Pod) (out []*corev1.Pod) {
 	return out
 }
 
-// stillEvicted returns the gangs whose eviction is recorded and not complete, for ten times --requeue-after: an eviction has failed, or an
-// earlier leader began it. It includes gangs with pods that could not be created, and those that were released meanwhile and follow an
-// evicted base gang. The observation is read under the lock, since planned pods are added to it.
+// stillEvicted returns the gangs whose eviction is recorded and not complete, for ten times --requeue-after: the deletion of a pod has
+// failed, or an earlier leader began the eviction. It includes refused gangs, and gangs that were released meanwhile and follow an evicted
+// base gang. The caller reads the observation under the lock, since stillEvicted adds planned pods to it.
 func (e *evaluation) stillEvicted(o gang.Observation) map[string]eviction {
 	gangs := map[string]eviction{}
-	for _, of := range e.options.Asks.refusedOf(e.d.graph, o.Record) { // nothing of the gang may be visible, only what follows it
+	for _, of := range e.options.Asks.refusedOf(e.d.graph, o.Record) { // perhaps only its followers have pods
 		gangs[of] = eviction{reason: ReasonUnschedulable, why: uncreatable, recorded: true, uncreated: true}
 	}
 	e.addAllPlanned(&o)
@@ -66,7 +66,7 @@ func (e *evaluation) stillEvicted(o gang.Observation) map[string]eviction {
 	return left
 }
 
-// releases reports whether something of a graph is being released, or created in place, that the observation does not show yet.
+// releases reports whether pods of a graph are being released, or created in place, that the observation does not show yet.
 func (s *state) releases(o gang.Observation) bool {
 	return s.creates(client.ObjectKeyFromObject(o.DGD)) || slices.ContainsFunc(o.Pods, func(pod *corev1.Pod) bool {
 		record := s.pods.of(topology.PodID(pod))

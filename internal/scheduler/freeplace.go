@@ -23,33 +23,34 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Running replicas move so that a gang which waits gets a place (package repack): one batch of moves at a time in the cluster, one replica
-// at a time. The hosts that the moves free are reserved for the gang. A move is requested by an annotation of the pods, which the
-// controller of scaling groups follows; who else writes it, as kubectl trellis repack does, begins a batch, too. So does a new leader with
-// the requests that it finds. A request that is not renewed ends by itself.
+// Running replicas move so that a waiting gang gets a place (package repack): one batch of moves at a time in the cluster, one replica at a
+// time. The hosts that the moves free are reserved for the gang. An annotation of the pods requests a move, and the scalinggroup controller
+// carries it out. Other clients that write the annotation, such as kubectl trellis repack, also begin a batch, and so does a new leader
+// that finds it. A request that is not renewed expires.
 
-// placeFreer is what the ledger knows of such moves.
+// placeFreer has the ledger's state of these moves.
 type placeFreer struct {
-	// after is how long a graph waits until moves are looked for, 0 for never; most is how many GPUs of one batch restart, 0: any number.
+	// after is the time that a graph waits before the operator looks for moves for it; 0 disables these moves. most limits the GPUs that
+	// restart in one batch; 0: no limit.
 	after time.Duration
 	most  int64
-	// rest is how long a replica that moved does not move again.
+	// rest is the time for which a moved replica does not move again.
 	rest time.Duration
-	// refused are the graphs with a gang that has no capacity.
+	// refused are the graphs with a gang for which there is no capacity.
 	refused map[types.NamespacedName]*refusedGraph
 	// requests are the pods whose replicas were requested to move, by ID.
 	requests map[string]*moveRequest
-	// batch is the one under way; nil for none.
+	// batch is the current batch; nil for none.
 	batch *moveBatch
 
 	state    *state
 	reserver *domainReserver
 }
 
-// refusedGraph is a graph of which a gang had no capacity when it was last planned.
+// refusedGraph is a graph with a gang for which its last plan had no capacity.
 type refusedGraph struct {
 	dgd *nvidiav1beta1.DynamoGraphDeployment
-	// since is when that was found first, and retry when moves are looked for again.
+	// since is the time of the first such plan, and retry the time at which to look for moves again.
 	since, retry time.Time
 	demand       placement.Demand
 	planned      *placement.Result
@@ -62,28 +63,28 @@ type moveRequest struct {
 	graph types.NamespacedName
 	// most is the request's limit of GPUs that restart for the graph; 0: none.
 	most int64
-	// at is when it was made or renewed, seen when this operator saw it first.
+	// at is the time of the request or of its last renewal. seen is the time at which this operator first saw the request.
 	at, seen time.Time
-	// stored: the pod has the annotation in the cache. withdrawn: it is being removed.
+	// stored: the pod has the annotation in the cache. withdrawn: the annotation is being removed.
 	stored, withdrawn bool
 }
 
-// moveBatch is the moves for one graph.
+// moveBatch has the moves for one graph.
 type moveBatch struct {
 	graph types.NamespacedName
 	repack.Batch
 	// most is the limit of GPUs in the request that began the batch; 0: none.
 	most int64
-	// until is when the move that is under way has to be done.
+	// until is the deadline of the current move.
 	until time.Time
 	moves int
-	// since is when the last move was done; zero before that.
+	// since is the time at which the last move was done; zero before that.
 	since time.Time
 	// placed: the graph has its place.
 	placed bool
 }
 
-// placedWithin is how long a graph has to take the place that moves have freed.
+// placedWithin is the time that a graph has to take the place that moves have freed.
 const placedWithin = time.Minute
 
 func newPlaceFreer(o Options, s *state, r *domainReserver) placeFreer {
@@ -94,7 +95,7 @@ func newPlaceFreer(o Options, s *state, r *domainReserver) placeFreer {
 	}
 }
 
-// note takes over whether a plan had capacity for all of a graph.
+// note records whether a plan had capacity for all of a graph.
 func (f *placeFreer) note(dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, now time.Time) {
 	name := client.ObjectKeyFromObject(dgd)
 	if !refused(planned) {
@@ -109,7 +110,7 @@ func (f *placeFreer) note(dgd *nvidiav1beta1.DynamoGraphDeployment, request *gan
 	one.dgd, one.demand, one.planned = dgd, request.Graph, planned
 }
 
-// forget drops a graph that does not wait for capacity.
+// forget drops a graph that does not wait for capacity. placed: it has its place.
 func (f *placeFreer) forget(name types.NamespacedName, placed bool) {
 	delete(f.refused, name)
 	if f.batch != nil && f.batch.graph == name {
@@ -117,7 +118,7 @@ func (f *placeFreer) forget(name types.NamespacedName, placed bool) {
 	}
 }
 
-// follow reads the request in a pod's annotation.
+// follow updates the requests from the annotation of a pod.
 func (f *placeFreer) follow(pod *corev1.Pod, id string, now time.Time) {
 	request, requested := leaving.EvictionOf(pod)
 	one := f.requests[id]
@@ -140,7 +141,7 @@ func (f *placeFreer) follow(pod *corev1.Pod, id string, now time.Time) {
 	one.stored, one.at, one.most = true, request.At, request.MaxGPUs
 }
 
-// open are the requests that count, by pod.
+// open returns the requests that are neither withdrawn nor expired, sorted by pod.
 func (f *placeFreer) open(now time.Time) []*moveRequest {
 	var out []*moveRequest
 	for _, one := range f.requests {
@@ -152,10 +153,10 @@ func (f *placeFreer) open(now time.Time) []*moveRequest {
 	return out
 }
 
-// renewAfter is the age from which on a request is renewed.
+// renewAfter is the age at which the operator renews a request.
 const renewAfter = leaving.EvictionCounts / 4
 
-// due reports whether there is something to decide about moves now, and otherwise when.
+// due reports whether a decision about moves is due now, and otherwise the time until then.
 func (f *placeFreer) due(now time.Time) (is bool, again time.Duration) {
 	open := f.open(now)
 	if b := f.batch; b != nil {
@@ -183,7 +184,7 @@ func (f *placeFreer) due(now time.Time) (is bool, again time.Duration) {
 	return again <= 0, again
 }
 
-// turn is when moves are looked for, for a graph that waits.
+// turn returns the time at which to look for moves for a waiting graph.
 func (f *placeFreer) turn(one *refusedGraph) time.Time {
 	if at := one.since.Add(f.after); at.After(one.retry) {
 		return at
@@ -191,7 +192,7 @@ func (f *placeFreer) turn(one *refusedGraph) time.Time {
 	return one.retry
 }
 
-// next is the graph that moves are looked for now: the highest priority first, then the oldest; nil for none.
+// next returns the graph for which to look for moves now, by priority and then by age; nil for none.
 func (f *placeFreer) next(now time.Time) *refusedGraph {
 	list := slices.DeleteFunc(slices.Collect(maps.Values(f.refused)), func(one *refusedGraph) bool { return now.Before(f.turn(one)) })
 	if f.after == 0 || len(list) == 0 {
@@ -203,7 +204,7 @@ func (f *placeFreer) next(now time.Time) *refusedGraph {
 	})
 }
 
-// described says which moves a plan has: 2 replicas with 8 GPUs move.
+// described describes the moves of a plan, for example: 2 replicas with 8 GPUs move.
 func described(cost repack.Cost) string {
 	replicas, gpus, verb := "replicas", "GPUs", "move"
 	if cost.Replicas == 1 {
@@ -215,7 +216,7 @@ func described(cost repack.Cost) string {
 	return fmt.Sprintf("%d %s with %d %s %s", cost.Replicas, replicas, cost.GPUs, gpus, verb)
 }
 
-// moversOf are the deployments whose replicas move.
+// moversOf returns the deployments whose replicas move.
 func moversOf(plan *repack.Plan) map[types.NamespacedName]bool {
 	out := map[types.NamespacedName]bool{}
 	for i := range plan.Moves {
@@ -224,7 +225,7 @@ func moversOf(plan *repack.Plan) map[types.NamespacedName]bool {
 	return out
 }
 
-// reserveFreed reserves the hosts that moves free for the graph that they are for.
+// reserveFreed reserves the hosts that the moves of a plan free, for the waiting graph.
 func (r *domainReserver) reserveFreed(one *refusedGraph, plan *repack.Plan, now time.Time) {
 	r.lift()
 	r.current = &domainReservation{
@@ -236,12 +237,12 @@ func (r *domainReserver) reserveFreed(one *refusedGraph, plan *repack.Plan, now 
 	domainReserved.Set(1)
 }
 
-// isTaken reports whether hosts are reserved for a graph that moves for another one may not push aside.
+// isTaken reports whether hosts are reserved for another graph with the same or a higher priority: moves may not end that reservation.
 func (r *domainReserver) isTaken(one *refusedGraph) bool {
 	return r.current != nil && r.current.graph != client.ObjectKeyFromObject(one.dgd) && r.current.priority >= one.demand.Priority
 }
 
-// podsOf are the pods of a replica, of the deployments that it was read with.
+// podsOf returns the pods of a replica, from the observations of the deployments.
 func podsOf(replica *repack.Replica, of []gang.Observation) []*corev1.Pod {
 	ids := map[string]bool{}
 	for i := range replica.Pods {

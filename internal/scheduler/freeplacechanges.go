@@ -11,14 +11,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// movesDue reports whether there is something to decide about moves now, and otherwise when.
+// movesDue reports whether a decision about moves is due now, and otherwise the time until then.
 func (l *ledger) movesDue() (is bool, again time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.freer.due(l.clock.Now())
 }
 
-// decideMoves decides which replica moves now. movable are the deployments whose replicas may.
+// decideMoves decides which replica moves now. movable are the deployments whose replicas may move.
 func (l *ledger) decideMoves(movable []gang.Observation) moveStep {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,7 +34,7 @@ func (l *ledger) decideMoves(movable []gang.Observation) moveStep {
 	return step
 }
 
-// notRequested ends the batch whose request could not be written.
+// notRequested ends the batch of a graph for which a request could not be written.
 func (l *ledger) notRequested(graph types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,11 +20,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// moveStep is what is to be done about moves.
+// moveStep is one decision about moves.
 type moveStep struct {
-	// request are the pods whose replica is to move, renew those whose request is renewed, for a graph; withdraw those whose request ends.
+	// request, renew and withdraw are the requests to write, to renew and to remove, each for one pod.
 	request, renew, withdraw []*moveRequest
-	// about is the graph that events are reported on.
+	// about is the graph on which the events are reported.
 	about  *nvidiav1beta1.DynamoGraphDeployment
 	events []event
 	wake   wake
@@ -35,10 +35,10 @@ func (s *moveStep) report(reason, format string, args ...any) {
 	s.events = append(s.events, event{reason, fmt.Sprintf(format, args...)})
 }
 
-// adoptWithin is how long requests are kept for a graph that is not known to wait: it may not be planned yet.
+// adoptWithin is the time for which requests are kept for a graph that is not known to wait: the graph may not be planned yet.
 const adoptWithin = time.Minute
 
-// adoptBatch takes over the moves that were requested for a graph by the operator that led before, or by a user.
+// adoptBatch begins a batch for a graph with the moves that an earlier leader or a user has requested.
 func (f *placeFreer) adoptBatch(first *moveRequest, movable []gang.Observation, step *moveStep, now time.Time) {
 	one := f.refused[first.graph]
 	if one == nil {
@@ -94,7 +94,7 @@ func (f *placeFreer) beginBatch(movable []gang.Observation, step *moveStep, now 
 	}
 }
 
-// continueBatch renews the request of the move that is under way, plans again when it is done, or ends the batch.
+// continueBatch renews the request of the current move, plans again when the move is done, or ends the batch.
 func (f *placeFreer) continueBatch(open []*moveRequest, movable []gang.Observation, step *moveStep, now time.Time) {
 	b := f.batch
 	one := f.refused[b.graph]
@@ -127,7 +127,7 @@ func (f *placeFreer) continueBatch(open []*moveRequest, movable []gang.Observati
 	}
 }
 
-// planNext plans again after a move.
+// planNext plans again after a move, and requests the next move.
 func (f *placeFreer) planNext(one *refusedGraph, movable []gang.Observation, step *moveStep, now time.Time) {
 	b := f.batch
 	found := f.findMoves(one, movable, b.most, now)
@@ -161,7 +161,7 @@ func (f *placeFreer) move(
 	step.wake.now = append(step.wake.now, b.graph)
 }
 
-// endBatch ends the moves for a graph. ends is why, if it has no place.
+// endBatch ends the current batch. ends is the reason if the graph has no place; "" for a graph that does not wait any more.
 func (f *placeFreer) endBatch(step *moveStep, ends string, now time.Time) {
 	b := f.batch
 	f.withdraw(step, func(r *moveRequest) bool { return r.graph == b.graph })
@@ -181,7 +181,7 @@ func (f *placeFreer) endBatch(step *moveStep, ends string, now time.Time) {
 	f.batch = nil
 }
 
-// withdraw ends requests.
+// withdraw withdraws the open requests that which selects.
 func (f *placeFreer) withdraw(step *moveStep, which func(*moveRequest) bool) {
 	for _, request := range f.open(f.state.clock.Now()) {
 		if which(request) {
@@ -212,7 +212,7 @@ func (f *placeFreer) findMoves(one *refusedGraph, movable []gang.Observation, re
 	return repack.Find(place, repack.Gang{Refused: *refused, Priority: one.demand.Priority}, replicas, limits)
 }
 
-// movable are the replicas that may move for a graph.
+// movable returns the replicas that may move for a graph, from the observations of the deployments.
 func (f *placeFreer) movable(one *refusedGraph, of []gang.Observation, place *repack.Place) (out []repack.Replica) {
 	for i := range of {
 		o := &of[i]

@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// freePlaces has replicas move so that a gang which waits gets a place, and returns when it is to look again.
+// freePlaces requests moves of replicas so that a waiting gang gets a place, and returns the time until the next decision about moves.
 func (s *Scheduler) freePlaces(ctx context.Context) time.Duration {
 	due, again := s.ledger.movesDue()
 	if !due || s.options.Moves == nil {
@@ -56,7 +56,7 @@ func (s *Scheduler) freePlaces(ctx context.Context) time.Duration {
 	return step.again
 }
 
-// annotate writes the request into a pod, or removes it. A pod that is gone needs neither.
+// annotate writes the request into a pod, or removes it if value is nil. It ignores a pod that is gone.
 func (s *Scheduler) annotate(ctx context.Context, request *moveRequest, value *string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": request.uid, "annotations": map[string]*string{leaving.AnnotationEviction: value},
@@ -71,7 +71,7 @@ func (s *Scheduler) annotate(ctx context.Context, request *moveRequest, value *s
 	return nil
 }
 
-// movable are the deployments whose replicas may move, with all that there is of them.
+// movable returns the observations of all deployments whose replicas may move.
 func (c *objects) movable(ctx context.Context) (out []gang.Observation, err error) {
 	list := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// What is read from the scheduler's state when metrics are gathered.
+// Metrics that are computed from the scheduler's state when they are gathered.
 var (
 	gangsWaiting = desc("trellis_gangs_waiting", "Gangs that wait to be placed, by reason.", "reason")
 	placesLeft   = desc("trellis_places_left_out",
@@ -49,10 +49,10 @@ var (
 	graphOmitted = desc("trellis_graph_metrics_omitted", "Graphs without series of their own, because there are more than --graph-metrics.")
 )
 
-// gatherEvery is the shortest time between two counts of the cluster; in between, a scrape gets the last count.
+// gatherEvery is the minimum interval between two computations of these metrics; in between, a scrape gets the last values.
 const gatherEvery = 10 * time.Second
 
-// gatherer hands out the metrics of the running loop. On a standby there are none.
+// gatherer collects the metrics of the running loop. A standby has none.
 type gatherer struct{}
 
 // Describe implements prometheus.Collector.
@@ -92,7 +92,7 @@ func gather(ctx context.Context, s *Scheduler) []prometheus.Metric {
 	return r.metrics
 }
 
-// waits counts the gangs that wait, and returns since when the first gang of each graph has been waiting.
+// waits counts the waiting gangs and the places left out, and returns since when the first gang of each graph has been waiting.
 func (r *readings) waits(l *ledger, now time.Time) map[types.NamespacedName]time.Time {
 	counts, first := l.waitsByReason(now)
 	oldest := now
@@ -107,8 +107,8 @@ func (r *readings) waits(l *ledger, now time.Time) map[types.NamespacedName]time
 	return first
 }
 
-// graphs gives the graphs series of their own, at most as many as MetricGraphs: first those that wait, the longest wait before the
-// others, then by name.
+// graphs adds the series of single graphs, for at most MetricGraphs graphs: waiting graphs come first, the longest wait before the others,
+// then the rest by name.
 func (r *readings) graphs(s *Scheduler, waiting map[types.NamespacedName]time.Time) {
 	if s.options.MetricGraphs <= 0 {
 		return
@@ -138,7 +138,7 @@ func (r *readings) graphs(s *Scheduler, waiting map[types.NamespacedName]time.Ti
 	r.gauge(graphOmitted, float64(len(names)-shown))
 }
 
-// paired are the shares of both roles of a graph; none of a role without bound replicas.
+// paired adds the shares of paired replicas of a graph, by role. A role without bound replicas has none.
 func (r *readings) paired(name types.NamespacedName, t *gang.Transfer) {
 	if t == nil {
 		return
@@ -150,7 +150,7 @@ func (r *readings) paired(name types.NamespacedName, t *gang.Transfer) {
 	}
 }
 
-// levels counts what is free by level, of every ClusterTopology.
+// levels counts the capacity by level, over all ClusterTopologies.
 func (r *readings) levels(ctx context.Context, s *Scheduler) {
 	topologies := &grovev1alpha1.ClusterTopologyList{}
 	if err := s.objects.reader.List(ctx, topologies, client.UnsafeDisableDeepCopy); err != nil {
@@ -175,7 +175,7 @@ func (r *readings) levels(ctx context.Context, s *Scheduler) {
 	}
 }
 
-// Collectors are the metrics of the scheduler.
+// Collectors returns the metrics of the scheduler.
 func Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		planSeconds, timeToPlacement, releaseToBound, placementScore, replicasPlaced, replicasRefused, gangEvictions, gangRequeues,
@@ -183,7 +183,7 @@ func Collectors() []prometheus.Collector {
 	}
 }
 
-// init registers all, and makes the counters by reason known at 0: a rate needs a first value.
+// init registers all metrics, and initializes the counters by reason, result or class to 0: a rate needs a first value.
 func init() {
 	metrics.Registry.MustRegister(Collectors()...)
 	for _, reason := range waitReasons {

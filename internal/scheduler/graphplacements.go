@@ -38,7 +38,7 @@ type graphPlacements struct {
 	live client.Reader
 
 	mu sync.Mutex
-	// last are the newest known objects, decoded.
+	// last are the newest known objects, with their decoded content.
 	last map[types.NamespacedName]recorded
 }
 
@@ -88,7 +88,7 @@ func decoded(object *trellisv1alpha1.GraphPlacement) recorded {
 	return recorded{object, assignment.Decode(&object.Spec)}
 }
 
-// isNewer reports whether an object was read or written after another one of its name.
+// isNewer reports whether an object is newer than another object with its name.
 func isNewer(object, than *trellisv1alpha1.GraphPlacement) bool {
 	if than == nil || object.UID != than.UID {
 		return than == nil || object.CreationTimestamp.After(than.CreationTimestamp.Time)
@@ -108,7 +108,7 @@ func (g *graphPlacements) replicasOf(ctx context.Context, sg *trellisv1alpha1.Sc
 	return now.record.Replicas(sg.Spec.Component), err
 }
 
-// changed reports whether an event of an object, or of its deletion, is from a write of another client.
+// changed reports whether an event of an object shows a change by another client. A deletion always counts as such a change.
 func (g *graphPlacements) changed(object *trellisv1alpha1.GraphPlacement, gone bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -174,7 +174,7 @@ func (g *graphPlacements) replace(ctx context.Context, was, object *trellisv1alp
 	return g.writer.Patch(ctx, object, client.RawPatch(types.JSONPatchType, patch))
 }
 
-// readAgain reads an object past the cache.
+// readAgain reads an object past the cache, so that the next read returns its current state.
 func (g *graphPlacements) readAgain(ctx context.Context, name types.NamespacedName) error {
 	list := &trellisv1alpha1.GraphPlacementList{}
 	if err := g.live.List(ctx, list, client.InNamespace(name.Namespace), client.MatchingFields{"metadata.name": name.Name}); err != nil {

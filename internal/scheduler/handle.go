@@ -9,7 +9,7 @@ import (
 )
 
 // handle passes an object's old state (nil at first) and new state to set, and its last state to gone. When an object is deleted and
-// created again while the watch is cut, the informer reports one update from the old object to the new one.
+// created again while the watch is interrupted, the informer reports one update from the old object to the new one.
 func handle[T client.Object](set func(old, now T), gone func(T)) toolscache.ResourceEventHandler {
 	var none T
 	return toolscache.ResourceEventHandlerFuncs{

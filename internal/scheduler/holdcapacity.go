@@ -14,31 +14,31 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// holdCapacityOf holds what a pod takes, which is still counted.
+// holdCapacityOf holds the capacity of a pod that is gone or has ended, for its successor. The cluster cache still counts the pod.
 func (s *state) holdCapacityOf(pod *corev1.Pod) {
 	name, followed := s.followed(pod)
 	if !followed {
 		return
 	}
 	if s.holds.wasPreempted(gang.Of(pod)) {
-		return // its capacity went to a more important one
+		return // a pod of higher priority got its capacity
 	}
 	node := pod.Spec.NodeName
-	// others freed capacity for it: who gets that now would be preempted for its successor
+	// other pods freed capacity for it: a pod that got this capacity now would be preempted for the successor
 	if node == "" && s.preempts(topology.PodID(pod), pod) {
 		node, _ = s.cluster.Reserved(topology.PodID(pod))
 	}
 	if node == "" {
-		return // it never had its capacity for sure: requeued, or never bound
+		return // its capacity was never certain: its gang was requeued, or it was not bound
 	}
 	if _, elsewhere := s.holds.byPod[client.ObjectKeyFromObject(pod)]; elsewhere || s.avoided.has(name, gang.Of(pod), node) {
-		return // it returns elsewhere
+		return // its successor is placed elsewhere
 	}
 	s.holds.begin(s.cluster, pod, node, name, s.clock.Now())
 	s.wakeLoop() // the loop sets its timer by the holds
 }
 
-// holdRecordedPod holds the recorded host of a pod, if that is in its domain and has capacity.
+// holdRecordedPod holds the recorded host of a pod, if the host is in the recorded domain and has capacity.
 func (s *state) holdRecordedPod(graph types.NamespacedName, one gang.RecordedPod, until time.Time) {
 	if !one.Domain.Contains(gang.LevelsOf(one.Group.Spec.Topology).PathOf(s.cluster.NodeLabels(one.Host))) {
 		return
@@ -48,7 +48,7 @@ func (s *state) holdRecordedPod(graph types.NamespacedName, one gang.RecordedPod
 	}
 }
 
-// reservePinned replaces the hold of a pod by a reservation of its host, when another operator has released or created the pod.
+// reservePinned reserves the pinned host of a pod that another operator has released or created, in place of a hold for the pod.
 func (s *state) reservePinned(pod *corev1.Pod, id string) {
 	host, name := gang.PinnedHost(pod), client.ObjectKeyFromObject(pod)
 	if _, has := s.cluster.Reserved(id); has || s.pods.of(id).unreserved != "" || s.cluster.NodeLabels(host) == nil {

@@ -17,35 +17,35 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// preemptedFor is how long a replica counts as preempted: long enough for all its pods to end.
+// preemptedFor is the time for which a replica counts as preempted: long enough for all its pods to end.
 const preemptedFor = 10 * time.Minute
 
-// hold is the capacity of a pod that is gone, held for the pod of the same name that will follow it, so that a replica that is being
-// recreated does not lose its domain to a stranger meanwhile (docs/placement.md#when-something-breaks).
+// hold is the capacity of a pod that is gone, held for its successor of the same name, so that a replica that is being recreated does not
+// lose its domain to another graph meanwhile (docs/placement.md#when-something-breaks).
 type hold struct {
 	node  string
 	shape *topology.Shape
 	graph types.NamespacedName
 	until time.Time
-	// promised: nothing was lost; it is the place of a pod that Kueue has given quota and not admitted yet.
+	// promised: the hold is not for a lost pod, but the place of a pod that has quota of Kueue and is not admitted yet.
 	promised bool
 }
 
-// holds are the capacity held for successors of lost pods. Those who call see to it that the cluster cache does not change meanwhile.
+// holds are the capacity that is held for successors of lost pods. Callers ensure that the cluster cache does not change meanwhile.
 type holds struct {
-	// lasts is how long capacity is held.
+	// lasts is the duration of a hold.
 	lasts time.Duration
 	// byPod are the holds by the pod's name.
 	byPod map[types.NamespacedName]hold
-	// used are the holds, by the pod's name, that a plan was given before their time was over.
+	// used are the holds, by the pod's name, whose capacity was given to a plan before they expired.
 	used map[types.NamespacedName]hold
-	// preempted are replicas that lost a pod to a preemption, and since when: their capacity is not held.
+	// preempted maps replicas that lost a pod to a preemption to the time of the loss: their capacity is not held.
 	preempted map[string]time.Time
-	// preemptors are the deployments that replicas were planned to be preempted for.
+	// preemptors maps replicas to the deployment for which a plan preempts them.
 	preemptors map[string]preemptor
 }
 
-// preemptor is the deployment that a replica was planned to free capacity for.
+// preemptor is the deployment for which a plan preempts a replica.
 type preemptor struct {
 	graph types.NamespacedName
 	since time.Time
@@ -66,13 +66,13 @@ func (h *holds) begin(c *topology.Cluster, pod *corev1.Pod, node string, graph t
 	h.add(c, client.ObjectKeyFromObject(pod), hold{node: node, shape: topology.ShapeOf(pod), until: now.Add(h.lasts), graph: graph})
 }
 
-// add holds capacity for a pod that is still to come.
+// add holds capacity for a pod.
 func (h *holds) add(c *topology.Cluster, pod types.NamespacedName, one hold) {
 	h.byPod[pod] = one
 	c.Assume(holdID(pod), one.node, one.shape)
 }
 
-// lift gives the held capacity of pods to the plan that is made now for them.
+// lift gives the capacity that is held for waiting pods to the current plan of these pods.
 func (h *holds) lift(c *topology.Cluster, namespace string, components []placement.Component) {
 	for _, component := range components {
 		for _, replica := range component.Waiting {
@@ -82,7 +82,7 @@ func (h *holds) lift(c *topology.Cluster, namespace string, components []placeme
 				if !held {
 					continue
 				}
-				if node, reserved := c.Reserved(holdID(name)); reserved { // another one where a pod of the shape was bound to that of the hold
+				if node, reserved := c.Reserved(holdID(name)); reserved { // the reservation may be on another node than the hold
 					one.node = node
 					h.byPod[name] = one
 				}
@@ -92,7 +92,7 @@ func (h *holds) lift(c *topology.Cluster, namespace string, components []placeme
 	}
 }
 
-// restore reserves the held capacity again that was given to a plan.
+// restore reserves the held capacity again that lift gave to a plan.
 func (h *holds) restore(c *topology.Cluster) {
 	for name, one := range h.byPod {
 		if _, reserved := c.Reserved(holdID(name)); !reserved {
@@ -101,8 +101,8 @@ func (h *holds) restore(c *topology.Cluster) {
 	}
 }
 
-// end ends the holds of pods that have been planned; whether placed or not, they have had their turn. The first pods of a replica that is
-// still being made have not. A hold ends once, so that a graph's plan wakes the graph itself once at most.
+// end ends the holds of pods that were planned, whether or not they were placed, and restores the others. Pods of a replica that is still
+// being created do not count as planned. A hold ends once, so that the plan of a graph wakes the graph itself at most once.
 func (h *holds) end(c *topology.Cluster, pods map[string]*corev1.Pod) {
 	for _, pod := range pods {
 		name := client.ObjectKeyFromObject(pod)
@@ -115,8 +115,8 @@ func (h *holds) end(c *topology.Cluster, pods map[string]*corev1.Pod) {
 	h.restore(c)
 }
 
-// resume holds the capacity again that a plan was given for a pod, on the node that was planned, for the rest of the hold's time. It
-// reports whether there is any.
+// resume holds capacity again for a pod whose hold was given to a plan: on the planned node, until the hold expires. It reports whether
+// there is such a hold.
 func (h *holds) resume(c *topology.Cluster, pod types.NamespacedName, node string, now time.Time) bool {
 	one, was := h.used[pod]
 	if !was || node == "" || one.promised || !now.Before(one.until) {
@@ -133,7 +133,7 @@ func (h *holds) drop(c *topology.Cluster, graph types.NamespacedName) {
 	maps.DeleteFunc(h.used, func(_ types.NamespacedName, one hold) bool { return one.graph == graph })
 }
 
-// expire ends what was held for long enough, and returns how long until the next one ends.
+// expire ends the holds whose time is over, and returns the time until the next one ends.
 func (h *holds) expire(c *topology.Cluster, now time.Time) (next time.Duration) {
 	h.endWhere(c, func(one hold) bool { return !now.Before(one.until) })
 	maps.DeleteFunc(h.used, func(_ types.NamespacedName, one hold) bool { return !now.Before(one.until) })
@@ -159,7 +159,7 @@ func (h *holds) endWhere(c *topology.Cluster, ends func(hold) bool) {
 	}
 }
 
-// graphs are those for which capacity is held.
+// graphs returns the graphs for which capacity is held.
 func (h *holds) graphs() map[types.NamespacedName]bool {
 	graphs := map[types.NamespacedName]bool{}
 	for _, one := range h.byPod {
@@ -177,7 +177,7 @@ func (h *holds) has(graph types.NamespacedName) bool {
 	return false
 }
 
-// trackPreempted remembers which replicas had to free capacity.
+// trackPreempted records the replica of a pod that had to free capacity: the kube-scheduler preempted the pod, or Kueue evicted it.
 func (h *holds) trackPreempted(pod *corev1.Pod, now time.Time) {
 	for _, c := range pod.Status.Conditions {
 		byScheduler := c.Type == corev1.DisruptionTarget && c.Reason == corev1.PodReasonPreemptionByScheduler

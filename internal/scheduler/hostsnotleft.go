@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// avoided are hosts that others have not left in time for a gang, by graph and replica (see [gang.Of]). The replica is placed elsewhere
-// while there is other capacity, until nothing on the host is leaving any more.
+// avoided are hosts that preempted pods have not left in time for a gang, by graph and replica (see [gang.Of]). The replica is placed on
+// other hosts if these have capacity, until no pod on the host is leaving any more.
 type avoided map[types.NamespacedName]map[string][]string
 
 func (a avoided) add(graph types.NamespacedName, replica, node string) {

@@ -16,10 +16,10 @@ import (
 // notReserved ends a message about a pod whose reservation has ended.
 const notReserved = ", so its capacity is not reserved any more"
 
-// endIdleReservations ends the reservations of released pods that no scheduler tries to bind: no scheduler has the name that they ask for,
-// or a gate that is not Trellis' is closed. The reservation of such a pod ends after a time, so that it does not block others permanently.
-// It returns, where there is capacity, when the gates or the nominated node of the pod change. When a scheduler then finds no capacity for
-// the pod, its gang is evicted.
+// endIdleReservations ends the reservations of released pods that no scheduler tries to bind, for example because no scheduler has the name
+// in their spec, or because they have a scheduling gate that is not Trellis'. It ends such a reservation after a while, so that the
+// reservation does not block other pods permanently. If there is capacity, the reservation returns when the gates or the nominated node of
+// the pod change. If a scheduler then finds no capacity for the pod, its gang is evicted.
 func (e *evaluation) endIdleReservations(o gang.Observation) {
 	for _, pod := range o.Pods {
 		id := topology.PodID(pod)
@@ -38,9 +38,9 @@ func (e *evaluation) endIdleReservations(o gang.Observation) {
 	}
 }
 
-// refusedAnywhere takes in what the provider's scheduler says of a released pod, and explains why its reservation ends now, or else when to
-// look again. The reservation of a pod that it would refuse anywhere, by a quota for example, ends after a time, too, and returns with the
-// scheduler's consent.
+// refusedAnywhere records whether the provider's scheduler would refuse a released pod anywhere, because of a quota for example. The
+// reservation of such a pod also ends after a while, and returns when the scheduler consents. refusedAnywhere returns why the reservation
+// ends now, or else when to check again.
 func (s *state) refusedAnywhere(id string, o gang.Objection) (why string, again time.Time) {
 	now, since := s.clock.Now(), s.pods.of(id).anywhere
 	switch {
@@ -59,8 +59,8 @@ func (s *state) refusedAnywhere(id string, o gang.Objection) (why string, again 
 	return o.Message + notReserved, time.Time{}
 }
 
-// notTried explains why the reservation of a pod that nothing tries to bind ends now, or else when to look again; the zero time when there
-// is nothing to look for.
+// notTried returns why the reservation of a pod that no scheduler tries to bind ends now, or else when to check again; the zero time if the
+// pod is not idle.
 func (s *state) notTried(pod *corev1.Pod, id string) (why string, again time.Time) {
 	since := s.pods.of(id).idle.since
 	if since.IsZero() {

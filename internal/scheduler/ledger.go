@@ -13,33 +13,29 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// ledger is the memory of the scheduler, and what decides by it. What is decided is in the ledger before the API shows it.
-//
-// Events change the ledger and return the graphs that they concern. It knows neither the queue nor the API server nor the writers: what
-// has to be read it is given, as functions. Its methods in the files of changes (nodechanges.go, podchanges.go, releasechanges.go,
-// evictionchanges.go, freeplacechanges.go), in ledgerexpiry.go and in ledgerqueries.go take the lock, as those of [ruleStores] do; the
-// methods of its parts, and of an [evaluation], are called with the lock held.
+// ledger is the scheduler's state in memory, and makes decisions by it. A decision is in the ledger before the API shows it.
 type ledger struct {
-	// mu guards all that follows.
+	// mu guards all other fields.
 	mu sync.Mutex
 	state
-	// reserver reserves hosts of a domain for a gang that has been waiting for long.
+	// reserver reserves hosts of a domain for a gang that has been waiting for a long time.
 	reserver domainReserver
-	// freer moves running replicas so that a gang which waits gets a place.
+	// freer moves running replicas so that a waiting gang gets a place.
 	freer placeFreer
 	// backoffs are the pauses of graphs whose gangs were requeued.
 	backoffs backoffs
-	// failures are the graphs of which a release failed.
+	// failures are the graphs with a failed release.
 	failures failures
-	// deciding are the graphs of which pods are being released that decide domains.
+	// deciding are the graphs with releases or writes in progress that decide domains.
 	deciding map[types.NamespacedName]*deciding
-	// refreshing are the graphs whose groups are given the levels of their ClusterTopology as it is now.
+	// refreshing maps graphs to the constraint with the current levels of their ClusterTopology, while their groups are updated to these
+	// levels.
 	refreshing map[types.NamespacedName]*trellisv1alpha1.ResolvedTopology
-	// waits are the gangs that wait, for the metrics.
+	// waits are the waiting gangs, for the metrics.
 	waits waits
-	// unrecorded are the graphs whose record is to be changed, and since when.
+	// unrecorded maps graphs with unrecorded changes to the time of the first change.
 	unrecorded map[types.NamespacedName]time.Time
-	// kept are gangs by name whose recorded eviction has ended.
+	// kept are the gangs, by name, whose eviction has ended but is still in the record.
 	kept map[string]keptGang
 }
 
@@ -56,15 +52,15 @@ func newLedger(o Options, wakeLoop func(), followed func(*corev1.Pod) (types.Nam
 	return l
 }
 
-// evaluation is one evaluation of a graph, with the decision that it comes to. It is made with the lock held.
+// evaluation is one evaluation of a graph, with its decision. It runs with the lock held.
 type evaluation struct {
 	*ledger
-	// asks are those of the graph.
+	// asks are the asks of the graph.
 	asks []asked
 	d    *decision
 }
 
-// evaluate begins an evaluation of a graph. It reads the asks, so the graph is read after it.
+// evaluate begins an evaluation of a graph. It reads the asks of the graph; the caller reads the graph afterwards.
 func (l *ledger) evaluate(graph types.NamespacedName) *evaluation {
 	return &evaluation{ledger: l, asks: l.options.Asks.ofGraph(graph), d: &decision{graph: graph}}
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// graphGone forgets a graph.
+// graphGone forgets a graph that is gone.
 func (l *ledger) graphGone(name types.NamespacedName) wake {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,7 +35,7 @@ func (l *ledger) graphGone(name types.NamespacedName) wake {
 	return wake{waiting: l.reserver.leave(name, false, l.clock.Now())}
 }
 
-// expire frees what was held or reserved for too long, and returns when the next hold ends.
+// expire ends the holds and domain reservations whose time is over, and returns the time until the next hold ends.
 func (l *ledger) expire() (next time.Duration, w wake) {
 	now := l.clock.Now()
 	l.mu.Lock()

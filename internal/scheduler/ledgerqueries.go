@@ -18,17 +18,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// This file is what the loop, the writers and the metrics ask the ledger.
+// This file has the queries of the loop, the writers and the metrics.
 
-// maxFreed is how many nodes are compared with what the waiting graphs ask for. When more have changed, all of these are planned again.
+// maxFreed is the maximum number of changed nodes that are compared with the requests of the waiting graphs. If more nodes have changed,
+// all waiting graphs are planned again.
 const maxFreed = 32
 
-// decideNow reads a graph and decides, both under the lock. The API cache sees every event before the cluster cache does, so what is read
-// while the cluster cache stands still is not older than it. An older list would show pods as waiting, or as bound nowhere, that the
-// cluster cache has on a node already, and they would be given capacity a second time.
+// decideNow reads a graph and decides about it, both under the lock. The API cache sees every event before the cluster cache does, so
+// objects that are read while the cluster cache does not change are not older than the cluster cache. An older list would show pods as
+// waiting or unbound that the cluster cache already counts on a node, and these pods would get capacity a second time.
 //
-// again: the graph was decided about since this operator started. decided is told the decision under the same lock, so that no change of
-// the cluster comes in between.
+// again: this operator has decided about the graph before. decided receives the decision under the same lock, so that the cluster cache
+// does not change in between.
 func (l *ledger) decideNow(
 	ctx context.Context, graph types.NamespacedName, observe func() (gang.Observation, error), again bool, decided func(*decision),
 ) (gang.Observation, decision, error) {
@@ -54,8 +55,8 @@ func (l *ledger) decideNow(
 	return o, *d, nil
 }
 
-// continued returns the gangs of a graph whose eviction continues, by name, and the graph as it is read for that. Without evictions it is
-// not read again.
+// continued returns the gangs of a graph whose eviction continues, by name, and the graph as it is read for these evictions. Without
+// evictions it does not read the graph again.
 func (l *ledger) continued(o gang.Observation, observe func() (gang.Observation, error)) (gang.Observation, map[string]eviction, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,9 +71,9 @@ func (l *ledger) continued(o gang.Observation, observe func() (gang.Observation,
 	return now, e.stillEvicted(now), nil
 }
 
-// stuckGangs are the gangs of a graph that have a pod stuck for too long, by name, and why they are evicted
-// (docs/providers.md#when-a-gang-is-not-bound). A look that comes too early asks for the next one: of several looks that were
-// requested, only the earliest is kept.
+// stuckGangs returns the gangs of a graph with a pod that has been stuck for too long, by name, and why they are evicted
+// (docs/providers.md#when-a-gang-is-not-bound). Until an eviction is due, each call requests the next evaluation again, because the queue
+// keeps only the earliest of several requests.
 func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wake) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,12 +81,12 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 	base, baseDue := gang.BaseGang(o), time.Time{}
 	for _, pod := range o.Pods {
 		if gang.Leaving(pod) {
-			continue // it may end late, and others of the graph wait
+			continue // it may terminate late, while other pods of the graph wait
 		}
 		due, e := l.requeueAt(o, pod, now)
 		switch {
 		case e.why == "":
-		case now.Before(due): // those that have to leave may do so before
+		case now.Before(due): // the victims may leave earlier
 			w.at(name, earlier(due, now.Add(l.options.RequeueAfter)))
 		default:
 			of := pod.Annotations[render.AnnotationGang]
@@ -98,15 +99,15 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 			}
 		}
 	}
-	if now.Before(baseDue.Add(l.options.RequeueAfter)) && l.releases(o) { // what is being released goes with the base gang
+	if now.Before(baseDue.Add(l.options.RequeueAfter)) && l.releases(o) { // gangs that are being released are evicted with the base gang
 		w.at(name, now.Add(time.Second))
 		return nil, w
 	}
 	return gangs, w
 }
 
-// keepTrees drops the trees of levels that are not in use. Each takes memory by the number of nodes, and is kept up to date with every one
-// of them. What is in use is read under the lock, so that no tree is dropped that is made meanwhile.
+// keepTrees drops the trees of levels that are not in use. The memory of a tree grows with the number of nodes, and every change of a node
+// updates all trees. keepTrees reads the levels in use under the lock, so that it drops no tree that is created meanwhile.
 func (l *ledger) keepTrees(inUse func() (func(topology.Levels, map[string]string) bool, error)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,8 +118,9 @@ func (l *ledger) keepTrees(inUse func() (func(topology.Levels, map[string]string
 	return err
 }
 
-// eachFreed tells of the nodes on which capacity has become free since the last time, by the cluster cache's own word, and which waiting
-// graphs may be placed for it. It returns false, and tells of none, when there are too many to compare.
+// eachFreed calls tell for each node on which capacity has become free since the last call of eachFreed, according to the cluster cache.
+// mayUse reports whether a waiting graph may be placed after the change of the node. If there are too many nodes to compare, eachFreed
+// returns false and does not call tell.
 func (l *ledger) eachFreed(tell func(node string, mayUse func(types.NamespacedName, waiting) bool)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,8 +144,7 @@ func (l *ledger) mayUseAny(name types.NamespacedName, w waiting, nodes []string)
 	return slices.ContainsFunc(nodes, func(node string) bool { return w.mayUse(l.cluster, holds || l.reserver.current != nil, node) })
 }
 
-// waitsByReason counts the gangs that wait, and returns since when the first gang of each graph has been waiting for anything but
-// admission.
+// waitsByReason counts the waiting gangs, and returns since when the first gang of each graph has been waiting for anything but admission.
 func (l *ledger) waitsByReason(now time.Time) (counts map[string]int, first map[types.NamespacedName]time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,14 +162,14 @@ func (l *ledger) waitsByReason(now time.Time) (counts map[string]int, first map[
 	return counts, first
 }
 
-// placesLeftOut counts the places that are left out now, because a scheduler refused a gang there.
+// placesLeftOut counts the places that plans leave out now because a scheduler refused a gang there.
 func (l *ledger) placesLeftOut(now time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.refused.places.leftOut(now)
 }
 
-// capacityOf counts one resource by level. Planning waits meanwhile, hence one resource at a time.
+// capacityOf counts one resource by level. Planning waits for the lock meanwhile, so each call counts only one resource.
 func (l *ledger) capacityOf(resource string, topologies []grovev1alpha1.ClusterTopology) topology.CapacityByLevel {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,7 +182,7 @@ func (l *ledger) capacityOf(resource string, topologies []grovev1alpha1.ClusterT
 	return l.cluster.CapacityByLevel(resource, trees...)
 }
 
-// hostsOf are the hosts that the planner has pods go to, in order.
+// hostsOf returns the planned hosts of pods, sorted.
 func (l *ledger) hostsOf(pods []gang.Release) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,7 +196,8 @@ func (l *ledger) hostsOf(pods []gang.Release) []string {
 	return slices.Compact(hosts)
 }
 
-// hostsFor lists hosts, by their label, that have room for a pod of a shape: at most so many, the first ones by name.
+// hostsFor lists hosts, by their label kubernetes.io/hostname, that have room for a pod of a shape: the first ones by node name, limited to
+// most.
 func (l *ledger) hostsFor(shape *topology.Shape, most int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -44,7 +44,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	}
 }
 
-// expireHolds frees what was held too long and reports when the next hold ends.
+// expireHolds ends the holds and domain reservations whose time is over, and returns the time until the next hold ends.
 func (s *Scheduler) expireHolds() time.Duration {
 	next, w := s.ledger.expire()
 	s.queue.wakeUp(w)

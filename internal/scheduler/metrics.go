@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// No metric carries the name of an object: their number must not grow with use. What is read from the cluster when metrics are gathered is
-// in gauges.go.
+// No metric here has the name of an object as a label, except for a bounded number of priority classes: the number of series must not grow
+// with use. Metrics that are computed when they are gathered are in gauges.go.
 var (
 	planSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "trellis_plan_duration_seconds",
@@ -94,9 +94,9 @@ const (
 	ReasonVictimsStayed = "VictimsStayed"
 	// ReasonPlaceLost: a planned host cannot take its pod any more, and the pod is not bound.
 	ReasonPlaceLost = "PlaceLost"
-	// ReasonElsewhere: the gang waited for others to leave, and there is free capacity for it elsewhere.
+	// ReasonElsewhere: the gang waited for other pods to leave, and there is free capacity for it elsewhere.
 	ReasonElsewhere = "CapacityElsewhere"
-	// ReasonStaleObjects: objects of an earlier gang blocked forming this one.
+	// ReasonStaleObjects: objects of an earlier gang prevented the provider from forming the gang.
 	ReasonStaleObjects = "StaleObjects"
 	// ReasonNotCreated: not all pods of a gang that was to be created in place could be created.
 	ReasonNotCreated = "NotCreated"
@@ -107,10 +107,10 @@ const (
 	ReasonReplaced  = "Replaced"
 )
 
-// maxClasses is how many priority classes have a series of their own.
+// maxClasses is the number of priority classes with a series of their own.
 const maxClasses = 16
 
-// classLabels bounds the label priority_class.
+// classLabels bounds the values of the label priority_class.
 type classLabels struct {
 	mu   sync.Mutex
 	seen map[string]bool
@@ -118,7 +118,7 @@ type classLabels struct {
 
 var classes = classLabels{seen: map[string]bool{}}
 
-// label of a pod's priority class: its name, "none" without one, and "other" for those after the first 16.
+// label returns the label value of a pod's priority class: its name, "none" without one, and "other" for classes after the first 16.
 func (c *classLabels) label(name string) string {
 	name = cmp.Or(name, "none")
 	c.mu.Lock()
@@ -130,7 +130,7 @@ func (c *classLabels) label(name string) string {
 	return "other"
 }
 
-// gathered is the last answer.
+// gathered has the metrics that were computed last.
 type gathered struct {
 	mu      sync.Mutex
 	at      time.Time
