@@ -14,7 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// nodeChanged takes in a node's new state. It returns the released pods that are planned there: the node may not suit them any more.
+// nodeChanged applies the new state of a node. It returns the released pods that are planned on the node, because it may no longer suit
+// them.
 func (l *ledger) nodeChanged(old, node *corev1.Node) []*corev1.Pod {
 	if old != nil && SameCapacity(old, node) {
 		return nil // a heartbeat

@@ -24,13 +24,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Indexes of the cache that the loop reads by; AddIndexes makes them.
+// Cache indexes that the loop uses; AddIndexes registers them.
 const (
 	// IndexPodsByGraph finds the pods of a graph by the value of their graph label.
 	IndexPodsByGraph = "trellis.graph"
 	// IndexPodsByNode finds the pods of graphs by the node that they are bound to.
 	IndexPodsByNode = "trellis.node"
-	// IndexGroupsByGraph finds the scaling groups that a graph's UID owns.
+	// IndexGroupsByGraph finds the scaling groups of a graph by the UID of the graph, which is their controller owner.
 	IndexGroupsByGraph = "trellis.owner"
 )
 
@@ -63,7 +63,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// GroupsOf lists the scaling groups that the deployment with a UID owns, by the index that AddIndexes adds.
+// GroupsOf lists the scaling groups that the deployment with the UID owns. It uses [IndexGroupsByGraph], which AddIndexes registers.
 func GroupsOf(ctx context.Context, c client.Reader, namespace string, uid types.UID,
 	options ...client.ListOption) ([]*trellisv1alpha1.ScalingGroup, error) {
 	list := &trellisv1alpha1.ScalingGroupList{}
@@ -78,15 +78,15 @@ func GroupsOf(ctx context.Context, c client.Reader, namespace string, uid types.
 	return groups, nil
 }
 
-// objects reads the API's objects from the cache. They are the cache's own, to be looked at only: every event of a pod has its graph read,
-// and copying what is read would be most of the loop's work.
+// objects reads API objects from the cache. Its lists return the cache's own objects, which callers must not change: the loop reads a graph
+// after every event of its pods, and copying the lists would be most of the loop's work.
 type objects struct {
 	reader client.Reader
-	// admission is what pods that are still to be made go through.
+	// admission reads the objects that the API server's admission will apply to pods that do not exist yet.
 	admission admission
 }
 
-// observe reads everything about one graph.
+// observe reads all objects that concern one graph.
 func (c *objects) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (gang.Observation, error) {
 	o := gang.Observation{DGD: dgd}
 	groups, err := GroupsOf(ctx, c.reader, dgd.Namespace, dgd.UID, client.UnsafeDisableDeepCopy)
@@ -104,7 +104,7 @@ func (c *objects) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDep
 	return o, err
 }
 
-// pods lists the pods of a graph, by the value of its label.
+// pods lists the pods of a graph, by the value of their graph label.
 func (c *objects) pods(ctx context.Context, namespace, label string) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := c.reader.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{IndexPodsByGraph: label},
@@ -133,7 +133,7 @@ func (c *objects) clusterTopology(ctx context.Context, groups []*trellisv1alpha1
 	return nil, nil
 }
 
-// groupOf is the scaling group of a pod; nil when it has none, or it is not in the cache yet.
+// groupOf returns the scaling group of a pod; nil if the pod has none, or the cache does not have the group with that UID.
 func (c *objects) groupOf(pod *corev1.Pod) *trellisv1alpha1.ScalingGroup {
 	name, uid, ok := render.GroupOf(pod)
 	if !ok {
@@ -146,7 +146,7 @@ func (c *objects) groupOf(pod *corev1.Pod) *trellisv1alpha1.ScalingGroup {
 	return sg
 }
 
-// groupsOn are the scaling groups that have pods bound to a node, each once.
+// groupsOn returns the scaling groups that have pods bound to a node, each once.
 func (c *objects) groupsOn(ctx context.Context, node string) ([]*trellisv1alpha1.ScalingGroup, error) {
 	pods := &corev1.PodList{}
 	if err := c.reader.List(ctx, pods, client.MatchingFields{IndexPodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {
@@ -167,7 +167,7 @@ func (c *objects) groupsOn(ctx context.Context, node string) ([]*trellisv1alpha1
 	return groups, nil
 }
 
-// priorities are those of the most important pod of each graph.
+// priorities returns the highest priority of the pods of each graph, by the graph's UID.
 func (c *objects) priorities(ctx context.Context, graphs []*nvidiav1beta1.DynamoGraphDeployment) map[types.UID]int32 {
 	out := map[types.UID]int32{}
 	for _, dgd := range graphs {
@@ -185,14 +185,14 @@ func (c *objects) priorities(ctx context.Context, graphs []*nvidiav1beta1.Dynamo
 	return out
 }
 
-// treeUse is what one tree of the cluster cache is made for.
+// treeUse identifies one tree of the cluster cache by its levels and its node selector.
 type treeUse struct {
 	levels   topology.Levels
 	selector map[string]string
 }
 
-// treesInUse reports which trees are in use: of levels that a ClusterTopology has, or that a graph was created with. The one without
-// levels, of graphs without a topology, always is.
+// treesInUse returns a function that reports whether a tree is in use: a ClusterTopology has its levels and node selector, or a graph was
+// created with them. The tree without levels, for graphs without a topology, is always in use.
 func (c *objects) treesInUse(ctx context.Context) (func(topology.Levels, map[string]string) bool, error) {
 	used := []treeUse{{}}
 	topologies, groups := &grovev1alpha1.ClusterTopologyList{}, &trellisv1alpha1.ScalingGroupList{}
@@ -204,7 +204,7 @@ func (c *objects) treesInUse(ctx context.Context) (func(topology.Levels, map[str
 	is := func(levels topology.Levels, selector map[string]string) bool {
 		return slices.ContainsFunc(used, func(u treeUse) bool { return slices.Equal(u.levels, levels) && maps.Equal(u.selector, selector) })
 	}
-	add := func(levels topology.Levels, selector map[string]string) { // each once
+	add := func(levels topology.Levels, selector map[string]string) { // adds each tree once
 		if !is(levels, selector) {
 			used = append(used, treeUse{levels, selector})
 		}

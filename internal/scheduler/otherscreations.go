@@ -16,13 +16,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// createWithin is the time for which the pods of a gang may be created by another operator, after this one has first read their place, and
-// in which the scaling groups ask for what an earlier leader has recorded.
+// createWithin is the time, after this operator has first read the place of a gang, in which another operator may still create the gang's
+// pods. Within the same time the scaling groups ask for the replicas that an earlier leader has recorded.
 const createWithin = 10 * time.Second
 
-// awaitOthers adds the replicas without pods of gangs that another operator has recorded just now: it may create their pods at this moment.
-// They keep the domain of their graph and component, and their hosts, and are not placed again meanwhile. Pods of earlier attempts are
-// deleted, and those that follow them may be created as well. Asked replicas are added when they are not created as recorded.
+// awaitOthers adds planned pods to an observation for replicas without pods that another operator has recorded just now, since that
+// operator may be creating their pods. The added pods keep the domain of their graph and component, and their hosts, and are not placed
+// again meanwhile. Pods of earlier attempts do not count, because they are deleted and the other operator may be creating their successors.
+// With asked, awaitOthers also covers replicas for which a group of this operator asks, unless these are created as recorded.
 func (e *evaluation) awaitOthers(o *gang.Observation, asked bool) {
 	if o.Record == nil {
 		return
@@ -56,13 +57,13 @@ func (e *evaluation) awaitOthers(o *gang.Observation, asked bool) {
 	}
 }
 
-// othersPlace is where another operator may be creating a replica, and until when.
+// othersPlace is the place in which another operator may be creating a replica, and until when it may.
 type othersPlace struct {
 	assignment.Place
 	until time.Time
 }
 
-// recordedByOthers returns the replicas without pods that another operator has recorded in a gang just now.
+// recordedByOthers returns the places that another operator has recorded just now for replicas without pods.
 func (e *evaluation) recordedByOthers(o *gang.Observation) map[gang.Key]othersPlace {
 	theirs, now := map[gang.Key]othersPlace{}, e.clock.Now()
 	was, known := e.theirs[e.d.graph], map[gang.Key]knownPlace{}
@@ -96,16 +97,16 @@ func (e *evaluation) recordedByOthers(o *gang.Observation) map[gang.Key]othersPl
 	return theirs
 }
 
-// holdForOthers holds the recorded hosts of missing pods until the times of their replicas: another graph would get them otherwise.
+// holdForOthers holds the recorded hosts of missing pods until the times of their replicas end, so that no other graph gets these hosts.
 func (e *evaluation) holdForOthers(o gang.Observation, theirs map[gang.Key]othersPlace) {
 	for _, one := range gang.RecordedPods(o) {
 		_, held := e.holds.byPod[one.Name]
 		if place, is := theirs[one.Replica]; is && !held && one.UID == "" {
 			e.holdRecordedPod(e.d.graph, one, place.until)
-			e.wakeLoop() // it sets its timer by the holds
+			e.wakeLoop() // the loop sets its timer by the holds
 		}
 	}
 }
 
-// isCreated reports whether a planned pod has a recorded place, or is given one.
+// isCreated reports whether a planned pod is being created: in its recorded place, or in a place that the decision gives it.
 func (s *state) isCreated(pod *corev1.Pod) bool { return s.planned[topology.PodID(pod)].pod != nil }

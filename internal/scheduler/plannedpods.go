@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// addPlanned adds to the pods of a graph those that are to be created in place, and those that another operator may be creating at this
-// moment. It ends the reservations of planned pods that no group asks for any more.
+// addPlanned adds planned pods to the pods of a graph: pods that are to be created in place, and pods that another operator may be creating
+// at this moment. It ends the reservations of planned pods for which no group asks any more.
 func (e *evaluation) addPlanned(o *gang.Observation) {
 	ended := e.options.Asks.endedOf(e.d.graph)
 	if o.Record == nil || len(e.asks)+len(e.planned)+len(o.Record.Gangs)+len(e.theirs[e.d.graph]) == 0 {
@@ -39,7 +39,7 @@ func (e *evaluation) addPlanned(o *gang.Observation) {
 	for _, one := range e.asks {
 		creating := slices.ContainsFunc(one.pods, e.isCreated)
 		if !creating && exist[one.key] {
-			continue // its group will see that
+			continue // its group will see these pods
 		}
 		if !creating {
 			e.d.asked = append(e.d.asked, one)
@@ -54,13 +54,14 @@ func (e *evaluation) addPlanned(o *gang.Observation) {
 	e.awaitOthers(o, false)
 }
 
-// addAllPlanned is addPlanned where nothing is decided about asked replicas.
+// addAllPlanned is addPlanned for callers that decide nothing about asked replicas: it also adds those that another operator may be
+// creating.
 func (e *evaluation) addAllPlanned(o *gang.Observation) {
 	e.addPlanned(o)
 	e.awaitOthers(o, true)
 }
 
-// spend notes attempts that were carried out.
+// spend marks attempts as carried out, so that no replica is created at them again.
 func (s *state) spend(graph types.NamespacedName, attempts map[gang.Key]int32) {
 	if s.spent[graph] == nil && len(attempts) > 0 {
 		s.spent[graph] = map[gang.Key]int32{}
@@ -70,7 +71,7 @@ func (s *state) spend(graph types.NamespacedName, attempts map[gang.Key]int32) {
 	}
 }
 
-// endPlanned ends the planned pods of a graph, except for those that are asked for and whose recorded place is that of their reservation.
+// endPlanned ends the planned pods of a graph, except for pods for which a group asks and whose reservation is for the recorded attempt.
 func (e *evaluation) endPlanned(o gang.Observation) {
 	wanted := map[*corev1.Pod]bool{}
 	for _, one := range e.asks {
@@ -89,7 +90,7 @@ func (e *evaluation) endPlanned(o gang.Observation) {
 	}
 }
 
-// notCreated ends the reservation of a planned pod. The capacity of its predecessor is held for the rest of its time.
+// notCreated ends the reservation of a planned pod. It holds the capacity of the pod's predecessor again, for the rest of the hold's time.
 func (s *state) notCreated(pod *corev1.Pod) {
 	id := topology.PodID(pod)
 	node, _ := s.cluster.Reserved(id)
@@ -107,7 +108,7 @@ func (s *state) giveBackRelease(release gang.Release) {
 	}
 }
 
-// beginRelease notes that a pod is being released, or created.
+// beginRelease marks a pod as being released, or created.
 func (s *state) beginRelease(release gang.Release, graph types.NamespacedName) {
 	s.pods.begin(release, s.clock.Now())
 	if gang.Planned(release.Pod) {
@@ -115,7 +116,7 @@ func (s *state) beginRelease(release gang.Release, graph types.NamespacedName) {
 	}
 }
 
-// creates reports whether pods of a graph are being created in place that were not seen yet.
+// creates reports whether pods of a graph are being created in place and have not been seen yet.
 func (s *state) creates(graph types.NamespacedName) bool {
 	for _, p := range s.planned {
 		if p.graph == graph {
@@ -125,16 +126,16 @@ func (s *state) creates(graph types.NamespacedName) bool {
 	return false
 }
 
-// noteOwn remembers a pod by its name, where a successor of it may be created in place.
+// noteOwn remembers a pod of a scaling group by its name if replicas may be created in place, for [evaluation.endPredecessors].
 func (s *state) noteOwn(pod *corev1.Pod) {
 	if _, _, owned := render.GroupOf(pod); owned && s.options.Asks != nil {
 		s.own[client.ObjectKeyFromObject(pod)] = pod
 	}
 }
 
-// endPredecessors takes in that the pods are gone whose successors are to be created. The API cache shows that before the ledger is told:
-// a gated successor is told after it, one that does not exist yet is planned at once. Without it a replica would not be given the capacity
-// of its predecessor.
+// endPredecessors removes from the ledger the pods that are gone and whose successors are planned. The API cache shows that a pod is gone
+// before the ledger gets the event. The event of a gated successor comes later still, but a planned successor has no event and is planned
+// at once: without endPredecessors it would not get the capacity of its predecessor.
 func (e *evaluation) endPredecessors(o *gang.Observation) {
 	exist := map[types.UID]bool{}
 	for _, pod := range o.Pods {
@@ -158,7 +159,7 @@ func (e *evaluation) endPredecessors(o *gang.Observation) {
 	}
 }
 
-// takeOver gives a pod that was created in place the reservation that was made for it.
+// takeOver transfers the reservation of a planned pod to the pod that was created for it.
 func (s *state) takeOver(pod *corev1.Pod) {
 	if len(s.planned) == 0 {
 		return
@@ -179,8 +180,8 @@ func (s *state) takeOver(pod *corev1.Pod) {
 	s.pods.change(own, func(r *released) { r.at = s.clock.Now() })
 }
 
-// findUncreated adds the gangs with planned pods that are not created ten times --requeue-after after they were placed. They would keep
-// their capacity, and the created part of their gang would wait for them.
+// findUncreated finds gangs with planned pods that are still not created ten times --requeue-after after their placement, and adds these
+// gangs to the overdue ones. Otherwise the planned pods would keep their capacity, and the created pods of the gang would wait for them.
 func (e *evaluation) findUncreated(o gang.Observation) {
 	now, patience := e.clock.Now(), servedPatience*e.options.RequeueAfter
 	for id, p := range e.planned {
@@ -199,8 +200,8 @@ func (e *evaluation) findUncreated(o gang.Observation) {
 	}
 }
 
-// settleAsks determines which asks are answered: placed replicas by their recorded attempts, when they are recorded, and undecided ones
-// later. All others are created gated.
+// settleAsks determines how asks are answered. Placed replicas get their recorded attempts once these are recorded, undecided replicas get
+// an answer later, and all other replicas are created gated.
 func (e *evaluation) settleAsks() {
 	if len(e.d.evicted) > 0 {
 		return

@@ -21,8 +21,9 @@ import (
 // +kubebuilder:rbac:groups="",resources=limitranges,verbs=list;watch
 // +kubebuilder:rbac:groups=node.k8s.io,resources=runtimeclasses,verbs=list;watch
 
-// admission reads what the API server's admission looks at when a pod is made. Plans count pods that are still to be made, but no release
-// depends on them. So the loop does not wait for it, and an operator without the right to read it plans such pods by their template.
+// admission reads the objects that the API server's admission applies to new pods. Plans count pods that do not exist yet, but no release
+// depends on them. So the loop does not wait for these objects, and an operator without the right to read them plans such pods by their
+// template.
 type admission struct {
 	runtimes, limits toolscache.InformerSynced
 }
@@ -41,7 +42,7 @@ func (a *admission) watch(ctx context.Context, c cache.Cache) error {
 	return nil
 }
 
-// of reads what concerns the pods of some groups of one namespace.
+// of returns the LimitRanges of a namespace and, if a group names a RuntimeClass, the RuntimeClasses, as far as they are synced.
 func (a *admission) of(ctx context.Context, c client.Reader, namespace string, groups []*trellisv1alpha1.ScalingGroup) (o newpod.Objects,
 	err error) {
 	if a.limits != nil && a.limits() {

@@ -15,15 +15,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// liftRest gives the capacity that gated pods have kept, of gangs that are released in part, to the plan that is made now for them.
+// liftRest frees the capacity that gated pods of partly released gangs have kept, for the plan that is now made for these pods.
 func (e *evaluation) liftRest(r *gang.Request) {
 	for id := range r.Gated {
 		e.cluster.Forget(id)
 	}
 }
 
-// trackParted notes since when the plan has refused the rest of replicas that were never whole: when it stays so, stuckGangs has their
-// gang evicted. Without a plan the last one stands: creations of the same graph would otherwise start the time again and again.
+// trackParted tracks since when the plan has refused the rest of replicas that were never complete. If the refusal lasts, stuckGangs has
+// their gang evicted. While no plan is made, the last refusal stands: otherwise creations in the same graph would restart the time again
+// and again.
 func (e *evaluation) trackParted(o gang.Observation) {
 	now, refused := e.clock.Now(), false
 	for _, pod := range o.Pods {
@@ -38,7 +39,7 @@ func (e *evaluation) trackParted(o gang.Observation) {
 	}
 }
 
-// begin has pods keep their capacity when their release fails: their gang has begun. Pods that are gone have none.
+// begin makes the pods of a gang that has begun keep their capacity if their release fails. Pods that are gone have no capacity to keep.
 func (s *state) begin(pods []gang.Release) {
 	for _, r := range pods {
 		if id := topology.PodID(r.Pod); s.pods.of(id).releasing {
@@ -53,8 +54,8 @@ func (s *state) giveBack(id string) {
 	s.cluster.Forget(id)
 }
 
-// endOutdatedReleases ends the reservations of releases at an earlier attempt than the recorded one: another operator has placed their
-// replica again.
+// endOutdatedReleases ends the reservations of releases whose attempt is earlier than the recorded attempt, because another operator has
+// placed their replica again.
 func (s *state) endOutdatedReleases(o gang.Observation) {
 	if o.Record == nil {
 		return
@@ -67,8 +68,9 @@ func (s *state) endOutdatedReleases(o gang.Observation) {
 	}
 }
 
-// forsakenGivenBack ends the reservations of gated pods whose gang has lost what was released of it: it does not continue, and its pods are
-// planned like others. While a release of the graph is under way the cache does not show what is released.
+// forsakenGivenBack ends the reservations of gated pods whose gang has lost all of its released pods: the gang does not continue, and its
+// pods are planned like others. It does nothing while a release of the graph is under way, since the cache may not show its pods released
+// yet.
 func (s *state) forsakenGivenBack(pods []*corev1.Pod) {
 	released := map[string]bool{}
 	for _, pod := range pods {
@@ -87,8 +89,8 @@ func (s *state) forsakenGivenBack(pods []*corev1.Pod) {
 	}
 }
 
-// uncount ends what a pod takes of its node, if anything: it has ended, or is gone. Its capacity is held from whichever comes first, and
-// only once: when an ended pod is deleted, others may have the capacity.
+// uncount stops counting the capacity of a pod that has ended or is gone. The capacity is held from the first of these events, and only
+// once: when an ended pod is deleted, others may already have the capacity.
 func (s *state) uncount(pod *corev1.Pod, id string) {
 	if len(gang.NodesOf(s.cluster, id)) > 0 {
 		s.holdCapacityOf(pod)
@@ -103,8 +105,8 @@ func (s *state) uncount(pod *corev1.Pod, id string) {
 	s.refused.podLeft(pod)
 }
 
-// isUnfinished reports whether a pod that was released or created in place, and never bound, goes because its gang could not be completed.
-// Others of its name follow, which get the capacity that was held for them.
+// isUnfinished reports whether a pod that was released or created in place, and never bound, leaves because its gang could not be
+// completed. A successor with the same name follows, and gets the capacity that was held for the pod.
 func (s *state) isUnfinished(pod *corev1.Pod, id string) bool {
 	_, held := s.holds.byPod[client.ObjectKeyFromObject(pod)]
 	record := s.pods.of(id)
@@ -116,15 +118,15 @@ func (s *state) isUnfinished(pod *corev1.Pod, id string) bool {
 	return followed && !s.holds.wasPreempted(gang.Of(pod))
 }
 
-// resumeHold holds the capacity of a lost pod, which its successor was to be created with, for the rest of its time: the successor is
-// created gated, or in place again.
+// resumeHold holds the capacity of a lost pod again, for the rest of the hold's time, if a plan had given it to the pod's successor: the
+// successor is now created gated, or in place again.
 func (s *state) resumeHold(pod types.NamespacedName, node string) {
 	if s.holds.resume(s.cluster, pod, node, s.clock.Now()) {
-		s.wakeLoop() // it sets its timer by the holds
+		s.wakeLoop() // the loop sets its timer by the holds
 	}
 }
 
-// gone ends all that is known of a pod.
+// gone removes all state of a pod.
 func (s *state) gone(pod *corev1.Pod, id string) {
 	if name := client.ObjectKeyFromObject(pod); s.own[name] != nil && s.own[name].UID == pod.UID {
 		delete(s.own, name)
@@ -136,10 +138,11 @@ func (s *state) gone(pod *corev1.Pod, id string) {
 // onItsWay reports whether the release of a pod is under way.
 func (s *state) onItsWay(pod *corev1.Pod) bool { return s.pods.of(topology.PodID(pod)).releasing }
 
-// mayUse reports whether a waiting graph may be placed after a change of a node. reserved: capacity is held for it, or hosts are reserved.
+// mayUse reports whether a waiting graph may be placed after a change of a node. reserved: capacity is held for the graph, or hosts are
+// reserved.
 func (w waiting) mayUse(c *topology.Cluster, reserved bool, node string) bool {
 	if reserved || w.unmet == nil {
-		return true // it may have more than what is free for everybody
+		return true // the graph may use more than the capacity that is free for all
 	}
 	if w.preemptsBelow > math.MinInt32 && c.AnyBelow(w.preemptsBelow) {
 		return true

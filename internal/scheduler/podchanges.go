@@ -10,8 +10,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// podChanged counts every pod of the cluster and follows our own ones from gate to node. The cluster cache finds what it frees. It returns
-// the pods with a reservation on its node, if that has no capacity for all of them any more.
+// podChanged counts the capacity of every pod in the cluster, and follows Trellis' pods from gate to node. The cluster cache tracks the
+// capacity that a change frees. podChanged returns the pods with a reservation on the pod's node if the node no longer has capacity for all
+// of them.
 func (l *ledger) podChanged(pod *corev1.Pod) (displaced []*corev1.Pod) {
 	id, now := topology.PodID(pod), l.clock.Now()
 	l.mu.Lock()

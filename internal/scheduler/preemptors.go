@@ -14,14 +14,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// notePreemptor remembers for which deployment replicas are preempted. Pods of others are left out.
+// notePreemptor remembers the deployment for which replicas are preempted. It leaves out pods that are not Trellis'.
 func (h *holds) notePreemptor(p *placement.Preemption, graph types.NamespacedName, now time.Time) {
 	for _, replica := range p.Gangs {
 		h.preemptors[replica] = preemptor{graph, now}
 	}
 }
 
-// namePreemptors adds to what waits who has preempted it. It is remembered while the replica waits.
+// namePreemptors adds to waiting replicas the deployment that has preempted them. A preemptor is remembered while the replica waits.
 func (h *holds) namePreemptors(groups []*trellisv1alpha1.ScalingGroup, waiting []gang.Waiting, now time.Time) {
 	if len(h.preemptors) == 0 {
 		return

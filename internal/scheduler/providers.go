@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
-// placerOf returns the placer of a graph; nil when its provider makes the pods itself, or there is none of that name.
+// placerOf returns the placer of a graph; nil if its provider creates the pods itself, or no placer has the provider's name.
 func placerOf(r *provider.Registry, o gang.Observation) provider.Placer {
 	if len(o.Groups) == 0 {
 		return nil
@@ -21,7 +21,7 @@ func placerOf(r *provider.Registry, o gang.Observation) provider.Placer {
 	return r.Placer(o.Groups[0].Spec.Provider)
 }
 
-// makerOf returns what makes the pods of multinode replicas of a graph, where Trellis does not; else nil.
+// makerOf returns the maker of the pods of a graph's multinode replicas; nil if Trellis creates these pods.
 func makerOf(r *provider.Registry, o gang.Observation) provider.Maker {
 	for _, sg := range o.Groups {
 		if maker := r.Maker(sg.Spec.Workload); maker != nil {
@@ -38,8 +38,8 @@ func barsOf(ctx context.Context, r *provider.Registry, one provider.Provider, gr
 	return one.Unsuited(groups)
 }
 
-// askProvider finds out, before the cluster cache is locked, whether the provider releases anything now and what its scheduler holds
-// against released pods that are not bound.
+// askProvider reads, before the ledger is locked, whether the provider can release pods now, and the objections of its scheduler to
+// released pods that are not bound.
 func (s *Scheduler) askProvider(ctx context.Context, o *gang.Observation) {
 	placer := placerOf(s.providers, *o)
 	if placer == nil {
@@ -62,7 +62,7 @@ func (s *Scheduler) askProvider(ctx context.Context, o *gang.Observation) {
 	s.ledger.objected(*o)
 }
 
-// trim takes lost replicas off what the provider's scheduler gets of the graph.
+// trim removes lost replicas from the provider's objects, which list the replicas of the graph for its scheduler.
 func trim(ctx context.Context, r *provider.Registry, placer provider.Placer, o gang.Observation) {
 	trimmer, ok := placer.(provider.Trimmer)
 	if !ok || o.Bars != "" {

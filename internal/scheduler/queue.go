@@ -15,32 +15,32 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// retryAfter is how long a graph is left alone after something about it failed.
+// retryAfter is the delay before a graph is evaluated again after something about it failed.
 const retryAfter = time.Second
 
-// queue holds the graphs to look at, each once, some not before a certain time. It never loses one: a graph added while it is
-// being planned is taken again in the next round.
+// queue holds the graphs to evaluate, each once, some of them not before a certain time. It never loses a graph: a graph that is added
+// while it is being planned is taken again in the next round.
 type queue struct {
 	mu sync.Mutex
-	// due are the graphs to look at now, taken those that were taken and are in line to be looked at, and why.
+	// due are the graphs to evaluate now, taken the graphs that were taken and are in line for their evaluation, each with its cause.
 	due, taken map[types.NamespacedName]*cause
 	later      map[types.NamespacedName]time.Time
-	// waiting graphs have something to place that did not fit; freed capacity that they may use wakes them.
+	// waiting are the graphs with gangs that did not fit; freed capacity that a graph may use makes it due.
 	waiting map[types.NamespacedName]waiting
 	signal  chan struct{}
 }
 
-// cause is why a graph is looked at: in any case, or because it may use capacity that has become free on nodes.
+// cause is the reason for which a graph is evaluated: always, or only if it may use capacity that has become free on the nodes.
 type cause struct {
 	always bool
 	nodes  []string
 }
 
-// maxCauses is how many nodes are a cause of their own. A graph that more have become free for is looked at in any case: one may be in
-// line for long while many nodes come and go.
+// maxCauses is the maximum number of nodes in a cause. A graph with more freed nodes is evaluated in any case: it may be in line for long
+// while many nodes come and go.
 const maxCauses = 64
 
-// freed adds a node that has become free.
+// freed adds a node on which capacity has become free.
 func (c *cause) freed(node string) {
 	switch {
 	case c.always || slices.Contains(c.nodes, node):
@@ -69,7 +69,7 @@ func newQueue() *queue {
 	}
 }
 
-// add asks for a look at the graph now.
+// add makes a graph due now.
 func (q *queue) add(name types.NamespacedName) {
 	q.mu.Lock()
 	q.causeOf(name).always = true
@@ -77,7 +77,7 @@ func (q *queue) add(name types.NamespacedName) {
 	q.wake()
 }
 
-// causeOf returns why a graph is due, and makes it due. Called with the lock held.
+// causeOf returns the cause of a graph, and makes the graph due. Called with the lock held.
 func (q *queue) causeOf(name types.NamespacedName) *cause {
 	if q.due[name] == nil {
 		q.due[name] = &cause{}
@@ -85,7 +85,7 @@ func (q *queue) causeOf(name types.NamespacedName) *cause {
 	return q.due[name]
 }
 
-// addAt asks for a look at the graph at a time; the earliest wins.
+// addAt makes a graph due at a time; the earliest time wins.
 func (q *queue) addAt(name types.NamespacedName, at time.Time) {
 	q.mu.Lock()
 	if old, ok := q.later[name]; !ok || at.Before(old) {
@@ -95,15 +95,15 @@ func (q *queue) addAt(name types.NamespacedName, at time.Time) {
 	q.wake()
 }
 
-// retry asks for a look at the graph a moment after now: something about it failed.
+// retry makes a graph due shortly after now, because something about it failed.
 func (q *queue) retry(name types.NamespacedName, now time.Time) { q.addAt(name, now.Add(retryAfter)) }
 
-// addGroup asks for a look at the graph of a scaling group.
+// addGroup makes the graph of a scaling group due now.
 func (q *queue) addGroup(sg *trellisv1alpha1.ScalingGroup) {
 	q.add(types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph})
 }
 
-// addGraph asks for a look at a graph.
+// addGraph makes a graph due now.
 func (q *queue) addGraph(dgd *nvidiav1beta1.DynamoGraphDeployment) {
 	q.add(client.ObjectKeyFromObject(dgd))
 }
@@ -124,7 +124,7 @@ func (q *queue) wakeUp(w wake) {
 	}
 }
 
-// wakeWaiting asks for a look at every graph that waits for capacity.
+// wakeWaiting wakes every graph that waits for capacity.
 func (q *queue) wakeWaiting() {
 	q.mu.Lock()
 	for name := range q.waiting {
@@ -137,7 +137,7 @@ func (q *queue) wakeWaiting() {
 	}
 }
 
-// wakeRuled asks for a look at every graph that rules about other pods, or volumes, keep waiting.
+// wakeRuled wakes every waiting graph whose refused gangs are restricted by rules about other pods, or by volumes.
 func (q *queue) wakeRuled() {
 	q.mu.Lock()
 	some := false
@@ -152,7 +152,7 @@ func (q *queue) wakeRuled() {
 	}
 }
 
-// wakeFor asks for a look at every waiting graph that may use what has become free on a node, and at a later time for one at the others.
+// wakeFor wakes every waiting graph that may use the freed capacity of a node, and makes the other waiting graphs due at a later time.
 func (q *queue) wakeFor(node string, later time.Time, mayUse func(types.NamespacedName, waiting) bool) {
 	q.mu.Lock()
 	for name, w := range q.waiting {
@@ -168,7 +168,7 @@ func (q *queue) wakeFor(node string, later time.Time, mayUse func(types.Namespac
 	q.mu.Unlock()
 }
 
-// cause explains why a graph was taken, because of nodes or in any case, and ends its time in line.
+// cause returns the cause of a taken graph, its nodes or always, and removes the graph from the taken ones.
 func (q *queue) cause(name types.NamespacedName) (nodes []string, always bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -187,8 +187,8 @@ func (q *queue) waitingFor(name types.NamespacedName) (w waiting, waits bool) {
 	return w, waits
 }
 
-// wakeAbove asks for a look, at a time, at every waiting graph that would preempt a pod of the priority, or that rules about other pods
-// bind.
+// wakeAbove wakes, at a time, every waiting graph that would preempt a pod of the priority, or that rules about other pods, or volumes,
+// restrict.
 func (q *queue) wakeAbove(priority int32, at time.Time) {
 	q.mu.Lock()
 	some := false
@@ -204,7 +204,7 @@ func (q *queue) wakeAbove(priority int32, at time.Time) {
 	}
 }
 
-// setWaiting reports whether freed capacity concerns the graph, and what it waits for.
+// setWaiting sets whether a graph waits, so that freed capacity concerns it, and what it waits for.
 func (q *queue) setWaiting(name types.NamespacedName, waits bool, w waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -232,7 +232,7 @@ func (q *queue) wake() {
 	}
 }
 
-// take empties the queue of what is due at now, and returns how long until the next one is.
+// take removes and returns the graphs that are due at now, and returns the time until the next graph is due.
 func (q *queue) take(now time.Time) (due []types.NamespacedName, next time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

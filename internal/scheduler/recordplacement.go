@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// recordAfter is the time for which observed changes of gangs are collected, while other gangs of the graph are unbound. Decisions are
-// recorded immediately.
+// recordAfter is how long observed changes of gangs are collected before they are recorded, while other gangs of the graph are unbound.
+// Decisions are recorded immediately.
 const recordAfter = time.Second
 
 // uncreatable is the message of the eviction of a gang that was to be created in place.
@@ -79,8 +79,8 @@ func (e *evaluation) followRecord(o gang.Observation, stands func(gang string) b
 	return next, shown
 }
 
-// unassigned returns the replicas without released pods, by [gang.Of], that lose the place of an assigned gang. Those of refused gangs are
-// left out: their pods are deleted, also those that are not visible yet.
+// unassigned returns the replicas without released pods, by [gang.Of], that lose their place in an assigned gang. It omits the replicas of
+// refused gangs: their pods are deleted, including pods that are not visible yet.
 func unassigned(o gang.Observation, next *assignment.Record, refused []string) map[string]bool {
 	lost, released := map[string]bool{}, gang.ReleasedReplicas(o)
 	for of, g := range o.Record.Gangs {
@@ -96,9 +96,9 @@ func unassigned(o gang.Observation, next *assignment.Record, refused []string) m
 	return lost
 }
 
-// assign adds the new places of a decision, and their attempts to the pins. In the same gang, a replica of which no pod is released has
-// another attempt, unless it is released as recorded. The attempt is at least that of the host names of its pods: pods that are created
-// later have other ones. The host names of planned pods are not chosen yet.
+// assign adds the new places of a decision to the record, and their attempts to the pins. A replica that stays in its gang and has no
+// released pod gets a new attempt, unless it is released as recorded. The attempt is at least the attempt in the host names of the
+// replica's pods, since pods that are created later have other host names. Planned pods have no host names yet.
 func assign(next *assignment.Record, o gang.Observation, d *decision, now time.Time) {
 	d.assigned = map[gang.Key]int32{}
 	begun := gang.ReleasedReplicas(o)

@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// followWaits takes over what a look at a graph came to, and counts what is new in it. again: it was looked at before, since this operator
-// started.
+// followWaits updates the waits of a graph from the result of its evaluation, and counts new refusals and requeues. again: this operator
+// has evaluated the graph before.
 func (e *evaluation) followWaits(o gang.Observation, again bool) {
 	name, result := e.d.graph, &e.d.result
 	before := e.waits[name]
@@ -31,7 +31,7 @@ func (e *evaluation) followWaits(o gang.Observation, again bool) {
 		if !known {
 			was.since = e.clock.Now()
 		}
-		// Before this operator started, the gang may have waited already.
+		// At the first evaluation by this operator, the gang may already have been waiting.
 		if again && requeues(known, was.reason, w.Code) {
 			e.countRequeue(&o, key)
 		}
@@ -43,11 +43,11 @@ func (e *evaluation) followWaits(o gang.Observation, again bool) {
 	e.waits[name] = now
 }
 
-// unbound are the reasons of gangs that are released and not bound.
+// unbound are the reasons of waiting gangs that are released and not bound.
 var unbound = []string{gang.CodeUnschedulable, gang.CodeSchedulerRefuses, gang.CodeSchedulingBlocked, gang.CodePreempting}
 
-// requeues reports whether a gang that waits for a reason now, and waited for another one before if it is known, was requeued in between.
-// A gang whose pods the scheduler refuses is requeued only when it is evicted.
+// requeues reports whether a gang was requeued between its last reason to wait, before, and its current one, now. known: the gang waited
+// before. A gang whose pods the scheduler refuses is requeued only when it is evicted.
 func requeues(known bool, before, now string) bool {
 	if !known {
 		return now != gang.CodeUnschedulable
@@ -55,7 +55,7 @@ func requeues(known bool, before, now string) bool {
 	return before == gang.CodeUnschedulable && !slices.Contains(unbound, now)
 }
 
-// createdBy is when the first pod of each replica was created, by component label and ordinal.
+// createdBy returns when the first pod of each replica was created, by component label and ordinal.
 func createdBy(pods []*corev1.Pod) map[gang.Key]time.Time {
 	created := map[gang.Key]time.Time{}
 	for _, pod := range pods {
@@ -71,7 +71,7 @@ func createdBy(pods []*corev1.Pod) map[gang.Key]time.Time {
 	return created
 }
 
-// countRequeue counts a gang that begins to wait, if it was placed before.
+// countRequeue counts the requeue of a gang that begins to wait, if the gang was placed before.
 func (e *evaluation) countRequeue(o *gang.Observation, key gang.Key) {
 	if !o.Record.Ran(key) {
 		return
@@ -85,7 +85,7 @@ func (e *evaluation) countRequeue(o *gang.Observation, key gang.Key) {
 	gangRequeues.WithLabelValues(reason).Inc()
 }
 
-// observePlaced counts a replica that was just placed, and how long it waited.
+// observePlaced counts a replica that was just placed, and observes how long it waited.
 func (e *evaluation) observePlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult) {
 	replicasPlaced.Inc()
 	now := e.clock.Now()
@@ -102,11 +102,11 @@ func (e *evaluation) observePlaced(o gang.Observation, r *gang.Request, replica 
 		class = pod.Spec.PriorityClassName
 		since = earlier(since, was.from(pod.CreationTimestamp.Time, now))
 	}
-	took := max(0, now.Sub(since)) // a pod is of a later time than now where the clock was set back meanwhile
+	took := max(0, now.Sub(since)) // a pod was created after now if the clock was set back meanwhile
 	timeToPlacement.WithLabelValues(classes.label(class)).Observe(took.Seconds())
 }
 
-// observeBound counts how long a released pod took to be bound.
+// observeBound observes how long a released pod took to be bound.
 func (s *state) observeBound(id string) {
 	if took, known := s.pods.bound(id, s.clock.Now()); known {
 		releaseToBound.Observe(took.Seconds())

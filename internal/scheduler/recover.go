@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// recoverAll rebuilds the reservations of every graph before anything is planned: pods that an earlier leader released and that are
-// not bound yet own their capacity, then the gated pods of their gangs, and then the missing pods of recorded gangs.
+// recoverAll rebuilds the reservations and holds of all graphs before anything is planned: first for pods that an earlier leader released
+// and that are not bound yet, then for the gated pods of their gangs, and then for the missing pods of recorded gangs.
 func (s *Scheduler) recoverAll(ctx context.Context) error {
 	graphs := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := s.objects.reader.List(ctx, graphs); err != nil {
@@ -35,18 +35,18 @@ func (s *Scheduler) recoverAll(ctx context.Context) error {
 	return nil
 }
 
-// reserveReleased reserves for pods that an earlier leader released and that are not bound yet.
+// reserveReleased reserves capacity for the pods that an earlier leader released and that are not bound yet.
 func (s *state) reserveReleased(o gang.Observation) { gang.Reserve(s.cluster, o) }
 
-// reserveRest reserves for what is still gated of gangs of which pods are released.
+// reserveRest reserves capacity for the gated pods of gangs with released pods.
 func (s *state) reserveRest(o gang.Observation) {
 	for id, of := range gang.ReserveRest(s.cluster, o) {
 		s.pods.change(id, func(r *released) { r.begun, r.gang = true, of })
 	}
 }
 
-// holdRecorded holds the recorded hosts of missing and gated pods, which an earlier leader assigned, until the graph is planned in its
-// turn.
+// holdRecorded holds the recorded hosts of missing and gated pods, which an earlier leader assigned, until it is the graph's turn to be
+// planned, and at most for HoldFor.
 func (s *state) holdRecorded(o gang.Observation) {
 	until := s.clock.Now().Add(s.options.HoldFor)
 	for _, one := range gang.RecordedPods(o) {

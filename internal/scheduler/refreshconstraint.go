@@ -14,13 +14,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// placedByTrellis reports whether a pod is of a group whose pods Trellis places, or of none that is known.
+// placedByTrellis reports whether a pod belongs to a group whose pods Trellis places, or to no known group.
 func placedByTrellis(pod *corev1.Pod, groups []*trellisv1alpha1.ScalingGroup) bool {
 	at := slices.IndexFunc(groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return render.Member(pod, sg) })
 	return at < 0 || render.Gated(groups[at])
 }
 
-// awaitConstraint has nothing of a graph released while its groups are given other levels, and not all show them yet.
+// awaitConstraint stops the releases of a graph while its groups get other levels and not all groups show these levels yet.
 func (e *evaluation) awaitConstraint(o *gang.Observation) {
 	to, is := e.refreshing[e.d.graph]
 	if is && !slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool {

@@ -20,25 +20,26 @@ import (
 )
 
 const (
-	// lastRefusal is the longest time that a place is left out for after a scheduler refused a gang there. The first one is
-	// Options.RequeueAfter, and each further refusal at the place doubles it, and lasts at least until the next place has been tried. For as
-	// long again after that time the place comes last, and then it is forgotten.
+	// lastRefusal is the longest time for which plans exclude a place after a scheduler refused a gang there. The first time is
+	// Options.RequeueAfter. Each further refusal of the place doubles the time, and extends it at least until the next place has been tried.
+	// After that time the place comes last for another lastRefusal, and then it is forgotten.
 	lastRefusal = time.Hour
-	// maxRefusals is how many places are remembered of one shape of pods. The one that has been refused least often is dropped first.
+	// maxRefusals is the maximum number of places that are remembered for one shape of pods of a graph. The place with the fewest refusals is
+	// dropped first.
 	maxRefusals = 256
-	// wholeFrom and wholeShare decide when a whole domain is left out: a scheduler has refused so many of its hosts, or all of fewer, and
-	// they are one of wholeShare of its hosts, or were refused in wholeFrom evictions.
+	// wholeFrom and wholeShare decide when plans exclude a whole domain: a scheduler has refused at least wholeFrom of its hosts, or all hosts
+	// of a smaller domain, and the refused hosts are at least one in wholeShare of its hosts, or were refused in at least wholeFrom evictions.
 	wholeFrom, wholeShare = 3, 4
-	// maxNames bounds how many places a message names.
+	// maxNames is the maximum number of places that a message names.
 	maxNames = 5
 )
 
-// refusedPlaces learns the places that a scheduler refused pods in, and forgets them when they change.
+// refusedPlaces learns the places in which a scheduler refused pods, and forgets a place when it changes.
 type refusedPlaces struct {
 	places refusals
-	// known are the times of the last refusals of graphs that are or were in places: a recorded refusal is taken over once.
+	// known are the times of the last refusals, by graph, that are or were in places, so that a recorded refusal is taken over only once.
 	known map[types.NamespacedName]time.Time
-	// ended are the graphs for which some ended since the loop asked.
+	// ended are the graphs for which an exclusion has ended since the loop last called takeEnded.
 	ended map[types.NamespacedName]bool
 
 	clock        clock.Clock
@@ -78,7 +79,7 @@ func (p *refusedPlaces) takeRecorded(graph types.NamespacedName, record *assignm
 	}
 }
 
-// add adds a refusal, in place of an earlier one of the same place.
+// add adds a refusal, and replaces an earlier refusal of the same place and shape.
 func (p *refusedPlaces) add(graph types.NamespacedName, one assignment.Refused) {
 	p.places.keep(graph, func(other *assignment.Refused) bool { return other.Shape != one.Shape || !other.Place.Equal(one.Place) })
 	p.places[graph] = append(p.places[graph], one)
@@ -87,15 +88,15 @@ func (p *refusedPlaces) add(graph types.NamespacedName, one assignment.Refused) 
 	}
 }
 
-// refusals are the places that a scheduler refused pods in, by graph (docs/placement.md#places-that-a-scheduler-refused). The planner does
-// not place pods of the shape there for a while, and then only for want of others. Refusals of a domain and of hosts in it count together.
-// The time of the last refusal is equal for all places of one eviction.
+// refusals are the places in which a scheduler refused pods, by graph (docs/placement.md#places-that-a-scheduler-refused). For a while the
+// planner does not place pods of the shape there, and after that only if no other place has capacity. Refusals of a domain and of hosts in
+// it count together. All places of one eviction have the same time of the last refusal.
 type refusals map[types.NamespacedName][]assignment.Refused
 
-// forgotten reports whether a place is like any other again.
+// forgotten reports whether plans treat a refused place like any other again.
 func forgotten(one *assignment.Refused, now time.Time) bool { return now.Sub(one.Until) >= lastRefusal }
 
-// keep drops the other places of a graph.
+// keep drops all places of a graph but those for which keeps returns true.
 func (r refusals) keep(graph types.NamespacedName, keeps func(*assignment.Refused) bool) {
 	r[graph] = slices.DeleteFunc(r[graph], func(one assignment.Refused) bool { return !keeps(&one) })
 	if len(r[graph]) == 0 {
@@ -103,7 +104,7 @@ func (r refusals) keep(graph types.NamespacedName, keeps func(*assignment.Refuse
 	}
 }
 
-// of returns the places that were refused to a graph, in the planner's terms, and forgets what is long ago.
+// of returns the refused places of a graph in the planner's terms, by shape, and drops forgotten places.
 func (r refusals) of(graph types.NamespacedName, now time.Time) map[string][]placement.RefusedPlace {
 	r.keep(graph, func(one *assignment.Refused) bool { return !forgotten(one, now) })
 	out := map[string][]placement.RefusedPlace{}
@@ -113,7 +114,7 @@ func (r refusals) of(graph types.NamespacedName, now time.Time) map[string][]pla
 	return out
 }
 
-// nextEnd is when the first place that is left out for a graph may be used again; zero when none is.
+// nextEnd returns when the first excluded place of a graph may be used again; zero if no place is excluded.
 func (r refusals) nextEnd(graph types.NamespacedName, now time.Time) (next time.Time) {
 	for _, one := range r[graph] {
 		if now.Before(one.Until) && (next.IsZero() || one.Until.Before(next)) {
@@ -123,7 +124,7 @@ func (r refusals) nextEnd(graph types.NamespacedName, now time.Time) (next time.
 	return next
 }
 
-// leftOut counts the places that are left out now, of all graphs.
+// leftOut counts the places, of all graphs, that plans exclude now.
 func (r refusals) leftOut(now time.Time) (n int) {
 	for _, list := range r {
 		for i := range list {
@@ -133,9 +134,9 @@ func (r refusals) leftOut(now time.Time) (n int) {
 	return n
 }
 
-// said names the places that pods of some shapes, nil for all, were refused in, then lists until when each is left out and what a scheduler
-// said: ", in z/r1: z/r1 (left out until 2026-01-02T12:00:30Z): no device". The names come first, because a condition quotes only the
-// beginning. It is empty when no place is left out.
+// said names the excluded places in which pods of some shapes, nil for all, were refused, and then lists until when each place is excluded
+// and the message of the scheduler: ", in z/r1: z/r1 (left out until 2026-01-02T12:00:30Z): no device". The names come first, because a
+// condition quotes only the beginning. It returns "" if no place is excluded.
 func (r refusals) said(graph types.NamespacedName, shapes map[string]bool, now time.Time) string {
 	var names, lines []string
 	for _, one := range r[graph] {

@@ -15,9 +15,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// nodeDiffers forgets the refusals that a change of a node may be the end of, and has their graphs evaluated again: for a host any change,
-// and for a domain a node that came to it or takes pods that it did not take before. Among many nodes one changes all the time. old is nil
-// for a new node, and now for one that is gone.
+// nodeDiffers forgets the refusals that a change of a node may resolve, and has their graphs evaluated again. For a host that is any
+// change. For a domain it is only a node that joins the domain, or that takes pods which it did not take before, because one of many nodes
+// changes all the time. old is nil for a new node, now is nil for a node that is gone.
 func (p *refusedPlaces) nodeDiffers(old, now *corev1.Node) {
 	p.end(func(_ types.NamespacedName, one *assignment.Refused) bool {
 		was, is := coversNode(one.Place, old), coversNode(one.Place, now)
@@ -52,9 +52,9 @@ func takesMore(old, now *corev1.Node) bool {
 	return false
 }
 
-// podLeft ends the time that a host is left out for other graphs than the pod's own. It comes last from then on: pods that come and go are
-// no sign that the scheduler would not refuse the gang again. In a domain they come and go all the time: it is left out until its time is
-// over.
+// podLeft makes graphs other than the pod's own stop excluding the host that the pod left. From then on the host comes last: the departure
+// of a pod does not show that the scheduler would now accept the gang. An excluded domain stays excluded until its time is over, because
+// pods come and go in it all the time.
 func (p *refusedPlaces) podLeft(pod *corev1.Pod) {
 	if len(p.places) == 0 || pod.Spec.NodeName == "" {
 		return
@@ -65,7 +65,8 @@ func (p *refusedPlaces) podLeft(pod *corev1.Pod) {
 	}, false)
 }
 
-// end ends refusals and has their graphs evaluated again. Those that are not forgotten come last from then on.
+// end stops the exclusion of the places for which ends returns true, and has their graphs evaluated again. With forget it drops these
+// refusals; otherwise the places come last from then on.
 func (p *refusedPlaces) end(ends func(types.NamespacedName, *assignment.Refused) bool, forget bool) {
 	now := p.clock.Now()
 	for graph, list := range p.places {
@@ -86,7 +87,7 @@ func (p *refusedPlaces) end(ends func(types.NamespacedName, *assignment.Refused)
 	}
 }
 
-// takeEnded returns the graphs to look at again, because places may be used again that were left out for them.
+// takeEnded returns, once, the graphs to evaluate again because places that were excluded for them may be used again.
 func (p *refusedPlaces) takeEnded() []types.NamespacedName {
 	graphs := slices.Collect(maps.Keys(p.ended))
 	clear(p.ended)

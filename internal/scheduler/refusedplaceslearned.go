@@ -20,10 +20,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// learnFrom notes, of the gangs that are evicted now, where a scheduler refused pods of them, and adds to the reason which places are
-// left out. A place is refused once, however many pods wait for it. Nothing is learnt of a gang whose scheduler has not tried again since
-// the pods that had to leave are gone: after a preemption the kube-scheduler 1.37 tries a pod group again only if the first placement that
-// it tried lacked resources. The gang's capacity is held, so that it gets the same place.
+// learnFrom learns the places in which a scheduler refused pods of the gangs that are evicted now, and appends the excluded places to the
+// reason of the eviction. A place counts as refused once, however many pods wait for it. learnFrom learns nothing from a gang whose
+// scheduler has not tried again since the pods that had to leave are gone: after a preemption, kube-scheduler 1.37 tries a pod group again
+// only if the first placement that it tried lacked resources. The capacity of such a gang is held, so that the gang gets the same place.
 func (p *refusedPlaces) learnFrom(o gang.Observation, gangs map[string]eviction, evicted map[string]bool) {
 	bound, former := map[string][]string{}, map[string]bool{}
 	for _, pod := range o.Pods {
@@ -64,8 +64,8 @@ func (e eviction) refused() bool {
 	return !e.follows && (e.reason == ReasonUnschedulable || e.reason == gang.CodeSchedulerRefuses)
 }
 
-// without are the hosts that others of the gang are not bound to: these refuse a pod for what its own gang takes. When there is no other
-// host, it is all.
+// without returns the hosts to which no other pod of the gang is bound: a bound host refuses a pod because of the capacity that the pod's
+// own gang takes. If there is no other host, it returns all hosts.
 func without(hosts, bound []string) []string {
 	left := slices.DeleteFunc(slices.Clone(hosts), func(host string) bool { return slices.Contains(bound, host) })
 	if len(left) == 0 {
@@ -74,15 +74,15 @@ func without(hosts, bound []string) []string {
 	return left
 }
 
-// learning is what is learnt of the gangs of a graph in one look.
+// learning collects what one evaluation learns from the gangs of a graph.
 type learning struct {
 	graph types.NamespacedName
-	// places are those that are noted, by shape and name, names those of them that are new, in order.
+	// places are the places that are already added, by shape and name; names are the names of the added places, in order.
 	places map[string]bool
 	names  []string
 }
 
-// first reports whether a place is not noted yet, and notes it.
+// first reports whether a place is new, and adds it.
 func (n *learning) first(shape, name string) bool {
 	key := shape + "\x00" + name
 	if n.places[key] {
@@ -95,13 +95,13 @@ func (n *learning) first(shape, name string) bool {
 	return true
 }
 
-// forget leaves a place out of those that are named: the domain around it is.
+// forget removes a host from names, because its domain is named instead.
 func (n *learning) forget(name string) {
 	n.names = slices.DeleteFunc(n.names, func(one string) bool { return one == name })
 }
 
-// refusalOf is why a scheduler refuses a released pod in its place; "" for no refusal, or what would be the same at any other
-// place.
+// refusalOf returns why a scheduler refuses a released pod in its place; "" if the scheduler does not refuse it, has only a passing
+// objection, or would refuse it in any other place too.
 func (p *refusedPlaces) refusalOf(o gang.Observation, pod *corev1.Pod) string {
 	if !gang.WaitsForScheduler(pod) || o.Objections[pod.UID].Anywhere {
 		return ""
@@ -115,7 +115,7 @@ func (p *refusedPlaces) refusalOf(o gang.Observation, pod *corev1.Pod) string {
 	return ""
 }
 
-// objectionTo is what the provider's scheduler holds against a pod; "" for nothing.
+// objectionTo returns the objection of the provider's scheduler to a pod; "" for none.
 func objectionTo(o gang.Observation, pod *corev1.Pod) string {
 	if objection, objected := o.Objections[pod.UID]; objected {
 		return cmp.Or(objection.Message, "no reason given")
@@ -123,7 +123,7 @@ func objectionTo(o gang.Observation, pod *corev1.Pod) string {
 	return ""
 }
 
-// learn notes where a pod was refused: in the hosts that it names, or in the domain that it is pinned to.
+// learn adds the places in which a pod was refused: the hosts that it names, or the domain that it is pinned to.
 func (p *refusedPlaces) learn(round *learning, t gang.Tried, said string) {
 	if len(t.Hosts) == 0 {
 		p.learnDomain(round, t, t.Domain, said)
@@ -154,7 +154,7 @@ func (p *refusedPlaces) learnDomain(round *learning, t gang.Tried, path topology
 	}
 }
 
-// domainOf is the narrowest domain that a host is in, above the host itself.
+// domainOf returns the narrowest domain of a host, above the host itself.
 func (p *refusedPlaces) domainOf(levels topology.Levels, host string) topology.Path {
 	path := levels.PathOf(p.cluster.NodeLabels(host))
 	if at := levels.IndexOfKey(corev1.LabelHostname); at != topology.NoLevel {
@@ -163,7 +163,7 @@ func (p *refusedPlaces) domainOf(levels topology.Levels, host string) topology.P
 	return path
 }
 
-// refusesMost reports whether so many hosts of a domain are refused, or so often, that the others are likely to be refused too.
+// refusesMost reports whether a scheduler has refused so many hosts of a domain, or so often, that it is likely to refuse the others too.
 func (p *refusedPlaces) refusesMost(graph types.NamespacedName, t gang.Tried, path topology.Path) bool {
 	if len(path) == 0 {
 		return false
@@ -184,7 +184,7 @@ func (p *refusedPlaces) refusesMost(graph types.NamespacedName, t gang.Tried, pa
 	return refused >= min(wholeFrom, hosts) && (refused*wholeShare >= hosts || len(evictions) >= wholeFrom)
 }
 
-// refused notes one refusal, and leaves the place out for twice as long as the last time.
+// refused adds one refusal, and excludes its place for twice as long as the last time.
 func (p *refusedPlaces) refused(graph types.NamespacedName, now assignment.Refused) {
 	at := p.clock.Now()
 	var least *assignment.Refused
@@ -216,15 +216,15 @@ func (p *refusedPlaces) refused(graph types.NamespacedName, now assignment.Refus
 	p.add(graph, now)
 }
 
-// untilTheNext is about how long it takes until the next place of a graph is refused, too, and its pause after that is over: a place that
-// is used again before would have the graph go back and forth, and never say that it is refused everywhere.
+// untilTheNext estimates the time until the next place of a graph is refused too and the graph's pause after that is over. If a place could
+// be used again earlier, the graph would alternate between places, and never report that it is refused everywhere.
 func (p *refusedPlaces) untilTheNext(graph types.NamespacedName, now time.Time) time.Duration {
 	times := p.requeues(graph, now)
 	return 2*p.requeueAfter + doubled(firstBackoff, lastBackoff, times) + doubled(firstBackoff, lastBackoff, times+1)
 }
 
-// note has replicas say that a scheduler refused them wherever they have capacity, place by place. trial is what a plan without
-// refusals answers to them: where that has no capacity either, its numbers are those that count.
+// note makes replicas report that a scheduler refused them in every place where they have capacity, and lists these places. trial is the
+// result of a plan without refused places, by replica: if a replica has no capacity in that plan either, note reports that plan's refusal.
 func (p *refusedPlaces) note(r *gang.Request, trial map[gang.Key]placement.ReplicaResult, waiting []gang.Waiting, d *decision) {
 	now := p.clock.Now()
 	for i := range waiting {
@@ -246,7 +246,7 @@ func (p *refusedPlaces) note(r *gang.Request, trial map[gang.Key]placement.Repli
 	}
 }
 
-// capacityFor reports whether a plan without refusals places a replica that is refused with them.
+// capacityFor reports whether a plan without refused places places a replica that the plan with them refuses.
 func capacityFor(trial map[gang.Key]placement.ReplicaResult) bool {
 	for _, one := range trial {
 		if one.Refusal == nil {

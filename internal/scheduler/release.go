@@ -19,10 +19,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// maxWrites is how many patches are under way at once.
+// maxWrites is the maximum number of patches that are under way at once.
 const maxWrites = 32
 
-// gangsOf sorts releases of pods that exist by gang.
+// gangsOf groups the releases of existing pods by gang.
 func gangsOf(o gang.Observation, releases []gang.Release, placer provider.Placer) []*gangRelease {
 	var out []*gangRelease
 	byName := map[string]*gangRelease{}
@@ -43,7 +43,7 @@ func gangsOf(o gang.Observation, releases []gang.Release, placer provider.Placer
 	return out
 }
 
-// without returns the releases of the gang but for that of one pod.
+// without returns the releases of the gang except for the release of one pod.
 func (g *gangRelease) without(pod *corev1.Pod) []gang.Release {
 	return slices.DeleteFunc(slices.Clone(g.pods), func(r gang.Release) bool { return r.Pod.UID == pod.UID })
 }
@@ -67,7 +67,7 @@ func (g *gangRelease) addPod(o gang.Observation, pod *corev1.Pod) {
 
 // writers release gangs, outside the planning goroutine.
 type writers struct {
-	// slots are taken by the patches under way.
+	// slots has one element for each patch under way.
 	slots  chan struct{}
 	ledger *ledger
 	queue  *queue
@@ -78,7 +78,7 @@ type writers struct {
 	suspect func()
 	// clear, if any, deletes placeholders; see [Options.Clear].
 	clear func(ctx context.Context, graph types.UID, hosts []string)
-	// asks are answered when their places are recorded.
+	// asks get their answers once their places are recorded.
 	asks *Asks
 }
 
@@ -96,7 +96,8 @@ func (w *writers) finish() {
 	}
 }
 
-// release forms the gangs of a plan and releases their pods, in the order of [inOrder]. It returns when the first pods have their turn.
+// release forms the gangs of a plan and releases their pods, in the order of [inOrder]. It returns once all steps that follow no other step
+// have a slot.
 func (w *writers) release(ctx context.Context, gangs []*gangRelease) {
 	if len(gangs) == 0 {
 		return
@@ -115,7 +116,7 @@ func (w *writers) release(ctx context.Context, gangs []*gangRelease) {
 	}
 }
 
-// slot takes a slot; false when the loop has ended.
+// slot waits for a slot and takes it; it returns false when the loop has ended.
 func (w *writers) slot(ctx context.Context) bool {
 	select {
 	case w.slots <- struct{}{}:
@@ -125,7 +126,7 @@ func (w *writers) slot(ctx context.Context) bool {
 	}
 }
 
-// run releases a pod, with a slot that it frees, and starts what follows.
+// run releases the pod of a step in a slot that the caller has taken, frees the slot, and starts the steps that follow.
 func (w *writers) run(ctx context.Context, s *releaseStep) {
 	g, graph := s.gang, client.ObjectKeyFromObject(s.gang.gang.Graph)
 	err := w.releasePod(ctx, s)
@@ -157,10 +158,10 @@ func (w *writers) run(ctx context.Context, s *releaseStep) {
 	}
 }
 
-// errNotFollowed is why a pod is not released that was to follow one that is gone.
+// errNotFollowed is the error of a pod that is not released because the pod that it was to follow is gone.
 var errNotFollowed = errors.New("the pod that it was to follow is gone")
 
-// abandon notes that a pod, and those that were to follow it, are not released.
+// abandon ends the releases of a step's pod and of the pods that were to follow it.
 func (w *writers) abandon(s *releaseStep, err error) {
 	w.ledger.notReleased(s.release, s.gang.begun, err)
 	if errors.Is(err, provider.ErrPodGone) {
@@ -171,7 +172,7 @@ func (w *writers) abandon(s *releaseStep, err error) {
 	}
 }
 
-// releasePod releases one pod, after its gang is formed.
+// releasePod releases the pod of a step. If it is the first pod of its gang, releasePod forms the gang before.
 func (w *writers) releasePod(ctx context.Context, s *releaseStep) error {
 	if s.first {
 		if err := w.form(ctx, s.gang); err != nil {
@@ -182,11 +183,11 @@ func (w *writers) releasePod(ctx context.Context, s *releaseStep) error {
 	if err != nil && !errors.Is(err, provider.ErrPodGone) && ctx.Err() == nil {
 		logger(ctx, s.gang.gang.Graph).Error(err, "releasing a pod", "pod", s.release.Pod.Name, "gang", s.release.Pin.Gang)
 	}
-	return err // of a released pod, its own event ends the release
+	return err // the event of a released pod ends its release
 }
 
-// tryAgain has a gang evaluated again after its release failed: what was released of it by then anchors the rest. Before that, the capacity
-// of what is not released is given back, since pods that are being released anchor their graph, too.
+// tryAgain has the graph of a gang evaluated again after a release failed: the pods released so far anchor the rest. Call it after the
+// capacity of the other pods is given back, since pods that are being released anchor their graph, too.
 func (w *writers) tryAgain(g *gangRelease, err error) {
 	name := client.ObjectKeyFromObject(g.gang.Graph)
 	if overtaken(err) {
@@ -196,7 +197,7 @@ func (w *writers) tryAgain(g *gangRelease, err error) {
 	}
 }
 
-// form forms a gang, after the placeholders on its hosts are deleted.
+// form deletes the placeholders on the hosts of a gang, and then forms the gang.
 func (w *writers) form(ctx context.Context, g *gangRelease) error {
 	if w.clear != nil {
 		w.clear(ctx, g.gang.Graph.UID, g.hosts)
@@ -209,7 +210,8 @@ func (w *writers) form(ctx context.Context, g *gangRelease) error {
 	return err
 }
 
-// evictStale deletes the pods of a gang that cannot be of it any more, since stale objects block it, to be recreated.
+// evictStale deletes the pods of a gang that stale objects block, so that they are recreated: the old pods can no longer be part of the
+// gang.
 func (w *writers) evictStale(ctx context.Context, g *gangRelease) {
 	gangEvictions.WithLabelValues(ReasonStaleObjects).Inc()
 	for _, r := range g.pods {
@@ -219,7 +221,8 @@ func (w *writers) evictStale(ctx context.Context, g *gangRelease) {
 	}
 }
 
-// answer answers the groups that have asked for the places of planned pods, after the placeholders on their hosts are deleted.
+// answer answers the groups that have asked for the places of planned pods, after it has deleted the placeholders on the hosts of these
+// pods.
 func (w *writers) answer(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, d *decision) {
 	attempts, created := map[*corev1.Pod]int32{}, []gang.Release{}
 	for _, r := range d.releases {

@@ -19,15 +19,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// gangBegun notes that a pod of a gang is released: from now on the others keep their capacity until they are released too, or it would be
-// lost to others, and what is released would wait for the rest permanently.
+// gangBegun marks a gang as begun once one of its pods is released: from now on the rest of its pods keep their capacity until they are
+// released too. Otherwise other gangs could take this capacity, and the released pods would wait for the rest permanently.
 func (l *ledger) gangBegun(rest []gang.Release) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.begin(rest)
 }
 
-// decides notes that pods of a graph are being released that decide domains.
+// decides counts pods of a graph that are being released and decide domains. A write of the graph's record counts as one pod.
 func (l *ledger) decides(name types.NamespacedName, pods int) {
 	if pods == 0 {
 		return
@@ -40,7 +40,8 @@ func (l *ledger) decides(name types.NamespacedName, pods int) {
 	l.deciding[name].pods += pods
 }
 
-// isDeciding reports whether pods of a graph are being released that decide domains. The graph is evaluated when that is over.
+// isDeciding reports whether a graph has pods that are being released and decide domains, or a write of its record under way. If so, the
+// graph is evaluated when that is over.
 func (l *ledger) isDeciding(name types.NamespacedName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +52,7 @@ func (l *ledger) isDeciding(name types.NamespacedName) bool {
 	return of != nil
 }
 
-// decided notes that such pods are released, or that their release failed.
+// decided subtracts pods that [ledger.decides] counted, because they are released or their release failed.
 func (l *ledger) decided(name types.NamespacedName, pods int) (w wake) {
 	if pods == 0 {
 		return w
@@ -69,7 +70,7 @@ func (l *ledger) decided(name types.NamespacedName, pods int) (w wake) {
 	return w
 }
 
-// gangContinues reports whether a pod of a gang was released in an earlier try. The gang has begun then.
+// gangContinues reports whether a pod of a gang was released in an earlier try. If so, it marks the gang as begun.
 func (l *ledger) gangContinues(pods []gang.Release) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,8 +88,9 @@ func (l *ledger) isBegun(id string) bool {
 	return l.pods.of(id).begun
 }
 
-// notReleased ends a release that failed. In a gang that has begun the pod keeps its capacity until the gang is planned again, unless it
-// has no use for it. A pod that is visible as released, or is released at a later attempt by now, is not concerned.
+// notReleased ends a failed release. If the gang has begun, the pod keeps its capacity until the gang is planned again, unless err shows
+// that the pod has no use for it (see [overtaken]). notReleased ignores pods that are visible as released, or are being released at a later
+// attempt by now.
 func (l *ledger) notReleased(release gang.Release, begun bool, err error) {
 	id := topology.PodID(release.Pod)
 	l.mu.Lock()
@@ -103,12 +105,13 @@ func (l *ledger) notReleased(release gang.Release, begun bool, err error) {
 	}
 }
 
-// overtaken reports whether what the release was planned on is no longer true. Other failures are the same, or over, at the next try.
+// overtaken reports whether the state on which the release was planned has changed. Other failures either occur again or are over at the
+// next try.
 func overtaken(err error) bool {
 	return errors.Is(err, provider.ErrPodGone) || errors.Is(err, provider.ErrElsewhere) || errors.Is(err, provider.ErrStale)
 }
 
-// releaseFailed has a release that failed tried again, and reported when it was not the first in succession.
+// releaseFailed has a failed release tried again, and reported if it was not the first failure in succession.
 func (l *ledger) releaseFailed(name types.NamespacedName, err error) (w wake) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +133,7 @@ func (l *ledger) gangReleased(name types.NamespacedName) (w wake) {
 	return w
 }
 
-// carriedOut notes the attempts that this operator has recorded, and forgets those of replicas in no gang.
+// carriedOut marks the attempts that this operator has recorded as carried out, and forgets the attempts of replicas in no gang.
 func (l *ledger) carriedOut(d *decision, now *assignment.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,7 +141,7 @@ func (l *ledger) carriedOut(d *decision, now *assignment.Record) {
 	maps.DeleteFunc(l.spent[d.graph], func(key gang.Key, _ int32) bool { return now.GangOf(key) == "" })
 }
 
-// recovered reserves what a graph has of an earlier leader, which is read under the lock.
+// recovered reads a graph under the lock, and reserves the capacity that an earlier leader gave it.
 func (l *ledger) recovered(observe func() (gang.Observation, error), reserve func(gang.Observation)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,7 +153,7 @@ func (l *ledger) recovered(observe func() (gang.Observation, error), reserve fun
 	return err
 }
 
-// mayRefresh decides by what is read under the lock, like a plan: nothing is released in between.
+// mayRefresh implements [Scheduler.MayRefresh]. Like a plan, it reads the graph under the lock, so that nothing is released in between.
 func (l *ledger) mayRefresh(name types.NamespacedName, to *trellisv1alpha1.ResolvedTopology, observe func() (gang.Observation, error),
 ) (bool, error) {
 	l.mu.Lock()

@@ -15,46 +15,48 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// released is what is remembered of one pod from the decision to release it until it is bound, and of pods of a gang that is evicted until
-// they are gone. Of a pod with the zero value nothing is remembered.
+// released is the state of one pod from the decision to release it until it is bound, or, if its gang is evicted, until it is gone. The
+// zero value means that there is nothing to remember.
 type released struct {
-	// releasing: the release is under way, and the pod may still look gated in the cache. domain is where it goes, attempt that of its
-	// replica.
+	// releasing: the release is under way, and the pod may still look gated in the cache. domain is the domain to which it is released,
+	// attempt the attempt of its replica.
 	releasing bool
 	domain    topology.Path
 	attempt   int32
-	// at is when it was released, for the metrics.
+	// at is when the release began, for the metrics and to detect pods that are not created in time.
 	at time.Time
-	// preempting: others have to free capacity for it.
+	// preempting: other pods have to free capacity for it.
 	preempting bool
-	// begun: another pod of its gang is released, so a release that fails does not cost it its capacity. failed: its release has failed, and
-	// is not tried again yet.
+	// begun: another pod of its gang is released, so it keeps its capacity if its release fails. failed: its release has failed, and has not
+	// been tried again yet.
 	begun, failed bool
-	// gang whose other pods are released, while it is begun.
+	// gang is the gang whose other pods are released, while begun is set.
 	gang string
-	// stuck: it is unschedulable, as its scheduler reports on it. objected: the provider's scheduler objects to it in objects of its own.
+	// stuck: its scheduler reports that it is unschedulable. objected: the provider's scheduler objects to it in the provider's own objects.
 	stuck, objected against
-	// anywhere is since when its scheduler has refused it wherever it is to go.
+	// anywhere is the time since which its scheduler would refuse it in any place.
 	anywhere time.Time
-	// parted: the rest of its replica, which was never whole, finds no capacity. The pod itself may be bound.
+	// parted: the rest of its replica, which was never complete, finds no capacity. The pod itself may be bound.
 	parted parted
 	// idle: no scheduler has tried to bind it.
 	idle idle
-	// unreserved is why its reservation has ended; "" while it has one. withoutPlace is the pod, while it has none.
+	// unreserved is why its reservation has ended; "" while it has one. withoutPlace is the pod itself, while it has no reservation.
 	unreserved   string
 	withoutPlace *corev1.Pod
-	// requeued: its gang is requeued; follows: because the base gang of its graph is; uncreated: because not all of it could be created.
-	// evicted: the pod is evicted for that.
+	// requeued: its gang is requeued; follows: because the base gang of its graph is requeued; uncreated: because not all pods of the gang
+	// could be created. evicted: the pod is evicted with its requeued gang.
 	requeued, follows, uncreated, evicted bool
 }
 
-// against is what stands against binding a pod; the zero value is nothing.
+// against is a refusal to bind a pod; the zero value is no refusal.
 type against struct {
-	// since is what the time until its gang is requeued counts from. first is when it began, before pods that had to leave were waited for.
+	// since is the start of the time until its gang is requeued. first is when the refusal began; since is later if the gang has waited for
+	// pods that had to leave.
 	since, first time.Time
-	// node is where other pods have to leave for it; "" when none have to.
+	// node is the node that other pods have to leave for it; "" if none have to.
 	node string
-	// said is the scheduler's message. former: a pod that had to leave has left since it was written, so it is about an earlier state.
+	// said is the scheduler's message. former: a pod that had to leave has left since the message was written, so the message is about an
+	// earlier state.
 	said   string
 	former bool
 }
@@ -64,7 +66,7 @@ type parted struct {
 	why   string
 }
 
-// idle is since when a pod has looked as its signs show, which are its gates and its nominated node.
+// idle is the time since which the signs of a pod, its gates and its nominated node, have not changed.
 type idle struct {
 	since time.Time
 	signs string
@@ -72,7 +74,7 @@ type idle struct {
 
 func (a *against) stands() bool { return !a.first.IsZero() }
 
-// set notes or ends what stands against a pod; "" is nothing. A state that is known keeps its times.
+// set sets a refusal, or ends it if said is "". A refusal that already stands keeps its times.
 func (a *against) set(said, node string, now time.Time) {
 	if said == "" {
 		*a = against{}
@@ -84,18 +86,19 @@ func (a *against) set(said, node string, now time.Time) {
 	a.node, a.said, a.former = node, said, a.former && said == a.said
 }
 
-// visible ends what is followed of a release that the API shows by now.
+// visible clears the state of a release that the API shows by now.
 func (r *released) visible() {
 	r.releasing, r.domain, r.attempt, r.begun, r.gang, r.failed = false, nil, 0, false, "", false
 }
 
-// bound ends what is followed until the pod is bound.
+// bound clears the state that is kept until the pod is bound.
 func (r *released) bound() { r.at, r.preempting = time.Time{}, false }
 
-// notIdle ends that nothing tries to bind the pod: it is to have a reservation again, where there is capacity.
+// notIdle clears the idle state, so that the pod gets a reservation again, if there is capacity.
 func (r *released) notIdle() { r.idle, r.unreserved, r.withoutPlace = idle{}, "", nil }
 
-// consented: its scheduler does not refuse it anywhere any more. It is to have a reservation again, and all of its time.
+// consented clears the refusal in any place, after the scheduler has withdrawn it. The pod gets a reservation again, and its full time to
+// be bound.
 func (r *released) consented(now time.Time) {
 	r.anywhere, r.unreserved, r.withoutPlace = time.Time{}, "", nil
 	if !r.idle.since.IsZero() {
@@ -103,13 +106,13 @@ func (r *released) consented(now time.Time) {
 	}
 }
 
-// refused reports whether something stands against the pod.
+// refused reports whether a refusal of the pod stands.
 func (r *released) refused() bool { return r.stuck.stands() || r.objected.stands() }
 
-// former reports whether what stands against the pod is about a state before a pod left that had to.
+// former reports whether the refusal of the pod is about the state before a pod left that had to leave.
 func (r *released) former() bool { return r.stuck.former || !r.stuck.stands() && r.objected.former }
 
-// refusedSince is when what stands against the pod began; false when nothing does.
+// refusedSince returns when the refusal of the pod began; false if there is none.
 func (r *released) refusedSince() (first time.Time, refused bool) {
 	if r.stuck.stands() {
 		return r.stuck.first, true
@@ -117,10 +120,10 @@ func (r *released) refusedSince() (first time.Time, refused bool) {
 	return r.objected.first, r.objected.stands()
 }
 
-// releasedPods are the records, by pod ID. A record with nothing left in it is dropped: records change only in [releasedPods.change].
+// releasedPods has the states of pods, by pod ID. States change only in [releasedPods.change], which drops a state with nothing left in it.
 type releasedPods struct {
 	byID map[string]*released
-	// refused are those against which something stands.
+	// refused are the states of the pods whose refusal stands.
 	refused map[string]*released
 }
 
@@ -128,7 +131,7 @@ func newReleasedPods() releasedPods {
 	return releasedPods{byID: map[string]*released{}, refused: map[string]*released{}}
 }
 
-// of returns what is remembered of a pod.
+// of returns the state of a pod.
 func (p *releasedPods) of(id string) released {
 	if r := p.byID[id]; r != nil {
 		return *r
@@ -136,7 +139,7 @@ func (p *releasedPods) of(id string) released {
 	return released{}
 }
 
-// change changes the record of a pod, which is made when there is none and dropped when nothing of it is left.
+// change changes the state of a pod. It creates the state if there is none, and drops it if nothing is left in it.
 func (p *releasedPods) change(id string, f func(*released)) {
 	r := p.byID[id]
 	if r == nil {
@@ -159,10 +162,10 @@ func (p *releasedPods) forget(id string) {
 	delete(p.refused, id)
 }
 
-// follow takes in a pod's new state.
+// follow updates the state of a pod from its object.
 func (p *releasedPods) follow(pod *corev1.Pod, id string, now time.Time) {
 	if p.byID[id] == nil && !gang.WaitsForScheduler(pod) {
-		return // as most pods of a cluster
+		return // as for most pods of a cluster
 	}
 	p.change(id, func(r *released) {
 		if pod.Spec.NodeName != "" || !render.GateClosed(pod) || pod.DeletionTimestamp != nil {
@@ -190,7 +193,7 @@ func (p *releasedPods) begin(r gang.Release, now time.Time) {
 	})
 }
 
-// notReleased ends what is followed of a release that has failed.
+// notReleased clears the state of a release that has failed.
 func (p *releasedPods) notReleased(id string) {
 	p.change(id, func(r *released) {
 		r.visible()
@@ -207,7 +210,7 @@ func (p *releasedPods) resume(pods []*corev1.Pod) {
 	}
 }
 
-// bound returns how long a pod that is bound now took for it; false when that is not known or was returned before.
+// bound returns how long a pod that is bound now took to be bound; false if that is not known or was returned before.
 func (p *releasedPods) bound(id string, now time.Time) (took time.Duration, known bool) {
 	if p.byID[id] != nil {
 		p.change(id, func(r *released) {
@@ -218,7 +221,7 @@ func (p *releasedPods) bound(id string, now time.Time) (took time.Duration, know
 	return took, known
 }
 
-// setParted notes why the rest of the pod's replica is refused; "" when it is not.
+// setParted sets why the rest of the pod's replica is refused; "" if it is not refused.
 func (p *releasedPods) setParted(id, why string, now time.Time) {
 	if why == "" && p.byID[id] == nil {
 		return
@@ -235,7 +238,8 @@ func (p *releasedPods) setParted(id, why string, now time.Time) {
 	})
 }
 
-// restart counts the time of a pod from now on: when what stands against it anywhere is over, its scheduler gets all of it.
+// restart restarts the times of a pod's refusals. It is called while the pod's scheduler would refuse it in any place, so that the
+// scheduler gets the full time once that is over.
 func (p *releasedPods) restart(id string, now time.Time) {
 	p.change(id, func(r *released) {
 		for _, one := range []*against{&r.stuck, &r.objected} {
@@ -246,7 +250,7 @@ func (p *releasedPods) restart(id string, now time.Time) {
 	})
 }
 
-// left counts the time of the pods that waited for another one to leave a node from now on: their scheduler may bind them only now.
+// left restarts the times of the pods that waited for another pod to leave a node, because their scheduler can bind them only now.
 func (p *releasedPods) left(node string, isVictim func(first time.Time) bool, now time.Time) {
 	for _, r := range p.refused {
 		for _, one := range []*against{&r.stuck, &r.objected} {
@@ -257,7 +261,7 @@ func (p *releasedPods) left(node string, isVictim func(first time.Time) bool, no
 	}
 }
 
-// observed are, of some pods, the domains of those whose release is under way, and why others have no reservation.
+// observed returns, for pods whose release is under way, their domains, and for pods without a reservation why they have none.
 func (p *releasedPods) observed(pods []*corev1.Pod) (releasing map[string]topology.Path, unreserved map[string]string) {
 	releasing, unreserved = map[string]topology.Path{}, map[string]string{}
 	for _, pod := range pods {

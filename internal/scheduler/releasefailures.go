@@ -11,13 +11,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// lastRetry is the longest pause before a release that failed is tried again; the first one is retryAfter.
+// lastRetry is the longest pause before a failed release is tried again; the first pause is retryAfter.
 const lastRetry = time.Minute
 
-// failures are the graphs of which a release failed, until one works.
+// failures are the graphs with a failed release, until a release succeeds.
 type failures map[types.NamespacedName]backoff
 
-// note counts a failed release, once a try: the pods of a gang are released side by side.
+// note counts a failed release, at most once per try, because the pods of a gang are released in parallel.
 func (f failures) note(name types.NamespacedName, err error, now time.Time) backoff {
 	last := f[name]
 	if now.Before(last.until) {
@@ -31,13 +31,13 @@ func (f failures) note(name types.NamespacedName, err error, now time.Time) back
 	return f[name]
 }
 
-// repeated: a single failure may be transient, and is not reported.
+// repeated reports whether more than one try failed: a single failure may be transient, and is not reported.
 func (b backoff) repeated() bool { return b.times > 1 }
 
 // pauses reports whether the next try is still to come.
 func (b backoff) pauses(now time.Time) bool { return b.repeated() && now.Before(b.until) }
 
-// why is what is reported.
+// why returns the message to report; "" if there is none.
 func (b backoff) why() string {
 	if b.repeated() {
 		return b.message

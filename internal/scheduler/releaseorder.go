@@ -11,19 +11,19 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// releaseStep is one pod that is released, and the steps that follow when it is.
+// releaseStep is the release of one pod, and the steps that follow it.
 type releaseStep struct {
 	gang    *gangRelease
 	release gang.Release
-	// first: it is released before all others of its gang. decides: its domain is that of pods of other gangs, too.
+	// first: the pod is released before all others of its gang. decides: other gangs must follow the pod into its domain.
 	first, decides bool
 	next           []*releaseStep
 }
 
-// inOrder puts the releases of one plan in order. Of pods that go to one domain which no released pod decides yet, one is released before
-// the others: of a graph, of a gang, of a single-node component and of a replica. The leader that removes its gate decides where the others
-// go. A leader that was replaced and continues, with a plan of its own, finds it open and leaves the others to the other leader. The steps
-// that are returned follow no other.
+// inOrder puts the releases of one plan in order. If pods of a graph, of a gang, of a single-node component or of a replica go to a domain
+// that no released pod decides yet, one of them is released before the others. The leader that removes its gate decides where the others
+// go. A replaced leader that continues, with a plan of its own, finds the gate removed and leaves the others to the new leader. inOrder
+// returns the steps that follow no other step.
 func inOrder(gangs []*gangRelease) (roots []*releaseStep) {
 	var steps []*releaseStep
 	for _, g := range gangs {
@@ -56,8 +56,8 @@ func inOrder(gangs []*gangRelease) (roots []*releaseStep) {
 	return roots
 }
 
-// domains are those that the pod shares with others and that no released pod decides: of its graph, gang, component and replica. It follows
-// the first pod of the last one in which it is not the first itself.
+// domains returns the names of the domains that the pod shares with others and that no released pod decides: of its graph, gang, component
+// and replica. The pod follows the first pod of the last domain in which it is not the first itself.
 func (s *releaseStep) domains() (names []string) {
 	undecided := s.release.Undecided
 	if len(undecided) > 0 && undecided[0] == gang.OfGraph {
@@ -70,9 +70,10 @@ func (s *releaseStep) domains() (names []string) {
 
 func (s *releaseStep) ofGang() string { return "gang " + s.release.Pin.Gang }
 
-// compareSteps has base gangs, and the rest of one, first, and then replicas by their ordinals, as the planner places them. The oldest pod
-// of a base gang, and of another replica, goes first, since a released pod that one leader still considers gated is older than those
-// recreated alongside it. Among pods of the same second the name decides, since two leaders have to begin with the same pod.
+// compareSteps puts base gangs, and the rest of a base gang, first, and then replicas by their ordinals, as the planner places them. In a
+// base gang, and in every other replica, the oldest pod goes first, since a released pod that one leader still considers gated is older
+// than the pods that were recreated alongside it. Pods created in the same second are ordered by name, since two leaders have to begin with
+// the same pod.
 func compareSteps(a, b *releaseStep) int {
 	rank := func(s *releaseStep) int32 {
 		if s.gang.gang.Base || s.release.Rest {
@@ -85,7 +86,7 @@ func compareSteps(a, b *releaseStep) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), x.CreationTimestamp.Compare(y.CreationTimestamp.Time), cmp.Compare(x.Name, y.Name))
 }
 
-// deciders counts the steps, of these and those that follow, that decide a domain.
+// deciders counts the steps that decide a domain, among the given steps and the steps that follow them.
 func deciders(steps []*releaseStep) (n int) {
 	for _, s := range steps {
 		if n += deciders(s.next); s.decides {

@@ -10,11 +10,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// place decides the releases of replicas that the planner has found capacity for, and reports preemptions and moves.
+// place adds the releases of placed replicas to the decision, and reports preemptions and moves.
 func (e *evaluation) place(ctx context.Context, o gang.Observation, r *gang.Request, planned *placement.Result,
 	placed []placement.ReplicaResult) {
 	base, baseReported := r.BaseName(planned), false
-	_, again := e.failures[e.d.graph] // what is tried again was reported and measured before
+	_, again := e.failures[e.d.graph] // a release that is tried again was reported and measured before
 	for _, replica := range placed {
 		e.d.countPlaced(o, r, replica)
 		if replica.Preempts != nil {
@@ -35,7 +35,8 @@ func (e *evaluation) place(ctx context.Context, o gang.Observation, r *gang.Requ
 	}
 }
 
-// countPlaced counts a replica as placed, or, when releases of its graph fail repeatedly, as waiting until one works.
+// countPlaced counts a replica as placed, or as waiting: until preempted pods have left, or, if releases of its graph fail repeatedly,
+// until a release succeeds. It does not count surplus replicas.
 func (d *decision) countPlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult) {
 	surplus := r.Surplus(replica.Component, replica.Ordinal)
 	switch {

@@ -11,7 +11,7 @@ import (
 )
 
 // releaseRecorded releases the gated and planned pods of assigned gangs to their recorded hosts, if these have capacity for the entire
-// gang: an earlier leader assigned them, or their release failed. Other gangs are planned again.
+// gang: an earlier leader assigned these gangs, or their release failed. Other gangs are planned again.
 func (e *evaluation) releaseRecorded(o *gang.Observation) {
 	if o.Record == nil || o.Unfinished == gang.ConstraintRefreshed {
 		return
@@ -41,7 +41,7 @@ func (e *evaluation) releaseRecorded(o *gang.Observation) {
 		e.d.stands[name], e.d.byRecord = true, true
 		for _, release := range releases {
 			e.beginRelease(release, e.d.graph)
-			if len(release.Undecided) > 0 { // a plan would take these domains for decided
+			if len(release.Undecided) > 0 { // a plan would consider these domains decided
 				o.Unfinished = gang.FollowsRecorded
 			}
 		}
@@ -72,7 +72,7 @@ func (s *state) takeRecorded(releases []gang.Release) bool {
 	return true
 }
 
-// giveBackRecorded drops the releases of a decision to evict gangs.
+// giveBackRecorded drops the releases of a decision that evicts gangs, since such a decision releases nothing.
 func (e *evaluation) giveBackRecorded() {
 	if len(e.d.evicted) == 0 {
 		return

@@ -19,7 +19,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// What deployments and scaling groups report, read from the cache when metrics are gathered.
+// Metrics of the problems that deployments report and of their updates, read from the cache when metrics are gathered.
 var (
 	graphsReporting = desc("trellis_graphs_reporting",
 		"Deployments that report a problem, by condition and reason.", "condition", "reason")
@@ -31,10 +31,10 @@ var (
 		"Time since the update that has made no progress for longest made some; paused updates do not count; 0 where none is in progress.")
 )
 
-// otherReason stands for the reasons that are not listed.
+// otherReason is the label value for all reasons that problemReasons does not list.
 const otherReason = "other"
 
-// problemReasons are the conditions that report a problem, each with the reasons that have series of their own.
+// problemReasons are the conditions that report a problem, each with the reasons that have a separate series.
 var problemReasons = map[string][]string{
 	nvidiav1beta1.ConditionValid:             {nvidiav1beta1.ReasonInvalid},
 	nvidiav1beta1.ConditionWithinPodLimit:    {nvidiav1beta1.ReasonPodLimitExceeded},
@@ -67,7 +67,7 @@ func reports(c *metav1.Condition) bool {
 	return c.Status == metav1.ConditionFalse
 }
 
-// conditions counts what deployments report, and the updates.
+// conditions collects the gauges of reported problems and of updates.
 func (r *readings) conditions(ctx context.Context, s *Scheduler) {
 	now := s.options.Clock.Now()
 	graphs := &nvidiav1beta1.DynamoGraphDeploymentList{}
@@ -84,7 +84,8 @@ func (r *readings) conditions(ctx context.Context, s *Scheduler) {
 	r.updates(groups.Items, now)
 }
 
-// problems counts the conditions of deployments that report one. Reasons that are not listed count as other: the number of series is fixed.
+// problems counts the conditions of deployments that report a problem. Unlisted reasons count as other, so that the number of series is
+// fixed.
 func (r *readings) problems(graphs []nvidiav1beta1.DynamoGraphDeployment, now time.Time) {
 	type key struct{ condition, reason string }
 	counts, longest := map[key]int{}, map[string]time.Duration{}
@@ -111,7 +112,8 @@ func (r *readings) problems(graphs []nvidiav1beta1.DynamoGraphDeployment, now ti
 	}
 }
 
-// updates counts those in place, and how long the updates that run have made no progress in any component of their deployment.
+// updates counts the updates in place, and finds the longest time in which a running update has made no progress in any component of its
+// deployment.
 func (r *readings) updates(groups []trellisv1alpha1.ScalingGroup, now time.Time) {
 	inPlace := 0
 	last, running, paused := map[types.NamespacedName]time.Time{}, map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
@@ -139,7 +141,7 @@ func (r *readings) updates(groups []trellisv1alpha1.ScalingGroup, now time.Time)
 	r.gauge(longestStall, stall.Seconds())
 }
 
-// endOfUpdate is when the last update of a group ended; zero where there was none, or one is in progress.
+// endOfUpdate returns when the last update of a group ended; zero if there was none, or one is in progress.
 func endOfUpdate(sg *trellisv1alpha1.ScalingGroup) time.Time {
 	c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
 	if c == nil || c.Status != metav1.ConditionTrue {

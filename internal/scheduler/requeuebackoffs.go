@@ -9,22 +9,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Back-off of a graph whose gangs were requeued: doubled each time, from the first to the last. It begins anew when nothing was requeued
-// for as long as the last after a pause: a graph with a replica that waits forever is never fully bound.
+// Back-off of a graph whose gangs were requeued: it doubles each time, from firstBackoff to lastBackoff. It begins anew if nothing was
+// requeued for lastBackoff after a pause, because a graph with a replica that waits forever is never fully bound.
 const (
 	firstBackoff = time.Second
 	lastBackoff  = 5 * time.Minute
 )
 
-// backoffs are the pauses of graphs after a gang of theirs was requeued.
+// backoffs are the pauses of graphs after a requeue of their gangs.
 type backoffs map[types.NamespacedName]backoff
 
-// backoff is a pause of one graph, and how many there were in succession.
+// backoff is a pause of one graph, and the number of pauses in succession.
 type backoff struct {
 	until   time.Time
 	times   int
 	message string
-	// since is when the first of several failures was; unset for requeued gangs.
+	// since is the time of the first of several failures; unset for requeued gangs.
 	since time.Time
 }
 
@@ -34,7 +34,7 @@ func (b backoffs) begin(name types.NamespacedName, why string, now time.Time) {
 	b[name] = backoff{until: now.Add(doubled(firstBackoff, lastBackoff, times)), times: times + 1, message: why}
 }
 
-// doubled is the first pause, twice as long for each one before, and at most the last.
+// doubled returns first, doubled once for each earlier pause (times), but at most last.
 func doubled(first, last time.Duration, times int) time.Duration {
 	return min(first<<min(times, 20), last)
 }
@@ -45,7 +45,7 @@ func (b backoffs) of(name types.NamespacedName, now time.Time) (backoff, bool) {
 	return one, known && now.Before(one.until)
 }
 
-// times is how often gangs of the graph were requeued in a row.
+// times returns how often gangs of the graph were requeued in a row.
 func (b backoffs) times(name types.NamespacedName, now time.Time) int {
 	if last := b[name]; now.Sub(last.until) < lastBackoff {
 		return last.times
@@ -53,5 +53,5 @@ func (b backoffs) times(name types.NamespacedName, now time.Time) int {
 	return 0
 }
 
-// end forgets what was before: all of the graph is bound, or it is gone.
+// end forgets the pauses of a graph that is fully bound, or gone.
 func (b backoffs) end(name types.NamespacedName) { delete(b, name) }

@@ -13,15 +13,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// Results holds the last scheduling result of every graph, for the graph reconciler. They live in memory only, and are decided again after
-// a restart.
+// Results holds the last scheduling result of every graph, for the graph reconciler. The results are in memory only; after a restart the
+// loop decides them again.
 type Results struct {
 	mu     sync.Mutex
 	byName map[types.NamespacedName]gang.Result
 	notify func(types.NamespacedName)
-	// also are further functions that are called on every change.
+	// also are further functions to call on every change.
 	also []func()
-	// asked is the capacity that autoscalers are asked for, by graph.
+	// asked describes the capacity that is requested from autoscalers, by graph.
 	asked map[types.NamespacedName]string
 }
 
@@ -30,7 +30,7 @@ func NewResults(notify func(types.NamespacedName)) *Results {
 	return &Results{byName: map[types.NamespacedName]gang.Result{}, asked: map[types.NamespacedName]string{}, notify: notify}
 }
 
-// Get returns the last result about the graph with this UID; ok is false while it has not been looked at since the operator started.
+// Get returns the last result of the graph with this UID; ok is false while the graph has not been evaluated since the operator started.
 func (r *Results) Get(name types.NamespacedName, uid types.UID) (result gang.Result, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,7 +39,8 @@ func (r *Results) Get(name types.NamespacedName, uid types.UID) (result gang.Res
 	return result, ok && result.UID == uid
 }
 
-// Ask takes over which capacity autoscalers are asked for, by graph in words. Graphs that are left out have none.
+// Ask sets the descriptions of the capacity that is requested from autoscalers, by graph. For graphs without a description none is
+// requested.
 func (r *Results) Ask(asked map[types.NamespacedName]string) {
 	r.mu.Lock()
 	old := r.asked
@@ -57,7 +58,7 @@ func (r *Results) Ask(asked map[types.NamespacedName]string) {
 	}
 }
 
-// set keeps a result and returns whether it says something new.
+// set stores a result and reports whether it differs from the last one.
 func (r *Results) set(name types.NamespacedName, result gang.Result) bool {
 	r.mu.Lock()
 	old, had := r.byName[name]
@@ -73,7 +74,7 @@ func (r *Results) set(name types.NamespacedName, result gang.Result) bool {
 	return changed
 }
 
-// OnChange has f called, outside any lock, when the result of any graph has changed. Call it before the loop starts.
+// OnChange registers f to be called, outside any lock, when the result of any graph has changed. Call it before the loop starts.
 func (r *Results) OnChange(f func()) { r.also = append(r.also, f) }
 
 func (r *Results) drop(name types.NamespacedName) {
@@ -82,7 +83,7 @@ func (r *Results) drop(name types.NamespacedName) {
 	delete(r.byName, name)
 }
 
-// all returns the last scheduling result about every graph.
+// all returns the last scheduling result of every graph.
 func (r *Results) all() map[types.NamespacedName]gang.Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()

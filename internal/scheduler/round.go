@@ -16,15 +16,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/turns"
 )
 
-// treesEvery is how often the cluster cache drops the trees that nothing uses any more.
+// treesEvery is the interval at which the cluster cache drops unused trees.
 const treesEvery = 10 * time.Minute
 
-// roundGraphs is how many graphs one round looks at. What becomes due meanwhile joins the line after it, so a graph of a higher priority,
-// or the first one of a namespace, waits for no more than one round, however long the line is.
+// roundGraphs is the number of graphs that one round evaluates. Graphs that become due meanwhile join the line after it, so a graph of a
+// higher priority, or the first graph of a namespace, waits for no more than one round, however long the line is.
 const roundGraphs = 32
 
-// round puts graphs in line and looks at the first ones. The line holds what is due: higher priority first, and within one priority the
-// namespaces in turn.
+// round puts due graphs in line and evaluates the first ones. The line is ordered by priority, highest first; within one priority the
+// namespaces take turns.
 func (s *Scheduler) round(ctx context.Context, due []types.NamespacedName) {
 	s.dropUnusedTrees(ctx)
 	s.lineUp(ctx, due)
@@ -40,7 +40,7 @@ func (s *Scheduler) round(ctx context.Context, due []types.NamespacedName) {
 	}
 }
 
-// lineUp puts the graphs that still exist in line. Where there is only one, its priority is of no account.
+// lineUp puts the graphs that still exist in line. It reads no priority if there is only one graph in line.
 func (s *Scheduler) lineUp(ctx context.Context, due []types.NamespacedName) {
 	var found []*nvidiav1beta1.DynamoGraphDeployment
 	for _, name := range due {
@@ -58,7 +58,7 @@ func (s *Scheduler) lineUp(ctx context.Context, due []types.NamespacedName) {
 	}
 }
 
-// read returns a graph, or nil when it is gone or going, or cannot be read now.
+// read returns a graph; nil if it is gone, is being deleted, or cannot be read now.
 func (s *Scheduler) read(ctx context.Context, name types.NamespacedName) *nvidiav1beta1.DynamoGraphDeployment {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	err := s.objects.reader.Get(ctx, name, dgd)
@@ -74,7 +74,7 @@ func (s *Scheduler) read(ctx context.Context, name types.NamespacedName) *nvidia
 	return dgd
 }
 
-// dropUnusedTrees drops the trees of levels that neither a ClusterTopology has any more nor a graph was created with.
+// dropUnusedTrees drops the trees with levels that no ClusterTopology has any more and no graph was created with.
 func (s *Scheduler) dropUnusedTrees(ctx context.Context) {
 	now := s.options.Clock.Now()
 	if now.Sub(s.treesDropped) < treesEvery {

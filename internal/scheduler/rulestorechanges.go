@@ -14,21 +14,21 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// ruleStores are the objects that rules of pods refer to, beyond pods and nodes. Its methods take the lock of the ledger.
+// ruleStores hold the objects, other than pods and nodes, to which rules of pods refer. Their methods take the lock of the ledger.
 type ruleStores struct {
 	mu      sync.Locker
 	cluster *topology.Cluster
 	binders binders
 }
 
-// devicesServed takes in the resources that DeviceClasses serve.
+// devicesServed sets the resources that DeviceClasses serve.
 func (r *ruleStores) devicesServed(names []string) wake {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return wake{waiting: r.cluster.Serve(names)}
 }
 
-// namespaceSet takes in the labels of a namespace.
+// namespaceSet sets the labels of a namespace.
 func (r *ruleStores) namespaceSet(now *corev1.Namespace) wake {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,7 +46,7 @@ func (r *ruleStores) namespaceGone(gone *corev1.Namespace) {
 	delete(r.binders.affinity.Namespaces, gone.Name)
 }
 
-// volumeSet takes in an object that tells where volumes can be used, and volumeGone that there is none any more.
+// volumeSet stores an object that determines where volumes can be used, and volumeGone removes it.
 func (r *ruleStores) volumeSet(now client.Object) wake {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,8 +61,8 @@ func (r *ruleStores) volumeGone(gone client.Object) wake {
 	return wake{ruled: true}
 }
 
-// claimSet takes in an object that describes what devices there are, or who has them, and claimGone that there is none any more. Selectors
-// are compiled before the lock is taken.
+// claimSet stores an object that describes devices or their allocation, and claimGone removes it. claimSet compiles selectors before it
+// takes the lock.
 func (r *ruleStores) claimSet(now client.Object) wake {
 	r.binders.allocator.Compile(now)
 	r.mu.Lock()
@@ -76,21 +76,21 @@ func (r *ruleStores) claimGone(gone client.Object) wake {
 	return wake{ruled: r.binders.claims.Delete(gone)}
 }
 
-// devicesKnown takes in how to tell that the devices and their claims are all known.
+// devicesKnown sets the function that reports whether the devices and their claims are all known.
 func (r *ruleStores) devicesKnown(known func() bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.binders.claimed = known
 }
 
-// bindersKnown takes in how to tell that the objects which binders read are all known.
+// bindersKnown sets the function that reports whether the objects that binders read are all known.
 func (r *ruleStores) bindersKnown(known func() bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.binders.known = known
 }
 
-// versionIs takes in the version of the API server.
+// versionIs applies the version of the API server to the filters.
 func (r *ruleStores) versionIs(version string) wake {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,14 +14,15 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces;persistentvolumeclaims;persistentvolumes,verbs=list;watch
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csidrivers;csinodes;csistoragecapacities;storageclasses,verbs=list;watch
 
-// binders are what the cluster cache counts beyond what each node has.
+// binders are the binders of the cluster cache. They apply the rules that go beyond the resources, ports, taints and labels of one node.
 type binders struct {
 	affinity *affinity.Binder
 	volumes  *volumes.Store
 	claims   *claims.Store
 	// allocator decides which devices claims get.
 	allocator *allocator.Allocator
-	// known reports whether the objects of volumes are all known, and claimed those of devices and their claims; nil: they are not.
+	// known reports whether the objects of volumes are all known, and claimed whether the devices and their claims are; nil: they are not all
+	// known.
 	known, claimed func() bool
 }
 
@@ -35,7 +36,7 @@ func newBinders() binders {
 
 func (b *binders) all() []topology.Binder { return []topology.Binder{b.affinity, b.volumes, b.claims} }
 
-// refresh notes whether a claim that is not known does not exist.
+// refresh updates Partial of the stores: once a store is no longer partial, a claim that is not in it does not exist.
 func (b *binders) refresh() {
 	if b.volumes.Partial {
 		b.volumes.Partial = b.known == nil || !b.known()

@@ -13,11 +13,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// schedule looks at one graph: evict what cannot bind, plan what waits, release the placed pods, report.
+// schedule evaluates one graph: it evicts gangs that cannot be bound, plans the waiting gangs, releases the placed pods, and reports.
 func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) {
 	name := client.ObjectKeyFromObject(dgd)
 	if s.ledger.isDeciding(name) {
-		return // the end of that brings us back
+		return // the graph is evaluated again when that ends
 	}
 	o, _, err := s.observe(ctx, dgd)
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	s.askProvider(ctx, &o)
 	s.announceRefused(ctx, dgd)
 	if s.requeueStuck(ctx, o) {
-		return // the pods' deletion brings us back
+		return // the deletion of the pods has the graph evaluated again
 	}
 	d, err := s.decideNow(ctx, &o)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	s.publish(ctx, dgd, o.Pods, d.result)
 }
 
-// decideNow has the ledger decide about a graph, which is read again for that, and reports what it decided.
+// decideNow has the ledger read a graph again and decide about it, and reports the decision.
 func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decision, error) {
 	name := client.ObjectKeyFromObject(o.DGD)
 	_, again := s.results.Get(name, o.DGD.UID)
@@ -70,9 +70,9 @@ func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decisio
 	return d, nil
 }
 
-// MayRefresh reports whether the scaling groups of a graph may get other levels: no pod of it is released, or is being. If so, nothing of
-// it is released until all of its groups have these levels: pods that are placed by two versions of a topology would be in different
-// domains. A constraint that is nil ends a refresh that is not wanted any more.
+// MayRefresh reports whether the scaling groups of a graph may get other levels: no pod of the graph is released or is being released. If
+// so, no pod of the graph is released until all of its groups have these levels, because pods that are placed by two versions of a topology
+// would be in different domains. If to is nil, MayRefresh ends a refresh that is no longer wanted.
 func (s *Scheduler) MayRefresh(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, to *trellisv1alpha1.ResolvedTopology) bool {
 	name := client.ObjectKeyFromObject(dgd)
 	may, err := s.ledger.mayRefresh(name, to, func() (gang.Observation, error) { return s.objects.observe(ctx, dgd) })

@@ -4,23 +4,23 @@
 // Package scheduler is the loop that places gangs: it watches the whole cluster, plans waiting gangs and has the graph's provider release
 // them.
 //
-// One goroutine plans, on an in-memory cluster cache in which every released pod holds its capacity until it is bound;
-// writers outside it send one patch a pod. What was decided but is not yet visible in the API lives in the ledger only, and is rebuilt from
-// pinned, unbound pods after a restart:
+// One goroutine plans, on an in-memory cluster cache in which every released pod keeps its capacity until it is bound; writers outside it
+// send one patch per pod. Decisions that the API does not show yet are only in the ledger. After a restart the ledger is rebuilt from
+// pinned, unbound pods and from recorded places:
 //
 //	events ──> ledger ──┐ (graphs to wake)
 //	events ──> queue of graphs ──> observe ──> ledger decides: placement.PlanGraph ──> release (writers) ──> pods
 //	                                                  └──> results ──> DGD status
 //
-// The ledger has the lock and all that is under it. It knows neither queue nor API; the [Scheduler] hands on what it returns.
+// The ledger has the lock and all state that the lock guards. It knows neither the queue nor the API; the [Scheduler] acts on its results.
 //
-// A graph is looked at when one of its objects changes, and, while something of it waits, when capacity may have been freed.
+// A graph is evaluated when one of its objects changes and, while a gang of it waits, when capacity may have been freed.
 //
 // Capacity is set aside in three ways:
 //
 //   - A reservation is the capacity of one released pod, from its release until it is bound (releasedPods, topology.Cluster.Assume).
 //   - A hold is the capacity of a lost pod, for its successor (holds).
-//   - A domain reservation is whole hosts of one domain, for a gang that waits and has nothing there yet (domainReserver).
+//   - A domain reservation is a number of whole hosts in one domain, for a waiting gang that has no capacity there yet (domainReserver).
 package scheduler
 
 import (
@@ -43,23 +43,23 @@ import (
 	"github.com/trellis-k8s/trellis/internal/turns"
 )
 
-// Scheduler is the loop. Start runs it; it needs to be the leader.
+// Scheduler is the loop. Start runs it, on the leader only.
 type Scheduler struct {
 	announcer
 	objects   objects
 	cache     cache.Cache
 	providers *provider.Registry
 	options   Options
-	// ledger is what is kept in memory of the cluster, and what decides by it.
+	// ledger has the state of the cluster in memory, and decides by it.
 	ledger *ledger
 	queue  *queue
-	// line are the graphs that are due and not looked at yet; the loop alone reads and writes it.
+	// line has the graphs that are due and not evaluated yet; only the loop reads and writes it.
 	line    turns.Line
 	writers *writers
 	// placements are the GraphPlacements.
 	placements *graphPlacements
 	gathered   gathered
-	// treesDropped is when the cluster cache last dropped the trees that nothing uses; the loop alone reads and writes it.
+	// treesDropped is when the cluster cache last dropped unused trees; only the loop reads and writes it.
 	treesDropped time.Time
 }
 
@@ -80,7 +80,7 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 	})
 	s.placements = newGraphPlacements(c, o.Records, o.Live)
 	s.writers = newWriters(s.ledger, s.queue, s.placements, o, func() { s.providers.Suspect() })
-	// A graph is evaluated again when its provider may work now, or when something of the provider's own that concerns the graph has changed.
+	// A graph is evaluated again when its provider may work now, or when an object of the provider that concerns the graph has changed.
 	providers.OnState(func(string) { s.queue.wakeWaiting() })
 	providers.OnChange(s.queue.add)
 	if o.Promises != nil {
@@ -92,10 +92,11 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 	return s
 }
 
-// running is the loop that leads, if any. There is one in a process; tests that start another one see the last.
+// running is the loop that leads; nil if this process does not lead. A process has one loop; in tests that start several, running is the
+// last.
 var running atomic.Pointer[Scheduler]
 
-// Recorded returns the recorded replicas of a group. Pods of attempts that do not count are deleted.
+// Recorded returns the recorded replicas of a group. Pods of attempts that do not count any more are deleted.
 func (s *Scheduler) Recorded(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (assignment.Replicas, error) {
 	return s.placements.replicasOf(ctx, sg)
 }
@@ -106,7 +107,7 @@ func (s *Scheduler) RecordOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	return now.record, err
 }
 
-// HostsFor lists hosts, by their label kubernetes.io/hostname, that have room for a pod of a shape now: at most so many, the first ones by
+// HostsFor lists up to most hosts, by their label kubernetes.io/hostname, that have capacity for a pod of a shape now: the first ones by
 // name.
 func (s *Scheduler) HostsFor(shape *topology.Shape, most int) []string {
 	return s.ledger.hostsFor(shape, most)

@@ -13,14 +13,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
-// servedPatience is how many times as long a pod waits for a scheduler that is known to bind others: it may have many pods to go through.
+// servedPatience is the factor by which a pod waits longer for a scheduler that is known to bind other pods, because that scheduler may
+// have many pods in its queue.
 const servedPatience = 10
 
-// servedSchedulers are the names of the schedulers that have bound a pod or said why not, the latest maxServed ones.
+// servedSchedulers are the names of the latest maxServed schedulers that have bound a pod or reported why it cannot be bound.
 type servedSchedulers struct{ names *lru.Cache }
 
-// Of schedulers that were seen at work as many are remembered, the latest ones, and names of up to so many bytes: anybody who may create
-// pods gives names.
+// The maximum number of schedulers that are remembered, and the maximum length of their names in bytes: any user who may create pods can
+// invent names.
 const (
 	maxServed      = 1024
 	maxServedBytes = 253
@@ -28,14 +29,14 @@ const (
 
 func newServedSchedulers() servedSchedulers { return servedSchedulers{lru.New(maxServed)} }
 
-// see takes in a pod's new state.
+// see adds the scheduler of a pod that is bound or reported as unschedulable.
 func (s *servedSchedulers) see(pod *corev1.Pod) {
 	if name := schedulerOf(pod); (pod.Spec.NodeName != "" || gang.WhyUnschedulable(pod) != "") && len(name) <= maxServedBytes {
 		s.names.Add(name, true)
 	}
 }
 
-// has reports whether a scheduler was seen at work, or is one that Trellis itself asks to bind pods.
+// has reports whether a scheduler was seen at work, or is one to which Trellis itself assigns pods.
 func (s *servedSchedulers) has(name string) bool {
 	_, seen := s.names.Get(name)
 	return seen || name == corev1.DefaultSchedulerName || name == specs.KAI.SchedulerName

@@ -12,19 +12,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// versionEvery is how often the API server is asked for its version. An upgrade sends no event.
+// versionEvery is the interval at which the version of the API server is read. An upgrade sends no event.
 const versionEvery = time.Minute
 
 // serverVersion follows the version of the API server, which determines the filters of the kube-scheduler.
 type serverVersion struct {
-	// server is asked for its version; nil: the filters are those of the newest release that is known.
+	// server returns the version; nil: plans apply the filters of the newest known release.
 	server discovery.ServerVersionInterfaceWithContext
 	clock  clock.Clock
-	// set takes in the version.
+	// set applies the version.
 	set func(version string)
 }
 
-// watch returns once the version has been asked for.
+// watch reads the version before it returns, and then every versionEvery until ctx ends.
 func (v *serverVersion) watch(ctx context.Context) {
 	if v.server == nil {
 		return

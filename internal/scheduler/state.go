@@ -18,36 +18,36 @@ import (
 type state struct {
 	options Options
 	clock   clock.Clock
-	// wakeLoop has the loop look at what was freed, and at when holds end. It is called with the lock held.
+	// wakeLoop makes the loop look for freed capacity and for the end of holds. It is called with the lock held.
 	wakeLoop func()
-	// followed returns the graph that recreates a pod which is gone, as the API's objects show it; false when none does. It is called with
-	// the lock held.
+	// followed returns the graph that recreates a pod which is gone, according to the objects in the API cache; false if no graph does. It is
+	// called with the lock held.
 	followed func(*corev1.Pod) (graph types.NamespacedName, is bool)
 
 	*ruleStores
-	// cluster has the nodes and what is taken of them: bound pods, reservations, holds, reserved hosts. It knows what was freed since it was
-	// asked.
+	// cluster has the nodes and the use of their capacity: bound pods, reservations, holds, reserved hosts. It tracks the capacity that was
+	// freed since the last query.
 	cluster *topology.Cluster
-	// pods are the released pods.
+	// pods are the states of the released pods.
 	pods releasedPods
-	// own are the pods of scaling groups, by name, as they were last seen; past are the IDs of those that were found gone before their
-	// deletion was seen. Both are empty where no replica is created in place.
+	// own are the pods of scaling groups, by name, in the state last seen. past are the IDs of pods that were found gone before their deletion
+	// was seen. Both are empty if no replica is created in place.
 	own  map[types.NamespacedName]*corev1.Pod
 	past map[string]bool
 	// served are the schedulers that were seen at work.
 	served servedSchedulers
 	// holds are the capacity of lost pods, held for their successors.
 	holds holds
-	// avoided are hosts that others have not left in time.
+	// avoided are the hosts that other pods have not left in time.
 	avoided avoided
-	// refused are the places that a scheduler refused pods in.
+	// refused are the places in which a scheduler refused pods.
 	refused *refusedPlaces
 	// planned are the planned pods that are being created, by ID.
 	planned map[string]plannedPod
 	// spent are the attempts of replicas in gangs that this operator has carried out, or has seen pods of.
 	spent map[types.NamespacedName]map[gang.Key]int32
-	// theirs are the places of replicas without pods that other operators have recorded, by graph, and since when they are known. The time is
-	// of this clock: that of another operator may differ.
+	// theirs are the places that other operators have recorded for replicas without pods, by graph, and since when this operator knows them.
+	// The time is by this operator's clock: another operator's clock may differ.
 	theirs map[types.NamespacedName]map[gang.Key]knownPlace
 }
 

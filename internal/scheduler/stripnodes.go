@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/volumes"
 )
 
-// StripNode is a cache transform: images alone are most of a node object's size.
+// StripNode is a cache transform that drops unread parts of a node. The images alone are most of a node's size.
 func StripNode(obj any) (any, error) {
 	node, ok := obj.(*corev1.Node)
 	if !ok {
@@ -26,7 +26,7 @@ func StripNode(obj any) (any, error) {
 	return node, nil
 }
 
-// drainOf keeps of the annotations of a node that it is drained.
+// drainOf keeps only the annotation that marks a node as drained.
 func drainOf(all map[string]string) map[string]string {
 	if _, drained := all[leaving.AnnotationDrain]; !drained {
 		return nil
@@ -34,7 +34,8 @@ func drainOf(all map[string]string) map[string]string {
 	return map[string]string{leaving.AnnotationDrain: ""}
 }
 
-// StripVolume is a cache transform: of volumes and their claims, and of what provides them, it keeps what tells where they can be used.
+// StripVolume is a cache transform for volumes, their claims and the objects of their provisioners. It keeps the fields that determine
+// where volumes can be used.
 func StripVolume(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.PersistentVolumeClaim:
@@ -52,7 +53,7 @@ func StripVolume(obj any) (any, error) {
 	return obj, nil
 }
 
-// StripNamespace is a cache transform: of a namespace, only the labels are read.
+// StripNamespace is a cache transform for namespaces, of which only the labels are read.
 func StripNamespace(obj any) (any, error) {
 	if o, ok := obj.(*corev1.Namespace); ok {
 		o.ManagedFields, o.Annotations, o.Finalizers, o.OwnerReferences = nil, nil, nil, nil
@@ -61,7 +62,7 @@ func StripNamespace(obj any) (any, error) {
 	return obj, nil
 }
 
-// volumeAnnotations are those that say how a claim and its volume are bound.
+// volumeAnnotations returns the annotations that determine how a claim and its volume are bound.
 func volumeAnnotations(all map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, key := range []string{volumes.AnnBindCompleted, volumes.AnnSelectedNode, corev1.BetaStorageClassAnnotation} {

@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// StripPod is a cache transform. Of our own pods it keeps what tells where they may run, what they take there, and how they are; of others
-// what takes capacity on a node. Two hundred thousand whole pods would not fit in memory.
+// StripPod is a cache transform. Of Trellis' pods it keeps where they may run, what they take there, and their state; of other pods it
+// keeps what takes capacity on a node. Two hundred thousand complete pods would not fit in memory.
 func StripPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -33,18 +33,19 @@ func StripPod(obj any) (any, error) {
 	return counted(pod, likeOthers(stripOthers(pod))), nil
 }
 
-// maxOwners bounds the owners and finalizers of a pod of ours. A pod with more is another owner's: Trellis creates none with as many.
+// maxOwners is the maximum number of owners and finalizers of a pod of Trellis. A pod with more counts as another owner's pod: Trellis
+// creates none with so many.
 const maxOwners = 64
 
-// lastSpecs and lastAffinities are parts of pods that were seen last: most pods of a role, or of a Deployment, have the same. An entry is
-// about 2 KiB, and none of more than maxShared is kept, since it outlives its pods. Affinities count apart, since pods of one role may have
-// hosts of their own.
+// lastSpecs and lastAffinities are parts of the pods that were seen last: most pods of a role, or of a Deployment, have equal parts. An
+// entry is about 2 KiB. Parts larger than maxShared are not kept, since an entry outlives its pods. Affinities have separate entries, since
+// the pods of one role may have different hosts.
 var lastSpecs, lastAffinities = lru.New(4096), lru.New(4096)
 
-// maxShared bounds a part that pods share, in bytes.
+// maxShared is the maximum size, in bytes, of a part that pods share.
 const maxShared = 4 << 10
 
-// likeOthers has a pod share with others, in memory, what is the same in them. No one may change a pod of the cache.
+// likeOthers makes a pod share its equal parts with other pods in memory. Callers must not change a pod of the cache.
 func likeOthers(pod *corev1.Pod) *corev1.Pod {
 	spec := &pod.Spec
 	same := &corev1.PodSpec{
@@ -53,7 +54,7 @@ func likeOthers(pod *corev1.Pod) *corev1.Pod {
 	}
 	same = inMemoryOnce(lastSpecs, same)
 	spec.Containers, spec.InitContainers, spec.Overhead = same.Containers, same.InitContainers, same.Overhead
-	if reflect.DeepEqual(spec.Tolerations, same.Tolerations) { // an empty list and none have one key
+	if reflect.DeepEqual(spec.Tolerations, same.Tolerations) { // an empty list and no list have the same key
 		spec.Tolerations = same.Tolerations
 	}
 	if reflect.DeepEqual(spec.TopologySpreadConstraints, same.TopologySpreadConstraints) {
@@ -68,10 +69,11 @@ func likeOthers(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// inMemoryOnce is part as it was seen before, if it was among the last.
+// inMemoryOnce returns an equal part that was seen before, if there is one among the last parts. Otherwise it remembers part, unless it is
+// too large, and returns it.
 func inMemoryOnce[T interface{ Marshal() ([]byte, error) }](last *lru.Cache, part T) T {
 	text, err := part.Marshal()
-	if err != nil || len(text) > maxShared { // which is no reason not to know the pod
+	if err != nil || len(text) > maxShared { // the pod keeps a part of its own
 		return part
 	}
 	key := sha256.Sum256(text)
@@ -82,7 +84,7 @@ func inMemoryOnce[T interface{ Marshal() ([]byte, error) }](last *lru.Cache, par
 	return part
 }
 
-// counted is a pod with its whole status if the status affects what the pod takes, as during an in-place resize.
+// counted returns the stripped pod, with its complete status if the status affects what the pod takes, as during an in-place resize.
 func counted(whole, stripped *corev1.Pod) *corev1.Pod {
 	if !topology.SameRequests(whole, stripped) {
 		stripped.Status = whole.Status
@@ -107,7 +109,7 @@ func stripOthers(pod *corev1.Pod) *corev1.Pod {
 	}
 }
 
-// stripOurs drops what the containers run with, which is most of a pod and is read from the scaling group, never from pods.
+// stripOurs drops the configuration of the containers, which is most of a pod and is read from the scaling group, never from pods.
 func stripOurs(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec, Status: pod.Status}
 	out.ManagedFields = nil
@@ -117,7 +119,7 @@ func stripOurs(pod *corev1.Pod) *corev1.Pod {
 	out.Spec.EphemeralContainers = stripEphemeral(pod.Spec.EphemeralContainers)
 	out.Spec.ImagePullSecrets, out.Spec.HostAliases, out.Spec.SecurityContext, out.Spec.DNSConfig = nil, nil, nil, nil
 	out.Spec.Volumes = claimed(pod)
-	// decoded slices have room for twice as many
+	// decoded slices have capacity for twice as many elements
 	out.Status.Conditions = slices.Clone(pod.Status.Conditions)
 	out.Status.AllocatedResources, out.Status.Resources, out.Status.NodeAllocatableResourceClaimStatuses = nil, nil, nil // see counted
 	out.Status.PodIPs, out.Status.HostIPs, out.Status.EphemeralContainerStatuses = nil, nil, nil
@@ -126,7 +128,7 @@ func stripOurs(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// claimed are the volumes of a pod that keep it off hosts.
+// claimed returns the volumes of a pod that restrict the hosts to which it can go.
 func claimed(pod *corev1.Pod) (out []corev1.Volume) {
 	for _, v := range pod.Spec.Volumes {
 		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
@@ -136,7 +138,7 @@ func claimed(pod *corev1.Pod) (out []corev1.Volume) {
 	return out
 }
 
-// repulsion is what keeps others off the hosts, racks or zones of a pod that runs.
+// repulsion returns the rules that keep other pods off the host, rack or zone of a running pod.
 func repulsion(pod *corev1.Pod) *corev1.Affinity {
 	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil &&
 		len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
@@ -146,10 +148,10 @@ func repulsion(pod *corev1.Pod) *corev1.Affinity {
 	return nil
 }
 
-// lastLabels are the labels of pods that were seen last: those of one Deployment have the same.
+// lastLabels are the labels of the pods that were seen last: the pods of one Deployment have equal labels.
 var lastLabels = lru.New(4096)
 
-// sharedLabels are the labels of a pod, in memory once for pods that have the same.
+// sharedLabels returns the labels of a pod, as one map in memory for all pods with equal labels.
 func sharedLabels(labels map[string]string) map[string]string {
 	if len(labels) == 0 {
 		return nil
@@ -166,8 +168,8 @@ func sharedLabels(labels map[string]string) map[string]string {
 	return out
 }
 
-// shared copies a map with strings that pods which are read about the same time, as at the start, have in memory once: keys, and most
-// values too, are those of many pods.
+// shared copies a map with strings that are in memory once for pods that are read at about the same time, as at the start: keys, and most
+// values too, are equal in many pods.
 func shared(m map[string]string) map[string]string {
 	if m == nil {
 		return nil
@@ -190,7 +192,7 @@ func stripStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	return out
 }
 
-// otherScheduler is the pod's scheduler; "", which means the same and takes no memory, for the default one.
+// otherScheduler returns the pod's scheduler. For the default scheduler it returns "", which means the same and takes no memory.
 func otherScheduler(pod *corev1.Pod) string {
 	if pod.Spec.SchedulerName == corev1.DefaultSchedulerName {
 		return ""
@@ -219,7 +221,8 @@ func stripContainers(containers []corev1.Container) []corev1.Container {
 	return out
 }
 
-// restartRules is a rule that restarts all containers of a pod, if a container has one: such pods go to nodes that declare the feature.
+// restartRules returns a rule that restarts all containers of a pod, if a container has such a rule: such pods need nodes that declare the
+// feature.
 func restartRules(c *corev1.Container) []corev1.ContainerRestartRule {
 	const all = corev1.ContainerRestartRuleActionRestartAllContainers
 	if slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool { return r.Action == all }) {
@@ -228,7 +231,7 @@ func restartRules(c *corev1.Container) []corev1.ContainerRestartRule {
 	return nil
 }
 
-// mountOptions is one option of a mount, if there is any: such pods go to nodes that declare the feature.
+// mountOptions returns one mount option, if there is any: such pods need nodes that declare the feature.
 func mountOptions(mounts []corev1.VolumeMount) []corev1.VolumeMount {
 	for i := range mounts {
 		if options := mounts[i].BindMountOptions; len(options) > 0 {

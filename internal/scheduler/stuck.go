@@ -17,8 +17,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// requeueAt reports when the gang of a pod is requeued, and why: now, when its host is lost; without a reason when nothing is known against
-// the pod. While others have to leave for it, that is not before the last of them had its grace period and victimsPatience.
+// requeueAt returns when the gang of a pod is requeued, and why: now if its host is lost, and without a reason if nothing is known against
+// the pod. While other pods have to leave for it, the gang is not requeued before the grace period of the last of them, and
+// victimsPatience, have passed.
 func (s *state) requeueAt(o gang.Observation, pod *corev1.Pod, now time.Time) (time.Time, eviction) {
 	if why := s.placeLost(pod); why != "" {
 		return now, eviction{reason: ReasonPlaceLost, why: why}
@@ -38,8 +39,8 @@ func (s *state) requeueAt(o gang.Observation, pod *corev1.Pod, now time.Time) (t
 	return due, eviction{reason: ReasonVictimsStayed, why: pod.Name + " could not be bound: " + gang.VictimsStayed(node, victims)}
 }
 
-// placeLost says why a released pod can no longer be bound to the host that it is pinned to; "" when nothing is known against it. While
-// others have to leave for it, their capacity is not lost.
+// placeLost returns why a released pod can no longer be bound to the host that it is pinned to; "" if nothing is known against it. A lack
+// of capacity does not count while other pods have to leave for it.
 func (s *state) placeLost(pod *corev1.Pod) string {
 	id, host := topology.PodID(pod), gang.PinnedHost(pod)
 	if host == "" || !gang.WaitsForScheduler(pod) {
@@ -58,7 +59,7 @@ func (s *state) placeLost(pod *corev1.Pod) string {
 	return fmt.Sprintf("%s could not be bound: its node %s is %s", pod.Name, host, lost.State())
 }
 
-// plannedOn are the pods with a reservation on a node, and those that are pinned to it and have none any more.
+// plannedOn returns the pods with a reservation on a node, and the pods that are pinned to the node and no longer have a reservation.
 func (s *state) plannedOn(node string) []*corev1.Pod {
 	pods := s.cluster.ReservedOn(node)
 	for _, r := range s.pods.byID {
@@ -69,14 +70,14 @@ func (s *state) plannedOn(node string) []*corev1.Pod {
 	return pods
 }
 
-// preempts reports whether others have to leave for a released pod: the plan said so, or, before this operator started, the
-// kube-scheduler.
+// preempts reports whether other pods have to leave for a released pod, according to its plan or, if that was made before this operator
+// started, according to the kube-scheduler.
 func (s *state) preempts(id string, pod *corev1.Pod) bool {
 	return s.pods.of(id).preempting || pod.Status.NominatedNodeName != ""
 }
 
-// stuckSince says since when a released pod, or the rest of its replica, cannot be bound where it is to go, and why; "" when nothing is
-// known against it, or nothing that another place would change.
+// stuckSince returns since when a released pod, or the rest of its replica, cannot be bound in its place, and why; "" if nothing is known
+// against it, or if it would be refused in any other place too.
 func (s *state) stuckSince(o gang.Observation, pod *corev1.Pod) (since time.Time, why string) {
 	id := topology.PodID(pod)
 	if o.Objections[pod.UID].Anywhere {
@@ -93,7 +94,7 @@ func (s *state) stuckSince(o gang.Observation, pod *corev1.Pod) (since time.Time
 	return record.objected.since, unbindable(pod, o.Objections[pod.UID].Message)
 }
 
-// unbindable is what stands against a pod, in a sentence; "" for nothing.
+// unbindable returns a sentence that tells why a pod could not be bound; "" for no reason.
 func unbindable(pod *corev1.Pod, why string) string {
 	if why == "" {
 		return ""
@@ -101,7 +102,8 @@ func unbindable(pod *corev1.Pod, why string) string {
 	return fmt.Sprintf("%s could not be bound: %s", pod.Name, why)
 }
 
-// evictionReason reports who found that a pod cannot be bound.
+// evictionReason returns the reason of an eviction: ReasonUnschedulable if the pod is unschedulable or the plan refuses the rest of its
+// replica, and gang.CodeSchedulerRefuses if the provider's scheduler objects to the pod.
 func (s *state) evictionReason(pod *corev1.Pod) string {
 	if record := s.pods.of(topology.PodID(pod)); record.stuck.stands() || record.parted.why != "" {
 		return ReasonUnschedulable
@@ -109,9 +111,9 @@ func (s *state) evictionReason(pod *corev1.Pod) string {
 	return gang.CodeSchedulerRefuses
 }
 
-// toEvict notes that the pods of gangs are requeued, and returns those that are not evicted yet. Those of a base gang and those that show
-// the reason come last, so that the next leader still knows the reason; those that lost their host come first. A pod that is gone meanwhile
-// takes no capacity and has no record, and none is made for it.
+// toEvict marks the pods of gangs as requeued, and returns the pods that are not evicted yet. Pods that lost their host come first. Pods of
+// a base gang and pods that show the reason come last, so that the next leader still knows the reason. A pod that is gone meanwhile takes
+// no capacity and has no state, and toEvict creates none for it.
 func (s *state) toEvict(o gang.Observation, gangs map[string]eviction) (evict []*corev1.Pod) {
 	base, turn := gang.BaseGang(o), map[*corev1.Pod]int{}
 	for _, pod := range o.Pods {
@@ -127,7 +129,7 @@ func (s *state) toEvict(o gang.Observation, gangs map[string]eviction) (evict []
 		}
 		evict = append(evict, pod)
 		turn[pod] = 2*bools.Int(of == base) + bools.Int(record.refused())
-		if gangs[of].reason == ReasonPlaceLost && s.placeLost(pod) != "" { // it may be bound by now, and then its gang stays
+		if gangs[of].reason == ReasonPlaceLost && s.placeLost(pod) != "" { // the pod may be bound by now, and then its gang stays
 			turn[pod] = -1
 		}
 	}

@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// refusalShownAfter is how long a refusal stands before it is reported: the scheduler may bind the pod at its next try.
+	// refusalShownAfter is how long a refusal stands before it is reported, since the scheduler may bind the pod at its next try.
 	refusalShownAfter = time.Second
-	// maxRefusal is how many bytes of a scheduler's message are passed on: with many nodes and reasons it is long.
+	// maxRefusal is the maximum number of bytes of a scheduler's message that are passed on, since the message is long with many nodes and
+	// reasons.
 	maxRefusal = 400
 )
 
-// unschedulable returns, by pod ID, what the scheduler says against the released pods of a graph that it refuses. The graph is evaluated
-// again when a recent refusal is to be reported. A nominated node means that the scheduler frees capacity for the pod, and what the
-// provider's objects say against a pod is reported instead.
+// unschedulable returns, by pod ID, the scheduler's messages about the released pods of a graph that it refuses. The graph is evaluated
+// again when a recent refusal is due to be reported. Pods with a nominated node are omitted, since the scheduler frees capacity for them;
+// for pods with objections in the provider's objects, these are reported instead.
 func (e *evaluation) unschedulable(o *gang.Observation) map[string]string {
 	out, now := map[string]string{}, e.clock.Now()
 	for _, pod := range o.Pods {

@@ -20,9 +20,9 @@ import (
 // be slow. A pod with a finalizer, or on a dead kubelet, may never leave.
 const victimsPatience = time.Minute
 
-// victimsOf lists the pods that have to leave before a released pod can be bound, the last to go first, and the node that they are on: the
-// one that the pod is nominated for, or on which the plan has others free capacity for it. Pods whose deletion began long after something
-// stood against the pod are no victims of it: on a node where pods come and go the wait would have no end.
+// victimsOf returns the pods that have to leave before a released pod can be bound, the last to leave first, and their node: the node for
+// which the pod is nominated, or on which the plan has other pods free capacity for it. Pods whose deletion began long after the refusal of
+// the pod are not its victims: otherwise the wait would never end on a node where pods come and go.
 func (s *state) victimsOf(pod *corev1.Pod) (node string, victims []topology.Leaving) {
 	id := topology.PodID(pod)
 	record := s.pods.of(id)
@@ -40,12 +40,12 @@ func (s *state) victimsOf(pod *corev1.Pod) (node string, victims []topology.Leav
 	return node, victims
 }
 
-// isVictim reports whether a pod that leaves may do so for one against which something has stood since first.
+// isVictim reports whether a leaving pod may leave for a pod that has been refused since first.
 func isVictim(one topology.Leaving, first time.Time, requeueAfter time.Duration) bool {
 	return !one.Since.After(first.Add(requeueAfter))
 }
 
-// victimGone gives the pods that waited for a pod to leave the whole time to be bound, now that it has.
+// victimGone gives the pods that waited for a pod to leave their full time to be bound, now that the pod has left.
 func (s *state) victimGone(pod *corev1.Pod) {
 	node, leaving := pod.Spec.NodeName, topology.LeavingOf(pod)
 	if node == "" || leaving == nil {
@@ -54,7 +54,7 @@ func (s *state) victimGone(pod *corev1.Pod) {
 	s.pods.left(node, func(first time.Time) bool { return isVictim(*leaving, first, s.options.RequeueAfter) }, s.clock.Now())
 }
 
-// preemptingOf says, by pod ID, which released pods others have to free capacity for, and who.
+// preemptingOf returns, by pod ID, a message for each released pod that waits for other pods to free capacity.
 func (s *state) preemptingOf(pods []*corev1.Pod) map[string]string {
 	waits := map[string]string{}
 	for _, pod := range pods {
@@ -69,7 +69,8 @@ func (s *state) preemptingOf(pods []*corev1.Pod) map[string]string {
 	return waits
 }
 
-// notEnding says, by pod ID, which pods of a graph were deleted and do not end. The graph is evaluated again when others should have.
+// notEnding returns, by pod ID, why deleted pods of a graph have not ended in time. The graph is evaluated again when its other deleted
+// pods should have ended.
 func (e *evaluation) notEnding(pods []*corev1.Pod) map[string]string {
 	out, now := map[string]string{}, e.clock.Now()
 	for _, pod := range pods {
@@ -82,8 +83,8 @@ func (e *evaluation) notEnding(pods []*corev1.Pod) map[string]string {
 	return out
 }
 
-// findElsewhere looks for free capacity for the gangs that wait for others to leave. The first one that has some now is requeued at once,
-// and the capacity is held for it until it is back.
+// findElsewhere looks for free capacity for the gangs that wait for other pods to leave. It immediately requeues the first gang for which
+// there is capacity, and holds the capacity for the gang until the gang is recreated.
 func (e *evaluation) findElsewhere(o gang.Observation) {
 	now := e.clock.Now()
 	if _, pauses := e.backoffs.of(e.d.graph, now); pauses || o.Bars != "" || o.Failing != "" {
@@ -102,13 +103,13 @@ func (e *evaluation) findElsewhere(o gang.Observation) {
 			e.holds.add(e.cluster, pod, hold{node: at.Node, shape: at.Shape, until: now.Add(e.holds.lasts), graph: e.d.graph})
 		}
 		e.d.evict(one.gang, eviction{reason: ReasonElsewhere, why: one.why + "; there is free capacity for it elsewhere"})
-		return // the others are looked at when this one is gone
+		return // the other gangs are checked when this one is gone
 	}
 }
 
 type preemptingGang struct{ gang, why string }
 
-// preemptingGangs are those of which a pod waits for others to leave, by name.
+// preemptingGangs returns the gangs with a pod that waits for other pods to leave, sorted by name.
 func preemptingGangs(o gang.Observation) (list []preemptingGang) {
 	for _, pod := range o.Pods {
 		why := o.Preempting[topology.PodID(pod)]

@@ -16,13 +16,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// announcer makes scheduling results known, and announces what waits. The loop alone uses it.
+// announcer publishes scheduling results, and announces waiting replicas. Only the loop uses it.
 type announcer struct {
 	results  *Results
 	recorder events.EventRecorder
-	// unannounced are the waiting replicas of which no pod existed when their result was announced.
+	// unannounced are the waiting replicas that had no pod when their result was announced.
 	unannounced map[types.NamespacedName]map[gang.Key]bool
-	// awaiting are the replicas that were announced as waiting for admission, and on which pod.
+	// awaiting are the replicas that were announced as waiting for admission, with the pod on which they were announced.
 	awaiting map[types.NamespacedName]map[gang.Key]types.UID
 }
 
@@ -40,7 +40,7 @@ func (a *announcer) forget(name types.NamespacedName) {
 	delete(a.awaiting, name)
 }
 
-// publish makes a result known, and announces what has not been announced of it.
+// publish stores a result, and announces what has not been announced of it.
 func (a *announcer) publish(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, pods []*corev1.Pod, result gang.Result) {
 	name := client.ObjectKeyFromObject(dgd)
 	if isNew := a.results.set(name, result); isNew || len(a.unannounced[name])+len(a.awaiting[name]) > 0 {
@@ -48,10 +48,10 @@ func (a *announcer) publish(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphD
 	}
 }
 
-// announce reports what waits on the pods that wait, since that is where users look; the graph's status says it too. A result that is not
-// new is announced for the replicas that had no pod yet, because they were refused before they were created. That a replica waits for
-// admission is announced once on its first pod, however often the result changes meanwhile: its owner reports the progress. Another pod
-// may become its first: pods are recreated, and become visible in any order.
+// announce emits an event on the first pod of each waiting replica, since users look there; the graph's status has the same message. An
+// unchanged result is announced only for replicas that had no pod before, because they were refused before they were created. A wait for
+// admission is announced once on the replica's first pod, however often the result changes meanwhile, because the gate's owner reports the
+// progress. Another pod may become the first one: pods are recreated, and become visible in any order.
 func (a *announcer) announce(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, pods []*corev1.Pod, result gang.Result, isNew bool,
 ) {
@@ -91,7 +91,7 @@ func (a *announcer) announce(
 	}
 }
 
-// eventType: waiting for admission is not an error.
+// eventType returns the event type for a waiting replica. A wait for admission is not an error.
 func eventType(w gang.Waiting) string {
 	if w.Code == gang.CodeWaitingForAdmission {
 		return corev1.EventTypeNormal

@@ -11,21 +11,22 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// waits are the gangs that wait to be placed, by graph, from one look at the graph to the next.
+// waits are the gangs that wait to be placed, by graph, from one evaluation of the graph to the next.
 type waits map[types.NamespacedName]map[gang.Key]wait
 
 // wait is one gang that waits.
 type wait struct {
-	// since is when the first of its pods was created, whatever pods it had then.
+	// since is the start of the wait: the first evaluation of the gang, or the creation of its first pod if that was earlier, even if its pods
+	// were recreated since.
 	since time.Time
-	// reason is the last one it was refused for.
+	// reason is the last reason for which it waited.
 	reason string
-	// admitted is when it stopped waiting for admission; zero when it never waited for that, or still does. The time before is no wait for
-	// capacity.
+	// admitted is when it stopped waiting for admission; zero if it never waited for admission, or still does. The time before does not count
+	// as a wait for capacity.
 	admitted time.Time
 }
 
-// next is the wait after a look at the gang, whose first pod was created then.
+// next returns the wait after an evaluation with a reason. created is when the gang's first pod was created.
 func (w wait) next(reason string, created, now time.Time) wait {
 	switch {
 	case reason == gang.CodeWaitingForAdmission:
@@ -39,7 +40,7 @@ func (w wait) next(reason string, created, now time.Time) wait {
 	return w
 }
 
-// from is since when a gang has waited for capacity that is placed now, and of which a pod was created then.
+// from returns since when a gang that is placed now has waited for capacity. created is when a pod of it was created.
 func (w wait) from(created, now time.Time) time.Time {
 	switch {
 	case w.reason == gang.CodeWaitingForAdmission:

@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// refreshAfter is how long after a change of a node the graphs that cannot use it are looked at nevertheless, so that what they say about
-// the closest domain is up to date.
+// refreshAfter is the delay after which graphs that cannot use a changed node are evaluated nevertheless, so that their messages about the
+// closest domain are up to date.
 const refreshAfter = 10 * time.Second
 
-// wakeFreed makes those waiting graphs due that may use the capacity that has become free since the last time.
+// wakeFreed wakes the waiting graphs that may use the capacity freed since the last call.
 func (s *Scheduler) wakeFreed() {
 	later := s.options.Clock.Now().Add(refreshAfter)
 	if !s.ledger.eachFreed(func(node string, mayUse func(types.NamespacedName, waiting) bool) {
@@ -23,7 +23,7 @@ func (s *Scheduler) wakeFreed() {
 	}
 }
 
-// stillMayUse reports whether a graph that was woken is to be planned now: those before it may have used what woke it.
+// stillMayUse reports whether a graph that freed capacity woke is to be planned now: graphs before it may have used that capacity.
 func (s *Scheduler) stillMayUse(name types.NamespacedName) bool {
 	nodes, always := s.queue.cause(name)
 	if always {

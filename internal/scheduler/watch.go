@@ -83,7 +83,7 @@ func (s *Scheduler) watch(ctx context.Context) error {
 
 func (s *Scheduler) nodeGone(node *corev1.Node) { s.touchGraphsOf(s.ledger.nodeGone(node)) }
 
-// placementChanged has the graph of a GraphPlacement evaluated that another client has changed or deleted.
+// placementChanged has a graph evaluated if another client has changed or deleted its GraphPlacement.
 func (s *Scheduler) placementChanged(object *trellisv1alpha1.GraphPlacement, gone bool) {
 	if s.placements.changed(object, gone) {
 		s.queue.add(client.ObjectKeyFromObject(object))
@@ -92,8 +92,8 @@ func (s *Scheduler) placementChanged(object *trellisv1alpha1.GraphPlacement, gon
 
 func each[T client.Object](set func(T)) func(old, now T) { return func(_, now T) { set(now) } }
 
-// nodeSet takes in a node's new state. The graphs that are planned there are evaluated again, and those with pods on it when its labels
-// show another domain: their score may change, and pods may be outside their domain.
+// nodeSet applies the new state of a node. Graphs with pods planned on the node are evaluated again. If new labels put the node in another
+// domain, so are the graphs with pods on it: their score may change, and pods may be outside their domain.
 func (s *Scheduler) nodeSet(ctx context.Context, old, node *corev1.Node) {
 	s.touchGraphsOf(s.ledger.nodeChanged(old, node))
 	if old == nil || maps.Equal(old.Labels, node.Labels) {
@@ -111,7 +111,7 @@ func (s *Scheduler) nodeSet(ctx context.Context, old, node *corev1.Node) {
 	}
 }
 
-// podSet takes in a pod's new state. Its own event has its graph looked at.
+// podSet applies the new state of a pod, and has the pod's graph evaluated.
 func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 	if s.options.isPlaceholder(pod) {
 		return
@@ -120,9 +120,9 @@ func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 	switch soon := s.options.Clock.Now().Add(time.Second); {
 	case pod.Spec.NodeName == "":
 	case old == nil || old.Spec.NodeName == "":
-		s.queue.wakeAbove(topology.PriorityOf(pod), soon) // who is bound may be preempted
+		s.queue.wakeAbove(topology.PriorityOf(pod), soon) // a bound pod may be preempted
 	case !maps.Equal(old.Labels, pod.Labels) || (old.DeletionTimestamp == nil) != (pod.DeletionTimestamp == nil):
-		s.queue.wakeAbove(math.MaxInt32, soon) // no pod preempts at this priority; rules count the pod by its labels, and while it stays
+		s.queue.wakeAbove(math.MaxInt32, soon) // only for rules about other pods, which count it by its labels until it leaves
 	}
 	s.touchGraphOf(pod)
 }
@@ -135,8 +135,8 @@ func (s *Scheduler) podGone(pod *corev1.Pod) {
 	s.touchGraphOf(pod)
 }
 
-// touchGraphOf asks for a look at the graph the pod belongs to. The scaling group knows the graph's full name; when it is not in the
-// cache yet, its own event will do.
+// touchGraphOf makes the graph of a pod due. The scaling group has the graph's full name; if the group is not in the cache yet, its own
+// event makes the graph due.
 func (s *Scheduler) touchGraphOf(pod *corev1.Pod) {
 	if sg := s.objects.groupOf(pod); sg != nil {
 		s.queue.addGroup(sg)
@@ -149,15 +149,15 @@ func (s *Scheduler) touchGraphsOf(pods []*corev1.Pod) {
 	}
 }
 
-// topologySet concerns the graphs that wait: a level may be back. The status says nothing new to them. The generation does not tell
-// whether the spec has changed: that of a Binding does not count its annotations.
+// topologySet wakes the waiting graphs if the spec has changed, since a level may be back. A change of the status does not concern them.
+// The generation does not show whether the spec has changed, because the generation of a Binding does not count its annotations.
 func (s *Scheduler) topologySet(old, now *grovev1alpha1.ClusterTopology) {
 	if old == nil || !equality.Semantic.DeepEqual(old.Spec, now.Spec) {
 		s.queue.wakeWaiting()
 	}
 }
 
-// watchBinders follows the objects that binders read. It returns once their first lists have been delivered, or did not come in time.
+// watchBinders watches the objects that binders read. It returns once their first lists have been delivered, or after bindersWithin.
 func (s *Scheduler) watchBinders(ctx context.Context) error {
 	ofVolumes := handle(
 		func(_, now client.Object) { s.queue.wakeUp(s.ledger.volumeSet(now)) },
@@ -198,6 +198,6 @@ func (s *Scheduler) watchBinders(ctx context.Context) error {
 	return nil
 }
 
-// bindersWithin bounds the wait for the first lists of the objects that binders read. Without the right to read them, or until they come,
-// what they would say is not counted.
+// bindersWithin is the longest wait for the first lists of the objects that binders read. Without the right to read these objects, or until
+// the lists arrive, their rules do not count.
 const bindersWithin = 10 * time.Second
