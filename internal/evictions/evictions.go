@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package evictions finds the replica that loses a pod to an eviction, and stores the request to move it in the pod. The webhook on
-// pods/eviction and the responder to Eviction resources share it.
+// Package evictions finds the replica that loses a pod to an eviction, and stores the request to move the replica in the pod. The webhook
+// on pods/eviction and the responder to Eviction resources share this package.
 package evictions
 
 import (
@@ -44,8 +44,8 @@ type Target struct {
 	Serves bool
 }
 
-// Find returns a pod by its name and UID, which may be empty. It returns nil for pods that may be evicted immediately: those that do not
-// exist or are being deleted, of other owners, and of replicas that do not move.
+// Find returns a pod by its name and UID; the UID may be empty. It returns nil for pods that may be evicted immediately: pods that do not
+// exist or are being deleted, pods of other owners, pods of replicas that do not move, and pods whose deployment is gone or being deleted.
 func (r Requests) Find(ctx context.Context, name types.NamespacedName, uid types.UID) (*Target, error) {
 	pod := &corev1.Pod{}
 	if err := r.Cached.Get(ctx, name, pod); err != nil {
@@ -104,7 +104,7 @@ func (r Requests) serves(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, 
 	return ready >= render.ReplicaSize(sg, pod), nil
 }
 
-// Store stores the request in the pod, unless it has a recent one.
+// Store stores the request in the pod, unless the pod has a recent one.
 func (r Requests) Store(ctx context.Context, t *Target) error {
 	request := leaving.Eviction{At: time.Now()}
 	node := &corev1.Node{}
@@ -119,7 +119,7 @@ func (r Requests) Store(ctx context.Context, t *Target) error {
 	return r.annotate(ctx, t.Pod, &value)
 }
 
-// Withdraw removes the request from the pod. It keeps a later one than until, and one that frees a place for a waiting deployment.
+// Withdraw removes the request from the pod, except for a request later than until, or one that frees a place for a waiting deployment.
 func (r Requests) Withdraw(ctx context.Context, t *Target, until time.Time) error {
 	if request, has := leaving.EvictionOf(t.Pod); !has || request.For != "" || request.At.After(until) {
 		return nil
@@ -127,7 +127,7 @@ func (r Requests) Withdraw(ctx context.Context, t *Target, until time.Time) erro
 	return r.annotate(ctx, t.Pod, nil)
 }
 
-// annotate writes the annotation of a pod; nil removes it. The UID rules out another pod with the name.
+// annotate writes the annotation of a pod; nil removes it. The UID in the patch rules out another pod of the same name.
 func (r Requests) annotate(ctx context.Context, pod *corev1.Pod, value *string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "annotations": map[string]*string{leaving.AnnotationEviction: value},
@@ -142,7 +142,7 @@ func (r Requests) annotate(ctx context.Context, pod *corev1.Pod, value *string) 
 	return nil
 }
 
-// Name returns component and ordinal of the replica.
+// Name returns the component and the ordinal of the replica.
 func (t *Target) Name() string { return fmt.Sprintf("%s-%d", t.group.Spec.Component, t.ordinal()) }
 
 func (t *Target) ordinal() int32 {

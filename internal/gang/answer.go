@@ -12,20 +12,20 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Answer is what a plan comes to.
+// Answer is a plan, sorted into the replicas to release and those that wait.
 type Answer struct {
-	// Placed replicas are released with their pods.
+	// Placed are the replicas to release.
 	Placed []placement.ReplicaResult
-	// Unmade replicas have capacity that the plan took for them, and pods that are not made yet: their capacity is given back, and they are
-	// placed once all their pods exist.
+	// Unmade are replicas that are not released because pods of theirs, or of replicas that are released together with them, do not exist yet.
+	// The caller returns the capacity that the plan took for them. They are placed once all these pods exist.
 	Unmade []placement.ReplicaResult
-	// Waiting replicas, those of Unmade included, and Surplus ones, as in a [Result].
+	// Waiting, which includes the Unmade replicas, and Surplus are as in a [Result].
 	Waiting, Surplus []Waiting
-	// Unmet is what the refused gangs ask for; nil when a change of any node may matter.
+	// Unmet has the requests of the refused gangs; nil when a change of any node may matter.
 	Unmet *placement.Unmet
 }
 
-// Answer sorts a plan into what is released and what waits.
+// Answer sorts the replicas of a plan into those to release and those that wait.
 func (r *Request) Answer(planned *placement.Result) Answer {
 	var a Answer
 	heads := r.headsInCreation(planned)
@@ -54,7 +54,7 @@ func (r *Request) Answer(planned *placement.Result) Answer {
 	return a
 }
 
-// refuse adds a replica that the plan refuses.
+// refuse adds a replica that the plan refuses to Waiting or Surplus.
 func (a *Answer) refuse(replica placement.ReplicaResult, surplus bool) {
 	list := &a.Waiting
 	if surplus {
@@ -67,7 +67,8 @@ func (a *Answer) refuse(replica placement.ReplicaResult, surplus bool) {
 	})
 }
 
-// together is what messages call the replicas that a refused one is placed with; "" when it is placed alone, or follows others.
+// together returns the name in messages of the replicas with which a refused replica is placed; "" when it is placed alone, or follows the
+// base gang.
 func together(replica placement.ReplicaResult) string {
 	switch {
 	case replica.Base:
@@ -78,7 +79,8 @@ func together(replica placement.ReplicaResult) string {
 	return ""
 }
 
-// Planned are the gated pods that have had their turn in a plan: all but those of Unmade replicas, and of replicas that are not placed yet.
+// Planned returns the gated pods that the plan has decided about, by ID: all except the pods of Unmade replicas, and of replicas that are
+// not to be placed yet ([placement.Replica].Later).
 func (r *Request) Planned(a *Answer) map[string]*corev1.Pod {
 	unmade := map[Key]bool{}
 	for _, replica := range a.Unmade {
@@ -100,8 +102,8 @@ func (r *Request) Planned(a *Answer) map[string]*corev1.Pod {
 	return out
 }
 
-// WaitsForCreation reports whether nothing is released yet: a base gang goes together, and a member of it is still to be created, or is
-// to be created gated.
+// WaitsForCreation reports whether nothing is released yet because the base gang is released as a unit, and one of its replicas is still to
+// be created, or is to be created gated.
 func (r *Request) WaitsForCreation(planned *placement.Result) bool {
 	if r.Graph.Required == topology.NoLevel || r.Graph.Anchor != nil {
 		return false
@@ -114,8 +116,8 @@ func (r *Request) WaitsForCreation(planned *placement.Result) bool {
 	})
 }
 
-// headsInCreation are the components that begin with several replicas together, of which some are still to be created, or are to be created
-// gated.
+// headsInCreation returns the components whose first replicas are placed together, if some of these replicas are still to be created, or
+// are to be created gated.
 func (r *Request) headsInCreation(planned *placement.Result) map[string]bool {
 	out := map[string]bool{}
 	for i := range planned.Replicas {
@@ -131,7 +133,7 @@ func (r *Request) headsInCreation(planned *placement.Result) map[string]bool {
 	return out
 }
 
-// refusals counts the replicas that were refused.
+// refusals counts the replicas that a plan refuses.
 func refusals(planned *placement.Result) (n int) {
 	for i := range planned.Replicas {
 		if planned.Replicas[i].Refusal != nil {

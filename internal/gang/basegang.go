@@ -16,16 +16,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// baseRest is a partly released base gang: it also has replicas without released pods.
+// baseRest is a base gang that is released in part: some of its replicas have no released pods.
 type baseRest struct {
 	gang string
-	// since is the time of its assignment.
+	// since is the time at which the gang was assigned.
 	since time.Time
-	// open are its released pods.
+	// open are the gang's released pods.
 	open []*corev1.Pod
 }
 
-// findRests finds the replicas of the recorded base gang without a released pod, if others of the gang are released.
+// findRests finds the replicas of the recorded base gang without a released pod, if other replicas of the gang have released pods.
 func (r *Request) findRests(o *Observation, states map[string][]replicaState) {
 	name := BaseGang(*o)
 	if name == "" || r.Graph.Anchor == nil {
@@ -59,8 +59,9 @@ func (r *Request) findRests(o *Observation, states map[string][]replicaState) {
 	}
 }
 
-// Overdue returns the released pods, by ID, of a base gang that was assigned before a time and of which replicas lack pods, or wait for
-// other controllers, with a message. since is the time of the assignment of a later one; zero without one.
+// Overdue returns the released pods, by ID with a message, of an incomplete base gang that was assigned no later than a given time. A base
+// gang is incomplete if some of its replicas lack pods, or wait for other controllers. since is the time of assignment of an incomplete
+// base gang, even if that is later; zero without such a gang.
 func (r *Request) Overdue(before time.Time) (pods map[string]string, since time.Time) {
 	pods = map[string]string{}
 	for key, rest := range r.rests {
@@ -78,7 +79,7 @@ func (r *Request) Overdue(before time.Time) (pods map[string]string, since time.
 	return pods, since
 }
 
-// BaseGang returns the name of the recorded base gang of a graph until it is bound; "" for none.
+// BaseGang returns the name of the recorded base gang of a graph until that gang is bound; "" for none.
 func BaseGang(o Observation) string {
 	if o.Record == nil {
 		return ""
@@ -86,8 +87,8 @@ func BaseGang(o Observation) string {
 	return o.Record.BaseGang()
 }
 
-// RunsWithout reports whether a graph runs without some gangs: each component that Trellis places has as many bound replicas of other gangs
-// as it does not run without.
+// RunsWithout reports whether a graph runs without the gangs for which isOf is true: each component that Trellis places has as many bound
+// replicas of other gangs as it needs to run (MinAvailable, but at least one, and at most all of its replicas).
 func RunsWithout(o Observation, isOf func(gang string) bool) bool {
 	byGroup := podsByGroup(o.Pods)
 	return !slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool {

@@ -16,17 +16,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Claimed lists the NVLink cliques of the pods whose claims are made from one template. Whether a template that users name belongs to a
-// ComputeDomain is not known here.
+// Claimed lists the NVLink cliques of the pods whose claims are created from one claim template. This package does not know whether a
+// template that users name belongs to a ComputeDomain.
 type Claimed struct {
 	Template string
 	Cliques  []nvlink.Clique
-	// Own: it is that of a ComputeDomain which Trellis makes.
+	// Own: the template belongs to a ComputeDomain that Trellis creates.
 	Own bool
 }
 
-// CliquesOf lists, by claim template, in which cliques the placed pods of a graph are. Templates whose pods are on no node of a clique are
-// left out.
+// CliquesOf lists the NVLink cliques of the placed pods of a graph, by claim template. It omits templates without a pod on a node of a
+// clique.
 func CliquesOf(c *topology.Cluster, o Observation) []Claimed {
 	if !slices.ContainsFunc(o.Groups, claimsByTemplate) {
 		return nil

@@ -15,14 +15,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// NewCluster returns an empty cluster cache that knows which pods stand and fall together, and what else binds pods.
+// NewCluster returns an empty cluster cache that knows the gang of each pod (see [Of]), and reads the further rules that bind pods with
+// binders.
 func NewCluster(binders ...topology.Binder) *topology.Cluster {
 	c := topology.NewCluster()
 	c.GangOf, c.Binders = Of, binders
 	return c
 }
 
-// NodesOf is the node that a pod takes capacity of, if any.
+// NodesOf returns the node where a pod has reserved capacity, or else to which it is bound; nil for none.
 func NodesOf(c *topology.Cluster, id string) []string {
 	if node, has := c.Reserved(id); has {
 		return []string{node}
@@ -33,7 +34,8 @@ func NodesOf(c *topology.Cluster, id string) []string {
 	return nil
 }
 
-// Score is that of all replicas of the graph that a constraint packs, by the nodes that their pods are bound to or have reserved.
+// Score returns the [placement.Score] of all replicas of the graph that a constraint packs, by the nodes to which their pods are bound or
+// that they have reserved.
 func Score(c *topology.Cluster, o Observation) float64 {
 	least := float64(placement.Unscored)
 	pods := podsByGroup(o.Pods)
@@ -59,7 +61,7 @@ func Score(c *topology.Cluster, o Observation) float64 {
 	return least
 }
 
-// WillBeFollowed reports whether the replica of a pod that is gone will be recreated. pods are those of the group that are left.
+// WillBeFollowed reports whether the replica of a pod that is gone will be recreated. pods are the remaining pods of the group.
 func WillBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev1.Pod, pods []*corev1.Pod, recorded assignment.Replicas) bool {
 	ordinal, _, ok := render.ReplicaOf(gone)
 	if !ok {
@@ -69,6 +71,6 @@ func WillBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev1.Pod, pods []*
 	if _, left := byOrdinal[int(ordinal)]; !left {
 		byOrdinal[int(ordinal)] = nil
 	}
-	ordinals, _ := ordinalsOf(sg, byOrdinal, recorded, 0) // one that had a pod is never beyond
+	ordinals, _ := ordinalsOf(sg, byOrdinal, recorded, 0) // a replica that had a pod is listed despite the limit 0
 	return slices.Contains(ordinals, int(ordinal))
 }

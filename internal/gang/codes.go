@@ -3,15 +3,15 @@
 
 package gang
 
-// Codes of replicas that wait for something else than capacity, alongside those of package placement.
+// Codes of replicas that wait for something other than capacity, in addition to the codes of package placement.
 const (
 	// CodeRequeued means that the replica was released, could not be bound, and was requeued.
 	CodeRequeued = "Requeued"
-	// CodeCreating means that not all pods of the gang are made yet.
+	// CodeCreating means that not all pods of the gang exist yet.
 	CodeCreating = "Creating"
-	// CodeProviderNotReady means that the graph's provider does not work in this cluster, or cannot hold this graph together.
+	// CodeProviderNotReady means that the graph's provider does not work in this cluster, or does not suit this graph.
 	CodeProviderNotReady = "ProviderNotReady"
-	// CodeSchedulerRefuses means that the replica is placed and was released, and that the provider's scheduler does not bind it there.
+	// CodeSchedulerRefuses means that the replica is placed and was released, and that the provider's scheduler does not bind it to its place.
 	CodeSchedulerRefuses = "SchedulerRefuses"
 	// CodeUnschedulable means that the replica is placed and was released, and that the kube-scheduler refuses one of its pods.
 	CodeUnschedulable = "Unschedulable"
@@ -19,30 +19,30 @@ const (
 	CodeSchedulingBlocked = "SchedulingBlocked"
 	// CodePreempting means that the replica is placed, and that pods of lower priority have to leave before it can be bound.
 	CodePreempting = "PreemptionPending"
-	// CodePodsNotEnding means that the replica is recreated, which has to wait: a pod of it was deleted and does not end.
+	// CodePodsNotEnding means that the replica is to be recreated, but must wait for one of its pods, which was deleted and does not end.
 	CodePodsNotEnding = "PodsNotEnding"
-	// CodeWaitingForAdmission means that pods of the gang have scheduling gates of other controllers, such as Kueue's: it is planned when
-	// those are gone.
+	// CodeWaitingForAdmission means that pods of the gang have scheduling gates of other controllers, such as Kueue's. The gang is planned
+	// when these gates are removed.
 	CodeWaitingForAdmission = "WaitingForAdmission"
-	// CodeReleaseRefused means that the replica has capacity, and that the API server refuses what its release writes, repeatedly.
+	// CodeReleaseRefused means that the replica has capacity, and that the API server repeatedly refuses the writes of its release.
 	CodeReleaseRefused = "ReleaseRefused"
 	// CodeRecordFull means that the replica has capacity, and that the GraphPlacement of its deployment has no space for it.
 	CodeRecordFull = "RecordFull"
-	// CodeOutsideGraphDomain means that pods are outside the domain that the deployment has to be in.
+	// CodeOutsideGraphDomain means that pods are outside the domain that must hold the deployment.
 	CodeOutsideGraphDomain = "OutsideGraphDomain"
-	// CodeOutsideReplicaDomain means that pods of a replica, or of a single-node component, are outside the domain of the others.
+	// CodeOutsideReplicaDomain means that pods of a replica, or of a single-node component, are outside the domain that must hold all of its
+	// pods.
 	CodeOutsideReplicaDomain = "OutsideReplicaDomain"
-	// CodeRefusedEverywhere means that domains have capacity for the replica by Trellis' count, and that a scheduler refused it in each of
-	// them.
+	// CodeRefusedEverywhere means that domains have capacity for the replica by Trellis' count, and that a scheduler refused the replica in
+	// each of these domains.
 	CodeRefusedEverywhere = "RefusedEverywhere"
 )
 
 // BeingCreated is the message of [CodeCreating].
 const BeingCreated = "its pods are being created"
 
-// ConstraintRefreshed is the message of [CodeCreating] while the scaling groups of a graph are given the levels of their ClusterTopology as
-// it is now.
+// ConstraintRefreshed is the message of [CodeCreating] while the scaling groups of a graph get the current levels of their ClusterTopology.
 const ConstraintRefreshed = "its constraint is resolved anew, because the ClusterTopology has changed and no pod is placed yet"
 
-// FollowsRecorded is the message of [CodeCreating] of replicas that wait while the recorded gangs of their graph are released.
+// FollowsRecorded is the message of [CodeCreating] for replicas that wait while the recorded gangs of their graph are released.
 const FollowsRecorded = "it waits for gangs of its deployment that are released to their recorded places, which decide the domain of all"

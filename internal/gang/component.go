@@ -23,15 +23,15 @@ type groupView struct {
 	sg        *trellisv1alpha1.ScalingGroup
 	component placement.Component
 	last      map[int32][]string
-	// clusterTopology is the ClusterTopology as it is now, and lost what the group requires of it and it does not offer.
+	// clusterTopology is the current ClusterTopology, and lost are the levels that the group requires and the ClusterTopology does not offer.
 	clusterTopology *grovev1alpha1.ClusterTopology
 	lost            lostLevels
 	states          []replicaState
-	// admission is what pods that are still to be made go through.
+	// admission has the objects that admission reads for pods that do not exist yet.
 	admission *newpod.Objects
-	// wanted are the shapes of pods that are still to be made, by role.
+	// wanted are the shapes of pods that do not exist yet, by role.
 	wanted map[string]*topology.Shape
-	// ahead is how many further pods that are still to be made the plan reckons with.
+	// ahead is the number of further pods that the plan may include before they exist.
 	ahead int
 }
 
@@ -43,13 +43,13 @@ func (g *groupView) waits(state replicaState, code, message string) Waiting {
 	return Waiting{Component: g.component.Name, Ordinal: state.ordinal, Code: code, Message: message}
 }
 
-// addReplica adds a replica that is placed, or waits.
+// addReplica counts a replica that is placed, or adds a replica that waits.
 func (g *groupView) addReplica(state replicaState) {
 	r := g.r
 	unbound := func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }
 	r.unbound = r.unbound || state.replaced() || slices.ContainsFunc(state.open, unbound)
 	if state.replaced() {
-		if _, why := firstSaid(state.leaving, r.o.NotEnding); why != "" { // it cannot be recreated yet
+		if _, why := firstSaid(state.leaving, r.o.NotEnding); why != "" { // the replica cannot be recreated yet
 			r.Refused = append(r.Refused, g.waits(state, CodePodsNotEnding, why))
 		}
 		return
@@ -76,7 +76,8 @@ func (g *groupView) addReplica(state replicaState) {
 	g.component.Waiting = append(g.component.Waiting, replica)
 }
 
-// unplaced is a replica of which pods are to be placed: where it was, and where those of its pods are that have their places.
+// unplaced returns a replica with pods to place, without these pods: its former domain, and the pinned domain and the IDs of its released
+// pods.
 func (g *groupView) unplaced(state replicaState) placement.Replica {
 	key := g.keyOf(state)
 	replica := placement.Replica{Ordinal: state.ordinal, Avoid: g.avoid(key), Generation: generationOf(g.sg, state)}
@@ -93,8 +94,8 @@ func (g *groupView) unplaced(state replicaState) placement.Replica {
 	return replica
 }
 
-// avoid has a replica keep off the hosts that come last for it, and off those that others have not left in time. Where a host has rejected
-// its pods the replica does not return to its former domain first, either.
+// avoid returns the hosts that a replica uses only as a last resort: hosts that come last for it, and hosts that other pods have not left
+// in time for it. If a host has rejected its pods, avoid also records that the replica does not return to its former domain first.
 func (g *groupView) avoid(key Key) (hosts []string) {
 	last := g.last[int32(key.Ordinal)]
 	if len(last) > 0 {
@@ -112,7 +113,7 @@ func (g *groupView) avoid(key Key) (hosts []string) {
 	return hosts
 }
 
-// addPods adds the pods of a replica that are to be placed, those that do not exist yet included.
+// addPods adds the pods of a replica that are to be placed, including those that do not exist yet.
 func (g *groupView) addPods(replica *placement.Replica, state replicaState) {
 	for _, pod := range state.closed {
 		g.r.lowerPriority(pod)

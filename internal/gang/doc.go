@@ -1,16 +1,15 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gang is what lies between the objects of a graph and the planner: it turns the one into the other's question, and the planner's
-// answer into pods to release, capacity to reserve and a scheduling result. It decides and does nothing else: no clients, no caches, no
-// clock.
+// Package gang translates between the objects of a graph and the planner: it turns the objects into the planner's input, and the planner's
+// result into pods to release, capacity to reserve and a scheduling result. It only decides: it has no clients, no caches and no clock.
 //
 //	Observation ──NewRequest──> Request ──placement.PlanGraph──> placement.Result ──Answer──> what is placed, what waits and why
 //	                                                                                  └──Releases──> pods with their pins
 //
-// The scheduler calls it with what it reads from the cluster, package whatif with objects that someone brings.
+// The scheduler calls it with objects that it reads from the cluster, and package whatif with objects from its caller.
 //
-// A graph with one frontend and one worker of two pods, nothing released yet:
+// For example, a graph with one frontend and one worker of two pods, with no released pods yet:
 //
 //	components: front waits(0: 1 pod)  work waits(0: 2 pods, required rack)
 //	placed:     front-0 in z1, work-0 in z1/r2

@@ -18,14 +18,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Place is a node for a pod, and what the pod takes there.
+// Place is a node for a pod, and the shape of the pod.
 type Place struct {
 	Node  string
 	Shape *topology.Shape
 }
 
-// Elsewhere looks for free capacity for a gang that is released and not bound, as if it waited again, and changes nothing. It returns a
-// place for each of the gang's pods by name; nil when there is no capacity without a preemption, and what would have to change for some.
+// Elsewhere looks for free capacity for a gang that is released and not bound, as if the gang waited again, and changes nothing. It returns
+// a place for each of the gang's pods by name, or nil when there is no capacity without a preemption. It also returns the requests of
+// refused gangs (see [placement.UnmetOf]).
 func Elsewhere(c *topology.Cluster, o Observation, gang string) (map[types.NamespacedName]Place, *placement.Unmet) {
 	again := o
 	again.Pods, again.Releasing = slices.Clone(o.Pods), maps.Clone(o.Releasing)
@@ -53,7 +54,7 @@ func Elsewhere(c *topology.Cluster, o Observation, gang string) (map[types.Names
 	return r.placesOf(members, &planned), placement.UnmetOf(r.Graph, &planned)
 }
 
-// placesOf lists where a plan puts pods; nil unless it has all of them.
+// placesOf returns the places of the member pods in a plan, by name; nil unless the plan places all of them.
 func (r *Request) placesOf(members map[string]bool, planned *placement.Result) map[types.NamespacedName]Place {
 	found := map[types.NamespacedName]Place{}
 	for _, replica := range planned.Replicas {
@@ -78,7 +79,7 @@ func groupOf(groups []*trellisv1alpha1.ScalingGroup, pod *corev1.Pod) *trellisv1
 	return nil
 }
 
-// regated is a released pod as it was before its release: the gate is closed, it has no node, and no pins but those of its template.
+// regated returns a released pod as it was before its release: the gate is closed, and it has no node and only the pins of its template.
 func regated(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
 	out.Spec.SchedulingGates = append(out.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: render.PlacementGate})
@@ -86,7 +87,7 @@ func regated(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) *corev1.Pod {
 	delete(out.Annotations, render.AnnotationGang)
 	ordinal, index, _ := render.ReplicaOf(pod)
 	template := render.BuildPod(sg, ordinal, index)
-	if template == nil { // the replica has fewer pods by now
+	if template == nil { // the replica now has fewer pods
 		template = &corev1.Pod{}
 	}
 	if t := sg.Spec.Topology; t != nil {
@@ -105,8 +106,8 @@ func regated(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// unnameNodes takes the names of nodes out of a pod's affinity, and the alternatives that were nothing else. A template that names nodes
-// itself has its own affinity.
+// unnameNodes removes node names from a pod's required node affinity, and the terms that contained nothing else. If the template itself
+// names nodes, the pod gets the template's affinity.
 func unnameNodes(pod, template *corev1.Pod) {
 	required := requiredNodeTerms(pod)
 	if required == nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// EndsWithin is how long a pod that is deleted may take beyond its grace period before it is reported: its kubelet has to confirm the end.
+// EndsWithin is how long a deleted pod may take beyond its grace period before it is reported: the kubelet has to confirm its end.
 const EndsWithin = 30 * time.Second
 
-// EndsBy is when a pod that is deleted should be gone; false for one that is not deleted.
+// EndsBy returns the time by which a deleted pod should be gone; false for a pod that is not deleted.
 func EndsBy(pod *corev1.Pod) (by time.Time, deleted bool) {
 	if pod.DeletionTimestamp == nil {
 		return time.Time{}, false
@@ -23,7 +23,8 @@ func EndsBy(pod *corev1.Pod) (by time.Time, deleted bool) {
 	return pod.DeletionTimestamp.Add(EndsWithin), true
 }
 
-// NotEnding says that a pod which was deleted has not ended in time; "" when it may still do so. ready reports whether a node is.
+// NotEnding returns a message about a deleted pod that has not ended in time; "" while it may still end in time, and for other pods. ready
+// reports whether a node is ready.
 func NotEnding(pod *corev1.Pod, now time.Time, ready func(node string) bool) string {
 	by, deleted := EndsBy(pod)
 	if !deleted || now.Before(by) {

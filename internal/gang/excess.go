@@ -14,10 +14,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// Excess orders the replicas of a group by how far their role is in excess in their domains, by the recorded places of bound replicas: of
-// any number of replicas that are scaled in, those with the most leave the least imbalance. Of replicas that are alike, a younger
-// one has more; created is when each was made. If both roles are scaled in at once, their groups leave the same domains: each goes through
-// the replicas of all groups in one order.
+// Excess ranks the bound replicas of a group for a scale-in: the replica with the highest rank goes first. The ranks follow from how far
+// the role of a replica is in excess in its recorded domain, so that any number of removed replicas leaves the least imbalance of the
+// roles. Of equal replicas, the younger one ranks higher; created are the creation times by ordinal. If both roles are scaled in at once,
+// their groups leave the same domains: the ranks of each group follow from one order of the replicas of all groups.
 func Excess(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup, record *assignment.Record, created map[int32]int64,
 ) map[int32]int {
 	if record == nil {
@@ -50,27 +50,27 @@ func Excess(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingG
 	return out
 }
 
-// excess counts the replicas of both roles by domain while replicas are taken away one by one.
+// excess counts the replicas of both roles by domain while it removes replicas one by one.
 type excess struct {
 	bound  map[Key]assignment.Place
 	groups []*shrinking
 	counts map[string][2]int
-	// wanted are the replicas of each role, at least 1.
+	// wanted are the desired replicas of each role.
 	wanted [2]int
 }
 
-// shrinking is a group whose replicas are taken away.
+// shrinking is a group from which replicas are removed.
 type shrinking struct {
 	name string
 	role int
 	at   map[int32]string
-	// left are its replicas, those of equal excess in the order in which they go. taken are those that are taken away, surplus is how many
-	// are to be scaled in.
+	// left are the remaining replicas; of those with equal excess, the first is removed first. taken are the removed replicas, in order, and
+	// surplus is the number of replicas that are still to be scaled in.
 	left, taken []int32
 	surplus     int
 }
 
-// add counts the bound replicas of a group. A replica that no domain holds is in one of its own.
+// add counts the bound replicas of a group by domain. A replica that is in no domain counts in one of its own.
 func (e *excess) add(sg *trellisv1alpha1.ScalingGroup, level int) *shrinking {
 	c := &shrinking{name: sg.Spec.Component, role: int(RoleOf(sg) - placement.Prefill), at: map[int32]string{}}
 	for key, place := range e.bound {
@@ -92,7 +92,7 @@ func (e *excess) add(sg *trellisv1alpha1.ScalingGroup, level int) *shrinking {
 	return c
 }
 
-// sort has younger replicas first.
+// sort puts younger replicas first.
 func (c *shrinking) sort(created map[int32]int64) {
 	slices.SortFunc(c.left, func(a, b int32) int { return cmp.Or(cmp.Compare(created[b], created[a]), cmp.Compare(b, a)) })
 }
@@ -103,7 +103,7 @@ func (e *excess) count(domain string, role, replicas int) {
 	e.counts[domain] = n
 }
 
-// scaleIn takes the surplus of all groups away, in turns, if both roles have some.
+// scaleIn removes the surplus of all groups, in turns, if both roles have a surplus.
 func (e *excess) scaleIn() {
 	shrinks := func(role int) bool {
 		return slices.ContainsFunc(e.groups, func(c *shrinking) bool { return c.role == role && c.surplus > 0 })
@@ -127,7 +127,7 @@ func (e *excess) scaleIn() {
 	}
 }
 
-// take takes the replica away in whose domain the role of the group is most in excess.
+// take removes the replica in whose domain the group's role is most in excess.
 func (e *excess) take(c *shrinking) {
 	best, most := 0, 0
 	for i, ordinal := range c.left {

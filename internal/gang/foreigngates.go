@@ -14,9 +14,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// AdmissionWait is what a replica waits for when some of its pods have scheduling gates of other controllers, such as Kueue's; "" when none
-// has. These gates come first: the controller that removes them may also restrict the nodes. The pods are those of one replica that
-// Trellis' own gate holds.
+// AdmissionWait returns a message about the scheduling gates of other controllers, such as Kueue's, for which a replica waits; "" if its
+// pods have none. These gates come first, because the controller that removes them may also restrict the nodes. pods are the pods of the
+// replica that have Trellis' own gate.
 func AdmissionWait(pods []*corev1.Pod) string {
 	var first *corev1.Pod
 	lowest := int32(0)
@@ -37,24 +37,25 @@ func AdmissionWait(pods []*corev1.Pod) string {
 	return fmt.Sprintf("waits for admission: another controller has to remove the scheduling gate %q from pod %s", gates[0], first.Name)
 }
 
-// OnlyAdmission reports whether of the replicas that wait, all wait for admission alone, so that no change of the cluster's capacity
-// concerns them.
+// OnlyAdmission reports whether all of the waiting replicas wait for admission only, so that no change of the cluster's capacity concerns
+// them.
 func OnlyAdmission(waiting []Waiting) bool {
 	return !slices.ContainsFunc(waiting, func(w Waiting) bool { return w.Code != CodeWaitingForAdmission })
 }
 
-// admission is what of a graph waits for other controllers.
+// admission holds the replicas of a graph that wait for other controllers.
 type admission struct {
-	// awaiting is what replicas wait for whose pods have scheduling gates of other controllers.
+	// awaiting has a message for each replica whose pods have scheduling gates of other controllers (see [AdmissionWait]).
 	awaiting map[Key]string
-	// held are the gated pods of the replicas that are not planned therefore, by ID.
+	// held are the gated pods, by ID, of the replicas that are not planned for this reason.
 	held map[string]*corev1.Pod
-	// unadmitted are these replicas.
+	// unadmitted lists these replicas.
 	unadmitted []Waiting
 }
 
-// hold takes what waits for admission out of what is planned, and returns it. What is placed together waits together: the base gang, and
-// all that follows it, or the first replicas of a component. Any other replica waits alone, and counts only when domains are compared.
+// hold removes the replicas that wait for admission from the replicas to plan, and returns them. If a replica of the base gang waits, all
+// replicas of the graph wait with it; if one of the first replicas of a component, which are placed together, waits, all replicas of the
+// component do. Any other replica waits alone, and counts only when domains are compared.
 func (a *admission) hold(graph *placement.Demand, gated map[string]*corev1.Pod) []Waiting {
 	if len(a.awaiting) == 0 {
 		return nil
@@ -76,8 +77,9 @@ func (a *admission) hold(graph *placement.Demand, gated map[string]*corev1.Pod) 
 	return a.unadmitted
 }
 
-// headAwaits is what the first replicas of components wait for, which are placed together; "" when they do not wait, or are placed one by
-// one.
+// headAwaits returns the message of the first replica that waits for admission, among replicas that are placed together: with base, the
+// replicas of the base gang, otherwise the first replicas of a component. It returns "" when none waits, or when the replicas are placed
+// one by one.
 func (a *admission) headAwaits(base bool, components []placement.Component) string {
 	for i := range components {
 		s := &components[i]
@@ -94,7 +96,7 @@ func (a *admission) headAwaits(base bool, components []placement.Component) stri
 	return ""
 }
 
-// holdAll has every replica of components wait for one cause.
+// holdAll makes all replicas of components wait, with the same message.
 func (a *admission) holdAll(why string, components []placement.Component, gated map[string]*corev1.Pod) {
 	for i := range components {
 		for _, replica := range components[i].Waiting {
@@ -104,7 +106,7 @@ func (a *admission) holdAll(why string, components []placement.Component, gated 
 	}
 }
 
-// holdEach has those replicas of a component wait that wait for admission themselves.
+// holdEach makes only those replicas of a component wait that wait for admission themselves.
 func (a *admission) holdEach(s *placement.Component, gated map[string]*corev1.Pod) {
 	for i := range s.Waiting {
 		if why := a.awaiting[Key{Component: s.Name, Ordinal: s.Waiting[i].Ordinal}]; why != "" {
@@ -123,10 +125,10 @@ func (a *admission) holdOne(component string, replica *placement.Replica, why st
 	}
 }
 
-// Held are the gated pods of replicas that wait for admission, by ID: no capacity is kept for them.
+// Held returns the gated pods of replicas that wait for admission, by ID. As a rule, no capacity is kept for them.
 func (r *Request) Held() map[string]*corev1.Pod { return r.admission.held }
 
-// Awaiting are the replicas that wait for admission: those that are wanted, and those that are surplus.
+// Awaiting returns the replicas that wait for admission, separated into wanted and surplus ones.
 func (r *Request) Awaiting() (wanted, surplus []Waiting) {
 	for _, w := range r.Unadmitted {
 		if r.Surplus(w.Component, w.Ordinal) {

@@ -14,17 +14,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// inPart are the gangs that are released in part.
+// inPart holds the gangs that are released in part.
 type inPart struct {
-	// gangs of released pods by replica, so that the rest of a release cut short joins the same gang.
+	// gangs are the gangs of released pods, by replica, so that the rest of an interrupted release joins the same gang.
 	gangs map[Key]string
-	// halves are complete replicas of which some pods are open and others gated.
+	// halves are replicas of which all pods exist, some released and others gated.
 	halves map[Key]replicaState
-	// rests are the replicas without released pods of a base gang that is released in part.
+	// rests are the replicas without released pods whose base gang is released in part.
 	rests map[Key]baseRest
 }
 
-// Parted are the released pods, by ID, of replicas and base gangs that were never whole and of which the plan refuses the rest, and why.
+// Parted returns the released pods, by ID, of replicas and base gangs that were never complete and of which the plan refuses the rest. The
+// values are the reasons.
 func (p *inPart) Parted(a Answer) map[string]string {
 	parted := map[string]string{}
 	for _, w := range slices.Concat(a.Waiting, a.Surplus) {
@@ -45,8 +46,8 @@ func (p *inPart) Parted(a Answer) map[string]string {
 	return parted
 }
 
-// Halves lists, by name, the gangs that are released only in part and were never whole. A base gang is one when it was assigned before a
-// given time: earlier releases may have failed until then.
+// Halves returns the sorted names of the gangs that are released only in part and were never complete. It omits a base gang that was
+// assigned after a given time: the failures until then may be those of earlier releases.
 func (p *inPart) Halves(before time.Time) []string {
 	var gangs []string
 	for _, rest := range p.rests {
@@ -63,7 +64,7 @@ func (p *inPart) Halves(before time.Time) []string {
 	return slices.Compact(gangs)
 }
 
-// annotated are the pods whose release the cache shows with the name of their gang.
+// annotated returns the pods with the annotation of their gang, that is, pods whose release the cache shows.
 func annotated(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Annotations[render.AnnotationGang] == "" })
 }

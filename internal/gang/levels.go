@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// LevelsOf returns the frozen levels in the planner's terms; nil without a topology.
+// LevelsOf returns the levels of a frozen topology in the planner's terms; nil without a topology.
 func LevelsOf(t *trellisv1alpha1.ResolvedTopology) topology.Levels {
 	if t == nil {
 		return nil
@@ -24,7 +24,7 @@ func LevelsOf(t *trellisv1alpha1.ResolvedTopology) topology.Levels {
 	return levels
 }
 
-// MovesPods reports whether a change of a node's labels changes the domain of the pods that a group has there.
+// MovesPods reports whether a change of a node's labels changes the domain of the group's pods on that node.
 func MovesPods(sg *trellisv1alpha1.ScalingGroup, before, now map[string]string) bool {
 	levels := LevelsOf(sg.Spec.Topology)
 	return !levels.PathOf(before).Equal(levels.PathOf(now))
@@ -39,13 +39,14 @@ func LevelsOfClusterTopology(ct *grovev1alpha1.ClusterTopology) topology.Levels 
 	return levels
 }
 
-// lostLevels are the required levels of one component that the ClusterTopology does not offer any more
-// (docs/placement.md#when-something-breaks); "" when it still does.
+// lostLevels are the required levels of one component that the ClusterTopology no longer offers (docs/placement.md#when-something-breaks);
+// "" for a level that it still offers.
 type lostLevels struct {
 	graph, component, spread string
 }
 
-// blocks names the lost level that keeps a replica without a live anchor from being placed, or "".
+// blocks returns the lost level that keeps a replica from being placed; "" for none. A graph, a unit or a replica with an anchor does not
+// need its lost level.
 func (l lostLevels) blocks(graphAnchored, unitAnchored, replicaAnchored bool) string {
 	if l.graph != "" && !graphAnchored {
 		return l.graph
@@ -59,7 +60,7 @@ func (l lostLevels) blocks(graphAnchored, unitAnchored, replicaAnchored bool) st
 	return ""
 }
 
-// lostLevel compares the levels a component requires with the ClusterTopology as it is now.
+// lostLevel returns the levels that a component requires and the current ClusterTopology does not offer.
 func lostLevel(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.ClusterTopology) lostLevels {
 	if frozen == nil {
 		return lostLevels{}
@@ -77,7 +78,7 @@ func lostLevel(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.Clust
 	return lost
 }
 
-// OtherKey returns the node label keys of a frozen level, as it was resolved and as the ClusterTopology has it now, where they differ.
+// OtherKey returns the frozen and the current node label key of a level, if they differ.
 func OtherKey(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.ClusterTopology, domain string) (was, now string,
 	differ bool) {
 	if frozen == nil || ct == nil || ct.DeletionTimestamp != nil {
@@ -92,7 +93,7 @@ func OtherKey(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.Cluste
 	return "", "", false
 }
 
-// unavailable is why nothing is placed by a level that the ClusterTopology does not offer as it was resolved.
+// unavailable explains why nothing is placed by a level that the ClusterTopology does not offer as it was resolved.
 func unavailable(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.ClusterTopology, level string) string {
 	if was, now, differ := OtherKey(frozen, ct, level); differ {
 		return fmt.Sprintf("level '%s' has the key %s now, and pods are placed by its former key %s: restore it, or recreate the deployment",
@@ -102,8 +103,8 @@ func unavailable(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.Clu
 		level, ct.Source(), frozen.ClusterTopology)
 }
 
-// Available reports whether a frozen level still means today what it meant then: it exists, has the same key, and the levels above it
-// that still exist are above it in the same order. No level ("") is always available.
+// Available reports whether a frozen level still has the meaning that it had when it was frozen: it exists, has the same key, and is still
+// below those levels above it that still exist. No level ("") is always available.
 func Available(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.ClusterTopology, domain string) bool {
 	if domain == "" {
 		return true

@@ -10,19 +10,20 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Members is what is released together.
+// Members is a gang, whose pods are released together.
 type Members struct {
-	// Name of the gang.
+	// Name is the name of the gang.
 	Name  string
 	Graph *nvidiav1beta1.DynamoGraphDeployment
-	// Groups of the whole graph.
+	// Groups are the scaling groups of the entire graph.
 	Groups []*trellisv1alpha1.ScalingGroup
-	// Base: one replica of every component of a graph that sits in one domain. Other gangs are one replica.
+	// Base: the gang is the base gang, with the first replicas of every component of a graph that sits in one domain. Other gangs have one
+	// replica.
 	Base     bool
 	Replicas []Member
 }
 
-// Member is one replica of a component in a gang, with those of its pods that are still to be released.
+// Member is one replica in a gang, with its pods that are still to be released.
 type Member struct {
 	Group   *trellisv1alpha1.ScalingGroup
 	Ordinal int32

@@ -15,17 +15,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// MaxWaitingMessage is the most bytes of a message about what waits.
+// MaxWaitingMessage is the maximum length of a message about waiting replicas, in bytes.
 const MaxWaitingMessage = 200
 
-// maxNamed is how many replicas, or runs of neighbours, a message names.
+// maxNamed is the maximum number of replicas, or runs of consecutive replicas, that a message names.
 const maxNamed = 3
 
-// WaitingMessage describes how many of the wanted replicas are placed, which of the others wait for the cause that says most, and for what:
+// WaitingMessage describes how many of the wanted replicas are placed, and names the most important cause of waiting with the replicas that
+// have it:
 //
 //	3 of 8 packed replicas are placed. Worker-3..5: needs 2 pods x 8 nvidia.com/gpu in one rack inside zone-0; zone-0/rack-1 holds 1 of 2; 2 more wait
 //
-// It has at most [MaxWaitingMessage] bytes. Events and kubectl trellis explain have every cause whole.
+// The message has at most [MaxWaitingMessage] bytes. Events and kubectl trellis explain show the full text of every cause.
 func WaitingMessage(placed, wanted int, waiting []Waiting) string {
 	cause := leading(waiting)
 	head := fmt.Sprintf("%d of %d packed replicas are placed. ", placed, wanted)
@@ -48,10 +49,10 @@ func WaitingMessage(placed, wanted int, waiting []Waiting) string {
 		tail = fmt.Sprintf("; %d more wait", rest)
 	}
 	text := cause.short(left - len(who) - len(": ") - len(tail))
-	return head + who + ": " + strings.TrimPrefix(text, who+" ") + tail // what does not fit may be the replica itself
+	return head + who + ": " + strings.TrimPrefix(text, who+" ") + tail // the cause may begin with the replica's name
 }
 
-// namesOf names replicas, neighbours together: "Worker-3..5", "Decode-0,1, Prefill-0 and 9 more".
+// namesOf names replicas, and shortens runs of consecutive ones: "Worker-3..5", "Decode-0,1, Prefill-0 and 9 more".
 func namesOf(list []Waiting) string {
 	var b strings.Builder
 	i := 0
@@ -86,8 +87,8 @@ func namesOf(list []Waiting) string {
 	return b.String()
 }
 
-// leading is the cause that says most: one that no waiting ends before all others, and a real shortage before a wait that only follows
-// from another.
+// leading returns the waiting replica with the most important cause. A gang that never fits comes before all others, because no waiting
+// helps it; a real shortage comes before a wait for the creation of pods or for the base gang, which only follows from another cause.
 func leading(waiting []Waiting) Waiting {
 	if i := slices.IndexFunc(waiting, func(w Waiting) bool {
 		return w.Code == placement.CodeNeverFits || w.Refusal != nil && w.Refusal.Never != nil
@@ -102,10 +103,11 @@ func leading(waiting []Waiting) Waiting {
 	return waiting[0]
 }
 
-// LeadingCode is the reason that [WaitingMessage] is about.
+// LeadingCode returns the code of the cause that [WaitingMessage] names.
 func LeadingCode(waiting []Waiting) string { return leading(waiting).Code }
 
-// LeadingNote is what is done meanwhile for the replicas that [WaitingMessage] is about, to follow it; "" for nothing.
+// LeadingNote returns the note on the cause that [WaitingMessage] names, to append to that message; "" for none. A note says what Trellis
+// does meanwhile.
 func LeadingNote(waiting []Waiting) string {
 	if note := leading(waiting).Note; note != "" {
 		return "; " + note
@@ -117,7 +119,7 @@ func (w Waiting) sameCause(other Waiting) bool {
 	return w.Code == other.Code && w.Message == other.Message
 }
 
-// short is the message in at most so many bytes.
+// short returns the message, shortened to the given number of bytes.
 func (w Waiting) short(most int) string {
 	if w.Refusal != nil {
 		return w.Refusal.Short(most)
@@ -125,14 +127,14 @@ func (w Waiting) short(most int) string {
 	return limit.Text(shortRefusal(w.Message, most), most)
 }
 
-// quotaError is what the API server says of a ResourceQuota that refuses a pod. It lists the resources that the quota lacks.
+// quotaError matches the API server's error about a pod that a ResourceQuota refuses. The error lists the resources that exceed the quota.
 var quotaError = regexp.MustCompile(`(?s)^.*exceeded quota: ([^,]+), requested: (.+?), used: (.+?), limited: ([^;]+)`)
 
-// refusedPod is what precedes the cause in the error of a refused create.
+// refusedPod matches the text before the cause in the error of a refused create.
 var refusedPod = regexp.MustCompile(`creating pod \S+(?: in place)?: (?:pods "\S+" is forbidden: )?`)
 
-// shortRefusal is the error of a refused create without the pods that it names, where the whole text is longer than so many bytes: they
-// precede the cause, and a text that is cut would lose the cause. The error of a ResourceQuota is given by its numbers.
+// shortRefusal shortens the error of a refused create if it is longer than the given number of bytes. It removes the names of pods, which
+// precede the cause: otherwise a text cut at its end would lose the cause. It replaces the error of a ResourceQuota by the quota's numbers.
 func shortRefusal(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -150,7 +152,7 @@ func shortRefusal(text string, most int) string {
 	return short + text[len(found[0]):]
 }
 
-// valueOf is the value of a name in a list of NAME=VALUE.
+// valueOf returns the value of a name in a list of NAME=VALUE; "?" if the list lacks the name.
 func valueOf(list []string, name string) string {
 	for _, one := range list {
 		if key, value, _ := strings.Cut(strings.TrimSpace(one), "="); key == name {
@@ -160,7 +162,7 @@ func valueOf(list []string, name string) string {
 	return "?"
 }
 
-// OrCluster names a domain for messages.
+// OrCluster returns the name of a domain in messages: "the cluster" for the empty path.
 func OrCluster(p topology.Path) string {
 	if len(p) == 0 {
 		return "the cluster"

@@ -19,18 +19,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Movable reads the replicas that may move to free a place for others.
+// Movable finds replicas that may move to free a place for other gangs.
 type Movable struct {
 	Cluster *topology.Cluster
-	// Admit is a pod that is still to be made as it would be stored, and Priority that of one which exists.
+	// Admit returns a pod that does not exist yet as the API server would store it, and Priority returns the priority of an existing pod.
 	Admit    func(*corev1.Pod) *corev1.Pod
 	Priority func(*corev1.Pod) int32
-	// GPUs counts those of a pod; false when they cannot be counted.
+	// GPUs counts the GPUs of a pod; false when they cannot be counted.
 	GPUs func(*corev1.Pod) (int64, bool)
 }
 
-// Of returns the replicas of a group that run entirely and that a plan on the topology of a place can place again. pods are those of the
-// group. The deployment must have the annotation [render.AnnotationMayMove].
+// Of returns the replicas of a group of which all pods are bound, and that a plan on the topology of a place can place again. pods are the
+// group's pods. The deployment must have the annotation [render.AnnotationMayMove].
 func (m *Movable) Of(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place *repack.Place) (out []repack.Replica) {
 	if !render.Gated(sg) || render.Oversized(sg) || sg.Spec.Moves == trellisv1alpha1.MovesNever || !place.SameTopology(placedBy(sg)) {
 		return nil
@@ -44,8 +44,8 @@ func (m *Movable) Of(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place
 	return out
 }
 
-// Replacing reports whether replicas of a stored group are outdated or requested to leave, other than to free a place. pods are the group's
-// pods.
+// Replacing reports whether replicas of a stored group are outdated, or requested to leave for another reason than to free a place. pods
+// are the group's pods.
 func Replacing(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) bool {
 	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
 		request, requested := leaving.EvictionOf(pod)
@@ -53,13 +53,14 @@ func Replacing(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) bool {
 	})
 }
 
-// GPUsWithoutClaims counts the GPUs of a pod; false for a pod with claims, because devices of claims do not count as free when it leaves.
+// GPUsWithoutClaims counts the GPUs of a pod; false for a pod with resource claims, because the devices of claims do not count as free when
+// the pod leaves.
 func GPUsWithoutClaims(pod *corev1.Pod) (int64, bool) {
 	shape, err := gpus.ShapeOf([]gpus.Pods{{Spec: &pod.Spec, Count: 1}}, gpus.Devices{})
 	return shape.PerReplica, err == nil && len(pod.Spec.ResourceClaims) == 0
 }
 
-// placedBy is what the replicas of a group are placed by.
+// placedBy returns the levels and the node selector by which the replicas of a group are placed.
 func placedBy(sg *trellisv1alpha1.ScalingGroup) (topology.Levels, map[string]string) {
 	if t := sg.Spec.Topology; t != nil {
 		return LevelsOf(t), t.NodeSelector
@@ -67,7 +68,8 @@ func placedBy(sg *trellisv1alpha1.ScalingGroup) (topology.Levels, map[string]str
 	return nil, nil
 }
 
-// replica is one that runs and may move; nil when it does not run entirely, or when its GPUs cannot be counted.
+// replica returns one replica that may move; nil when not all of its pods are bound, when its GPUs cannot be counted, or when it has no
+// successor.
 func (m *Movable) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []*corev1.Pod) *repack.Replica {
 	if len(pods) == 0 || len(pods) < render.ReplicaSize(sg, pods[0]) || len(pods) != int(render.PodsPerReplica(sg)) {
 		return nil
@@ -96,7 +98,8 @@ func (m *Movable) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []
 	return out
 }
 
-// successor is the replica as it is placed again: in the domain of its graph, and in those that rules about several replicas tie it to.
+// successor returns the group in which a replica is placed again: in the domain of its graph, and in the domains to which rules about
+// several replicas tie it. It returns false when the replica is outside these domains.
 func (m *Movable) successor(sg *trellisv1alpha1.ScalingGroup, ordinal int, r *repack.Replica) (*placement.Group, bool) {
 	g := &placement.Group{Required: topology.NoLevel, Preferred: topology.NoLevel, Apart: render.DistinctHosts(sg)}
 	if t := sg.Spec.Topology; t != nil {

@@ -10,16 +10,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// left is the former domain of a replica that does not return there first, and why.
+// left is the former domain of a replica that does not return there first, and the reason.
 type left struct {
 	from topology.Path
-	// host has rejected its pods. It tells where the replica was when its pods ended before the status said it.
+	// host has rejected the replica's pods. Its labels give the former domain if the pods ended before that domain was recorded.
 	host string
 	why  string
 }
 
-// Moved says from where to where a replica moves, and why it does not go back; "" when it does, or has no domain of its own. The replica
-// has its new capacity on the cluster.
+// Moved returns a message with the domains from which and to which a replica moves, and the reason why it does not return; "" when it
+// returns, or has no domain of its own. The cluster must have the reservation of the replica's new capacity.
 func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) string {
 	component, waiting := r.waiting(replica)
 	if waiting == nil {
@@ -60,7 +60,7 @@ func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) st
 	return fmt.Sprintf("from %s to %s: %s", from, to, why)
 }
 
-// waiting finds what a result is the answer to.
+// waiting returns the waiting replica that a result is about, and its component; nil if there is none.
 func (r *Request) waiting(replica placement.ReplicaResult) (*placement.Component, *placement.Replica) {
 	for i := range r.Graph.Components {
 		component := &r.Graph.Components[i]

@@ -16,73 +16,74 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Observation is all that one decision about a graph is made from. The scheduler fills in all of it; a what-if has no released pods, and
-// leaves out what is about those.
+// Observation is the input of one decision about a graph. The scheduler sets all fields. A what-if has no released pods, and omits the
+// fields about them.
 type Observation struct {
 	DGD *nvidiav1beta1.DynamoGraphDeployment
-	// Groups are the graph's scaling groups, Pods their pods, owned by UID. [Planned] ones among them do not exist yet.
+	// Groups are the graph's scaling groups, and Pods are their pods, owned by UID. [Planned] pods among these do not exist yet.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Pods   []*corev1.Pod
-	// ClusterTopology is the ClusterTopology the graph names, as it is now; nil when there is none.
+	// ClusterTopology is the current ClusterTopology that the graph names; nil when there is none.
 	ClusterTopology *grovev1alpha1.ClusterTopology
 	// Record is the content of the GraphPlacement; nil if placements are not recorded.
 	Record *assignment.Record
-	// Admission is what the API server's admission looks at for pods that are still to be made: RuntimeClasses, LimitRanges.
+	// Admission has the objects that the API server's admission reads for new pods, such as RuntimeClasses and LimitRanges.
 	Admission newpod.Objects
-	// Spent are the recorded attempts that were carried out: replicas without pods are not created at these again.
+	// Spent are the attempts that were carried out, by replica: Trellis does not create a replica without pods again at such an attempt.
 	Spent map[Key]int32
-	// Unfinished is why nothing of the graph is planned yet: its constraint is resolved anew, or recorded gangs are released; "" for nothing.
+	// Unfinished is the reason why nothing of the graph is planned yet: its constraint is resolved anew, or recorded gangs are released; ""
+	// for none.
 	Unfinished string
-	// Releasing are the domains of pods that are being released but may still look gated, by pod ID.
+	// Releasing are the domains of pods whose release is under way, by pod ID. These pods may still look gated.
 	Releasing map[string]topology.Path
-	// Idle are released pods that nothing tries to bind, by pod ID, and why.
+	// Idle are the reasons why nothing tries to bind released pods, by pod ID.
 	Idle map[string]string
-	// Preempting are released pods for which others have to leave, by pod ID, and who.
+	// Preempting are messages about the pods that have to leave for released pods, by the IDs of the released pods.
 	Preempting map[string]string
-	// Unschedulable are released pods that their scheduler refuses, by pod ID, with its words.
+	// Unschedulable are the messages with which a scheduler refuses released pods, by pod ID.
 	Unschedulable map[string]string
-	// NotEnding are pods that were deleted and do not end in time, by pod ID, in words; see [NotEnding].
+	// NotEnding are messages about deleted pods that do not end in time, by pod ID; see [NotEnding].
 	NotEnding map[string]string
-	// Avoid are hosts that others have not left in time for a replica, by replica as [Of] names it.
+	// Avoid are the hosts that other pods have not left in time for a replica, by the replica's name (see [Of]).
 	Avoid map[string][]string
-	// Refused are the places that a scheduler refused pods in, by the digest of their shape.
+	// Refused are the places where a scheduler refused pods of a shape, by the digest of the shape.
 	Refused map[string][]placement.RefusedPlace
-	// Failing is why releases of the graph fail repeatedly; "" when they do not.
+	// Failing is the reason why releases of the graph fail repeatedly; "" when they do not.
 	Failing string
-	// Bars is why nothing of the graph is released now; "" when it may be. Objections are what the scheduler that is to bind the pods holds
-	// against released ones.
+	// Bars is the reason why nothing of the graph is released now; "" when it may be released. Objections are the reasons why the scheduler of
+	// released pods does not bind them, by pod UID.
 	Bars       string
 	Objections map[types.UID]Objection
 }
 
-// Objection is what keeps a released pod from being bound.
+// Objection is a scheduler's objection to binding a released pod.
 type Objection struct {
-	// Message for the user.
+	// Message is the text for the user.
 	Message string
-	// Passing: as a rule it is over in a moment, so it is not shown. It counts only when it stays: then the gang is requeued.
+	// Passing: the objection usually ends within a moment, so it is not shown. It counts only when it persists: then the gang is requeued.
 	Passing bool
-	// Anywhere: it would be the same at any other place, so the gang is not evicted and requeued, however long it stays.
+	// Anywhere: the objection would be the same at any other place, so the gang is not evicted and requeued, however long it persists.
 	Anywhere bool
 }
 
-// Pin is where one pod is to be bound.
+// Pin describes the place to which one pod is to be bound.
 type Pin struct {
-	// Gang the pod is released with.
+	// Gang is the name of the gang with which the pod is released.
 	Gang string
-	// Attempt is the number of placements of its replica, with this one; 0 if placements are not recorded.
+	// Attempt is the number of placements of the pod's replica, including this one; 0 if placements are not recorded.
 	Attempt int32
-	// Labels every node of its domain carries: the whole path from the broadest level down.
+	// Labels are the labels of every node of the domain: the entire path from the broadest level down.
 	Labels map[string]string
 	// Node is the planned host.
 	Node string
-	// Preempts: others have to free capacity. Wide are then the labels of the widest domain that Trellis has to hold the pod to, where the
-	// scheduler that binds it holds it to the narrower ones and chooses the victims.
+	// Preempts: other pods have to free capacity. Wide then has the labels of the widest domain to which Trellis itself must pin the pod, for
+	// a scheduler that keeps the pod in the narrower domains itself and chooses the victims.
 	Preempts bool
 	Wide     map[string]string
-	// Apart: the other pods of its replica are to be on other hosts, which only the pins to hosts ensure.
+	// Apart: the pods of the replica must be on different hosts, which only the pins to hosts ensure.
 	Apart bool
-	// Graph is the deployment's name, which labels may hold shortened.
+	// Graph is the full name of the deployment, which labels may hold in a shortened form.
 	Graph string
-	// PodLabels and PodAnnotations are what a placer has only released pods carry.
+	// PodLabels and PodAnnotations are the labels and annotations that a placer adds only to released pods.
 	PodLabels, PodAnnotations map[string]string
 }

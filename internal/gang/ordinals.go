@@ -16,30 +16,30 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// Ordinals lists the replicas of a group that are there or will be made, as the operator will decide from its pods. Of those to be made
-// there are at most as many as the API allows a component. Recorded replicas are made before others.
+// Ordinals lists the replicas of a group that exist or will be created, as the operator will decide from the group's pods. Of the replicas
+// to create, it lists at most as many as the API allows for a component. Recorded replicas are created before others.
 func Ordinals(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, recorded assignment.Replicas) []int {
 	ordinals, _ := ordinalsOf(sg, podsByOrdinal(pods), recorded, nvidiav1beta1.MaxReplicas)
 	return ordinals
 }
 
-// lookAhead is how many pods of a group that are still to be made one plan reckons with. What is beyond is planned when it is its turn.
+// lookAhead is the number of pods of a group that one plan includes before they exist. Further pods are planned when it is their turn.
 const lookAhead = 4096
 
-// aheadOf is how many replicas of which nothing exists yet one plan reckons with.
+// aheadOf returns the number of replicas without any existing pod that one plan includes.
 func aheadOf(sg *trellisv1alpha1.ScalingGroup) int {
 	return max(1, lookAhead/int(max(1, render.PodsPerReplica(sg))))
 }
 
-// ordinalsOf lists the replicas that are there or will be made, as the scaling group controller will decide, and counts those beyond the
-// first most to be made. A replica without a pod that stays is on its way out.
+// ordinalsOf lists the replicas that exist or will be created, as the scaling group controller will decide. Of the replicas to create, it
+// lists the first most and counts those beyond. A replica without a pod that stays is leaving.
 func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Pod, recorded assignment.Replicas, most int) (
 	ordinals []int, beyond int,
 ) {
 	var replicas []rollout.Replica
 	for _, ordinal := range slices.Sorted(maps.Keys(byOrdinal)) {
 		if len(byOrdinal[ordinal]) > 0 && !slices.ContainsFunc(byOrdinal[ordinal], func(pod *corev1.Pod) bool { return !Planned(pod) }) {
-			continue // nothing of it exists
+			continue // no pod of the replica exists
 		}
 		r := rollout.Replica{Ordinal: ordinal, State: rollout.Leaving}
 		for _, pod := range withoutSuperseded(sg, byOrdinal[ordinal], nil) {
@@ -55,8 +55,8 @@ func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Po
 	return ordinals, group.Wanted(replicas) - len(ordinals)
 }
 
-// markSurplus finds the replicas not placed that are more than the component wants permanently, the highest ordinals first. beyond are
-// those without a state; they count as wanted unless they are surplus.
+// markSurplus marks the unplaced replicas beyond the number that the component wants permanently, the highest ordinals first. beyond counts
+// the replicas without a state; they count as wanted unless they are surplus.
 func (r *Request) markSurplus(sg *trellisv1alpha1.ScalingGroup, states []replicaState, beyond int) {
 	surplus := len(states) + beyond - int(sg.Spec.Replicas)
 	r.Wanted += beyond - min(beyond, max(0, surplus))

@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Outside is a replica, or a single-node component, with pods outside a domain that a constraint requires, by the labels that the nodes of
-// its pods have now. Labels change under running pods, and others than Trellis may place pods. The pods stay where they are.
+// Outside describes a replica, or a single-node component, with pods outside a domain that a constraint requires, by the current labels of
+// the pods' nodes. Labels change under running pods, and other clients than Trellis may place pods. The pods stay where they are.
 type Outside struct {
 	// Code is a reason of the condition Placed.
 	Code string
@@ -25,7 +25,7 @@ type Outside struct {
 	Message string
 }
 
-// maxOutside is how many replicas a message about them names.
+// maxOutside is the maximum number of replicas that a message names, and of domains that it lists for each of them.
 const maxOutside = 3
 
 // IsOutside reports whether a reason of the condition Placed is about pods that run outside their domain.
@@ -33,10 +33,10 @@ func IsOutside(code string) bool {
 	return code == CodeOutsideGraphDomain || code == CodeOutsideReplicaDomain
 }
 
-// OutsideCode is the reason that [OutsideMessage] is about.
+// OutsideCode returns the code of the replica with which [OutsideMessage] begins.
 func OutsideCode(list []Outside) string { return list[0].Code }
 
-// OutsideMessage names the first replicas that have pods outside their domain, and counts the others.
+// OutsideMessage names the first replicas with pods outside their domain, and counts the others.
 func OutsideMessage(list []Outside) string {
 	named := make([]string, 0, maxOutside)
 	for _, one := range list[:min(len(list), maxOutside)] {
@@ -45,9 +45,10 @@ func OutsideMessage(list []Outside) string {
 	return "by the labels of their nodes, " + limit.Join(named, len(list), maxOutside, "; ") + "; running pods stay"
 }
 
-// FindOutside compares the domains that bound pods are in with those that constraints require: graphDomain for all pods of a graph that has
-// one, the domain of the others for the pods of a replica or of a single-node component. Later pods follow the pins of those that exist, so
-// pins decide which of several domains is the required one. Where pods have none, the domain of most pods is.
+// FindOutside returns the replicas, and single-node components, with bound pods outside a domain that a constraint requires. That domain is
+// graphDomain for all pods of a graph with a graph domain, and the domain of the other pods for the pods of a replica or of a single-node
+// component. Later pods follow the pins of existing pods, so pins decide which of several domains is the required one. Without pins, it is
+// the domain of most pods.
 func FindOutside(c *topology.Cluster, o Observation, graphDomain topology.Path) []Outside {
 	f, pods := outsideFinder{cluster: c, domains: map[string]topology.Path{}}, podsByGroup(o.Pods)
 	var groups []boundGroup
@@ -67,26 +68,26 @@ func FindOutside(c *topology.Cluster, o Observation, graphDomain topology.Path) 
 
 type outsideFinder struct {
 	cluster *topology.Cluster
-	// domains of nodes by their names; all groups of a graph have the same levels.
+	// domains are the domains of nodes, by node name; all groups of a graph have the same levels.
 	domains map[string]topology.Path
 	out     []Outside
 }
 
-// boundGroup is a scaling group with its bound pods, in order, and where each of them is.
+// boundGroup is a scaling group with its bound pods, sorted, and the place of each pod.
 type boundGroup struct {
 	boundPods
 	sg     *trellisv1alpha1.ScalingGroup
 	levels topology.Levels
 }
 
-// boundPods are pods that messages know by one name.
+// boundPods are the pods of a replica or of a group, with its name in messages.
 type boundPods struct {
 	name   string
 	pods   []*corev1.Pod
 	places []PodPlace
 }
 
-// bound finds the bound pods of a group. A pod whose node has no object is lost, and is left out.
+// bound returns a group with its bound pods. It omits a pod whose Node object does not exist: such a pod is lost.
 func (f *outsideFinder) bound(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) boundGroup {
 	g := boundGroup{boundPods{name: sg.Spec.Component}, sg, LevelsOf(sg.Spec.Topology)}
 	g.pods = slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool {
@@ -110,7 +111,7 @@ func (f *outsideFinder) bound(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.P
 	return g
 }
 
-// replicas are the pods of each replica.
+// replicas returns the pods of each replica.
 func (g boundGroup) replicas() (out []boundPods) {
 	for first, end := 0, 0; first < len(g.places); first = end {
 		for end = first; end < len(g.places) && g.places[end].Replica == g.places[first].Replica; {
@@ -122,7 +123,7 @@ func (g boundGroup) replicas() (out []boundPods) {
 	return out
 }
 
-// outsideGraph notes the replicas of a group that have pods outside the domain of the graph, and returns their names.
+// outsideGraph adds the replicas of a group with pods outside the graph domain to the result, and returns their names.
 func (f *outsideFinder) outsideGraph(g boundGroup, all []PodPlace, graphDomain topology.Path) map[string]bool {
 	names, level := map[string]bool{}, g.levels.Index(g.sg.Spec.Topology.GraphPackDomain)
 	if level == topology.NoLevel {
@@ -140,8 +141,8 @@ func (f *outsideFinder) outsideGraph(g boundGroup, all []PodPlace, graphDomain t
 	return names
 }
 
-// outsideUnits notes the replicas of a multinode group that have pods outside the domain of the replica's others, or the single-node group
-// if it has. Replicas that are noted already are left out.
+// outsideUnits adds the replicas of a multinode group, or a single-node group as a unit, to the result if they have pods outside the domain
+// of their other pods. It skips the replicas in noted, which the result already has.
 func (f *outsideFinder) outsideUnits(g boundGroup, noted map[string]bool) {
 	t := g.sg.Spec.Topology
 	level := g.levels.Index(t.PackDomain)
@@ -159,8 +160,8 @@ func (f *outsideFinder) outsideUnits(g boundGroup, noted map[string]bool) {
 	}
 }
 
-// home is the domain of a level that the pods of a unit have to be in. A multinode replica is recreated as a unit, in any domain, so its
-// pins decide only where a pod of it is.
+// home returns the domain of a level that must hold the pods of a unit. A multinode replica is recreated as a unit, in any domain, so its
+// pins decide only if the pinned domain contains one of its pods.
 func (g boundGroup) home(unit boundPods, level int) topology.Path {
 	for _, pod := range unit.pods {
 		pinned := g.levels.PathOf(pod.Spec.NodeSelector).Truncate(level)
@@ -175,7 +176,8 @@ func (g boundGroup) home(unit boundPods, level int) topology.Path {
 	return Home(unit.places, level)
 }
 
-// note notes the pods that are outside a domain of a level, if any. Without a domain, none of the pods is in one.
+// note adds the pods that are outside a domain of a level to the result, and reports whether there are any. Without a domain, none of the
+// pods is in a domain of the level.
 func (f *outsideFinder) note(code string, pods boundPods, levelName string, level int, home topology.Path) bool {
 	away := slices.DeleteFunc(slices.Clone(pods.places), func(p PodPlace) bool { return home != nil && home.Contains(p.Domain) })
 	if len(away) == 0 {
@@ -189,7 +191,7 @@ func (f *outsideFinder) note(code string, pods boundPods, levelName string, leve
 	return true
 }
 
-// domainsText lists the domains of a level that pods are in.
+// domainsText lists the domains of a level that contain pods.
 func domainsText(places []PodPlace, level int, levelName string) string {
 	var names []string
 	for _, p := range places {

@@ -16,16 +16,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// MaxPlaces is the maximum of listed replicas of one component.
+// MaxPlaces is the maximum number of listed replicas of one component.
 const MaxPlaces = 64
 
-// Places are the domains of the bound replicas of a graph, by the current labels of their nodes. The record has the domains that pods are
-// pinned to; labels change under running pods.
+// Places are the domains of the bound replicas of a graph, by the current labels of their nodes. The record instead has the domains to
+// which pods are pinned; labels change under running pods.
 type Places struct {
-	// Components lists the bound replicas with the lowest ordinals, at most [MaxPlaces] of each component. It leaves out replicas that no
-	// domain holds.
+	// Components lists the bound replicas with the lowest ordinals, at most [MaxPlaces] of each component. It omits replicas that no domain
+	// holds.
 	Components map[string][]nvidiav1beta1.ReplicaPlacement
-	// Domain of the level that the graph requires, if it holds all of these replicas; empty otherwise.
+	// Domain is the domain of the level that the graph requires, if it holds all bound replicas that are in a domain; empty otherwise.
 	Domain topology.Path
 }
 
@@ -48,7 +48,7 @@ func PlacesOf(c *topology.Cluster, o Observation) Places {
 type placesFinder struct {
 	o       *Observation
 	cluster *topology.Cluster
-	// several: the replicas are in several domains of the level that the graph requires.
+	// several: the replicas are not all in one domain of the level that the graph requires.
 	several bool
 	out     Places
 }

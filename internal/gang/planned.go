@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// A planned pod does not exist yet. It has Trellis' gate, is owned by its scaling group, and has the UID of [PlannedUID]. It is placed like
-// a gated pod, and its release is its creation, without the gate (docs/dev/architecture.md#created-in-place).
+// A planned pod does not exist yet. It has Trellis' gate, its scaling group owns it, and its UID is that of [PlannedUID]. It is placed like
+// a gated pod, and its release creates it, without the gate (docs/dev/architecture.md#created-in-place).
 
 const plannedPrefix = "planned/"
 
@@ -28,14 +28,14 @@ func PlannedUID(group types.UID, pod string) types.UID {
 	return types.UID(plannedPrefix + string(group) + "/" + pod)
 }
 
-// AsPlanned makes a pod of a group a planned one.
+// AsPlanned turns a pod of a group into a planned pod.
 func AsPlanned(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	pod.UID = PlannedUID(sg.UID, pod.Name)
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
 	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: render.PlacementGate}}
 }
 
-// plannedPod returns a pod of a replica by its template, as admission is expected to change it; nil if the replica has no such pod.
+// plannedPod returns a pod of a replica from its template, as admission is expected to change it; nil if the replica has no such pod.
 func plannedPod(o *Observation, sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Pod {
 	template := render.BuildPod(sg, ordinal, index)
 	if template == nil {
@@ -46,7 +46,7 @@ func plannedPod(o *Observation, sg *trellisv1alpha1.ScalingGroup, ordinal, index
 	return pod
 }
 
-// PlannedReplica returns the planned pods of a replica, by their templates; nil for a replica that Trellis does not place.
+// PlannedReplica returns the planned pods of a replica, from their templates; nil for a replica that Trellis does not place.
 func (o *Observation) PlannedReplica(key Key) (pods []*corev1.Pod) {
 	sg := componentGroup(o.Groups, key.Component)
 	if sg == nil {
@@ -63,14 +63,14 @@ func Planned(pod *corev1.Pod) bool { return isPlanned(string(pod.UID)) }
 
 func isPlanned(id string) bool { return strings.HasPrefix(id, plannedPrefix) }
 
-// InPlace reports whether replicas of a group may be created in place: its provider has nothing to form before pods are released, and
-// Trellis creates the pods itself.
+// InPlace reports whether replicas of a group may be created in place: the provider creates nothing for a gang before its pods are
+// released, and Trellis creates the pods itself.
 func InPlace(sg *trellisv1alpha1.ScalingGroup) bool {
 	return render.Gated(sg) && specs.Named(sg.Spec.Provider).InPlace && !render.InSets(sg)
 }
 
-// Foreseeable reports whether the place of a pod can be decided before it exists. That of a pod with rules about other pods, with volume
-// claims or with resource claims depends on objects that do not exist before it does.
+// Foreseeable reports whether the place of a pod can be decided before the pod exists. The place of a pod with rules about other pods, with
+// volume claims or with resource claims depends on objects that do not exist before the pod.
 func Foreseeable(pod *corev1.Pod) bool {
 	claimed := func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil }
 	if len(pod.Spec.ResourceClaims) > 0 || len(pod.Spec.TopologySpreadConstraints) > 0 || slices.ContainsFunc(pod.Spec.Volumes, claimed) {
@@ -80,10 +80,11 @@ func Foreseeable(pod *corev1.Pod) bool {
 	return a == nil || a.PodAffinity == nil && a.PodAntiAffinity == nil
 }
 
-// asked reports whether nothing of a replica exists, and its planned pods have no place yet.
+// asked reports whether no pod of a replica exists, and its planned pods have no place yet.
 func (state replicaState) asked() bool { return len(state.closed) > 0 && Planned(state.closed[0]) }
 
-// gateBaseGang leaves out the planned pods of a base gang with gated pods: they are created gated, and released with the others.
+// gateBaseGang removes the planned pods of a base gang that also has gated pods: the removed pods are created gated, and released with the
+// others.
 func (r *Request) gateBaseGang(states map[string][]replicaState) {
 	if r.Graph.Required == topology.NoLevel || r.Graph.Anchor != nil {
 		return
@@ -101,7 +102,8 @@ func (r *Request) gateBaseGang(states map[string][]replicaState) {
 	}
 }
 
-// Asked returns the replicas with planned pods in the request, without those that are created gated by a plan; nil for none.
+// Asked returns the replicas with planned pods in the request, except for replicas that are created gated because of a plan. planned is nil
+// without a plan.
 func (r *Request) Asked(planned *placement.Result) map[Key]bool {
 	out := map[Key]bool{}
 	for _, component := range r.Graph.Components {
@@ -121,13 +123,14 @@ func (r *Request) Asked(planned *placement.Result) map[Key]bool {
 	return out
 }
 
-// created reports whether a planned replica is created in place.
+// created reports whether a replica in a plan has planned pods, which are created in place.
 func created(replica placement.ReplicaResult) bool {
 	return slices.ContainsFunc(replica.Pods, func(pod placement.PodResult) bool { return isPlanned(pod.ID) })
 }
 
-// notNow reports whether a replica that is to be created in place is created gated instead: others have to leave first, for it or for the
-// base gang it is of, or its component does not run without several replicas, which are released together when all of them exist.
+// notNow reports whether a placed replica with planned pods is created gated instead of in place: because other pods have to leave first,
+// for the replica or for its base gang, or because its component needs several replicas to run, which are released together when all of
+// them exist.
 func (r *Request) notNow(planned *placement.Result, replica placement.ReplicaResult) bool {
 	if replica.Refusal != nil || !created(replica) {
 		return false

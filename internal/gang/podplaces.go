@@ -12,18 +12,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// PodPlace is where one bound pod is: the domain of its node.
+// PodPlace is the place of one bound pod: the domain of its node.
 type PodPlace struct {
 	Component string
 	// Replica of the pod. Under Grove it is 0 for all pods of a single-node component.
 	Replica int32
-	// Made is when the pod was created.
+	// Made is the creation time of the pod.
 	Made   time.Time
 	Domain topology.Path
 }
 
-// Home is the domain of a level that most pods are in; of domains with as many pods, the one with the oldest pod. Pods that are in no
-// domain of the level do not count. It is nil when none counts.
+// Home returns the domain of a level that contains the most pods; of domains with equally many pods, the domain with the oldest pod. Pods
+// outside any domain of the level do not count. It returns nil when no pod counts.
 func Home(places []PodPlace, level int) topology.Path {
 	type tally struct {
 		path  topology.Path

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Of names the replica that a pod of ours belongs to; "" for pods of others, each of which stands for itself.
+// Of returns the name of the replica to which a pod of Trellis belongs; "" for other pods, each of which is a unit of its own.
 func Of(pod *corev1.Pod) string {
 	group := pod.Labels[render.LabelScalingGroup]
 	if group == "" {
@@ -23,7 +23,7 @@ func Of(pod *corev1.Pod) string {
 	return pod.Namespace + "/" + group + "-" + pod.Labels[render.LabelReplica]
 }
 
-// ReplicaName is what [Of] calls a replica of its pods; "" for one of no scaling group of the graph.
+// ReplicaName returns the name that [Of] gives to a replica; "" for a replica that Trellis does not place.
 func (o *Observation) ReplicaName(key Key) string {
 	sg := componentGroup(o.Groups, key.Component)
 	if sg == nil {
@@ -32,12 +32,13 @@ func (o *Observation) ReplicaName(key Key) string {
 	return replicaName(sg, key.Ordinal)
 }
 
-// replicaName is what [Of] calls the replica of its pods.
+// replicaName returns the name that [Of] gives to a replica.
 func replicaName(sg *trellisv1alpha1.ScalingGroup, ordinal int) string {
 	return fmt.Sprintf("%s/%s-%d", sg.Namespace, sg.Name, ordinal)
 }
 
-// NameOf returns what [Of] calls a replica of the graph; "" for a component without a scaling group.
+// NameOf returns the name that [Of] gives to a replica, including replicas that Trellis does not place; "" for a component without a
+// scaling group.
 func (o *Observation) NameOf(key Key) string {
 	for _, sg := range o.Groups {
 		if sg.Spec.Component == key.Component {
@@ -47,7 +48,7 @@ func (o *Observation) NameOf(key Key) string {
 	return ""
 }
 
-// Leaving pods neither anchor nor wait: they are being deleted or have ended.
+// Leaving reports whether a pod is being deleted or has ended. Such pods neither anchor nor wait.
 func Leaving(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
@@ -62,14 +63,14 @@ func (o *Observation) KeyOf(pod *corev1.Pod) Key {
 	return Key{Component: sg.Spec.Component, Ordinal: int(ordinal)}
 }
 
-// Leaves reports whether a pod is leaving, or is to be deleted since its attempt does not count any more.
+// Leaves reports whether a pod is leaving, or is to be deleted because its attempt no longer counts.
 func (o *Observation) Leaves(pod *corev1.Pod) bool {
 	sg := groupOf(o.Groups, pod)
 	return Leaving(pod) || sg != nil && o.superseded(sg, pod)
 }
 
-// superseded reports whether a pod of a replica was released or created at an attempt that does not count any more. Such a pod is to be
-// deleted, like a leaving one.
+// superseded reports whether a pod of a replica was released or created at an attempt that no longer counts. Such a pod is to be deleted,
+// like a leaving pod.
 func (o *Observation) superseded(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 	attempt := render.AttemptOf(pod)
 	if attempt == 0 || o.Record == nil || render.GateClosed(pod) {
@@ -84,8 +85,8 @@ func WaitsForScheduler(pod *corev1.Pod) bool {
 	return pod.Annotations[render.AnnotationGang] != "" && pod.Spec.NodeName == "" && !render.GateClosed(pod) && !Leaving(pod)
 }
 
-// WhyUnschedulable is what a scheduler says against a pod, whatever its reason; "" when it has said nothing. A closed gate is no
-// scheduler's word.
+// WhyUnschedulable returns the message of a scheduler that does not bind a pod, with any reason; "" for none. It ignores the condition of a
+// gated pod, which no scheduler has set.
 func WhyUnschedulable(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != corev1.PodReasonSchedulingGated {
@@ -95,7 +96,7 @@ func WhyUnschedulable(pod *corev1.Pod) string {
 	return ""
 }
 
-// boundAt is when a pod was bound; nil when it does not say so.
+// boundAt returns the time at which a pod was bound; nil when the pod's conditions lack it.
 func boundAt(pod *corev1.Pod) *metav1.Time {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
@@ -105,7 +106,8 @@ func boundAt(pod *corev1.Pod) *metav1.Time {
 	return nil
 }
 
-// FirstPods finds the pod that speaks for its replica, the one of the lowest index, by component label and ordinal.
+// FirstPods returns the pod of the lowest index of each replica, which stands for the replica, by component label and ordinal. It skips
+// leaving pods.
 func FirstPods(pods []*corev1.Pod) map[Key]*corev1.Pod {
 	first, lowest := map[Key]*corev1.Pod{}, map[Key]int32{}
 	for _, pod := range pods {
@@ -121,7 +123,7 @@ func FirstPods(pods []*corev1.Pod) map[Key]*corev1.Pod {
 	return first
 }
 
-// PinnedHost returns the only node that a released pod may be bound to by its name, or "".
+// PinnedHost returns the node to which a released pod is pinned by name; "" if there is no such node, or there are several.
 func PinnedHost(pod *corev1.Pod) string {
 	if hosts := hostsNamed(pod); len(hosts) == 1 {
 		return hosts[0]

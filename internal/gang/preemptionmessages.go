@@ -13,23 +13,24 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Preempts reports who has to free capacity for a replica that was just placed.
+// Preempts returns a message about the pods and replicas that have to leave for a replica that was just placed.
 func Preempts(replica placement.ReplicaResult) string {
 	return fmt.Sprintf("goes to %s once pods of lower priority have left: %d of %s", OrCluster(replica.Domain), replica.Preempts.Pods,
 		Victims(replica.Preempts))
 }
 
-// WaitsForPreemption says that a pod waits until the kube-scheduler has others leave a node.
+// WaitsForPreemption returns the message that a pod waits until the kube-scheduler has preempted other pods on a node.
 func WaitsForPreemption(node string) string {
 	return "waits for pods of lower priority to leave node " + node
 }
 
-// WaitsForVictims lists the pods that a pod waits for, the last to terminate first.
+// WaitsForVictims returns the message that a pod waits for victims to leave a node. It names the first victim, which must be the last to
+// terminate.
 func WaitsForVictims(node string, victims []topology.Leaving) string {
 	return fmt.Sprintf("waits for pod %s to leave node %s, by %s", andMore(victims), node, clock(victims[0].Until))
 }
 
-// VictimsStayed reports who has not left in time.
+// VictimsStayed returns the message that victims have not left a node in time.
 func VictimsStayed(node string, victims []topology.Leaving) string {
 	return fmt.Sprintf("pod %s has not left node %s, although its grace period ended at %s", andMore(victims), node, clock(victims[0].Until))
 }
@@ -40,8 +41,8 @@ func andMore(victims []topology.Leaving) string {
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Victims names the replicas that have to free capacity, in a few words. Pods of others are counted: their names say nothing about who
-// loses what.
+// Victims names the replicas that have to free capacity, in a few words. It only counts pods that do not belong to Trellis: their names do
+// not tell which workload loses them.
 func Victims(p *placement.Preemption) string {
 	var names []string
 	others := 0

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// lowerPriority makes the graph's priority that of the least important pod that waits: all of the gang may ask for no more than that.
-// Whether a pod preempts at all is what its priority class says.
+// lowerPriority lowers the graph's priority to that of a waiting pod: all pods of a gang may claim only as much as the least important one.
+// A pod that never preempts, by its priority class, keeps the graph from preempting.
 func (r *Request) lowerPriority(pod *corev1.Pod) {
 	priority := topology.PriorityOf(pod)
 	never := pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
@@ -25,7 +25,8 @@ func (r *Request) lowerPriority(pod *corev1.Pod) {
 	r.Graph.Preempts = r.Graph.Preempts && !never
 }
 
-// PreemptsBelow is the priority below which bound pods are capacity for the graph; the least there is when it preempts nothing.
+// PreemptsBelow returns the priority below which bound pods count as capacity for the graph; the lowest possible priority when the graph
+// preempts nothing.
 func (r *Request) PreemptsBelow() int32 {
 	if !r.Graph.Preempts {
 		return math.MinInt32
@@ -33,5 +34,5 @@ func (r *Request) PreemptsBelow() int32 {
 	return r.Graph.Priority
 }
 
-// maxVictims is how many replicas a message names.
+// maxVictims is the maximum number of replicas that a message names.
 const maxVictims = 5

@@ -31,7 +31,7 @@ type RecordedPod struct {
 	Shape  *topology.Shape
 }
 
-// RecordedPods returns the gated and missing pods of assigned gangs, without replicas that their group does not want any more.
+// RecordedPods returns the gated and missing pods of assigned gangs, except for replicas that their group no longer wants.
 func RecordedPods(o Observation) (out []RecordedPod) {
 	if o.Record == nil {
 		return nil
@@ -68,7 +68,7 @@ func recordedPod(o *Observation, sg *trellisv1alpha1.ScalingGroup, key Key, inde
 	}
 	pod := byName[one.Name]
 	if pod == nil {
-		if pod = plannedPod(o, sg, int32(key.Ordinal), index); pod == nil { // the replica has fewer pods by now
+		if pod = plannedPod(o, sg, int32(key.Ordinal), index); pod == nil { // the replica now has fewer pods
 			return one, false
 		}
 		one.Shape = topology.ShapeOf(pod)
@@ -79,8 +79,9 @@ func recordedPod(o *Observation, sg *trellisv1alpha1.ScalingGroup, key Key, inde
 }
 
 // RecordedReleases returns, for each assigned gang with gated or planned pods, the releases of these pods to their recorded hosts. The base
-// gang comes first, then the gang of the lowest replica. A gang is left out if a pod of it is missing, ends, is outdated, has a gate of
-// another controller, or was released with another gang, or if planned pods are of a spent attempt. Without the base gang there are none.
+// gang comes first, then the gang of the lowest replica. It omits a gang if one of its pods is missing, leaves, is outdated, has a gate of
+// another controller, or was released with another gang, or if its planned pods are of a spent attempt. If it would omit the base gang, it
+// returns nothing.
 func RecordedReleases(o Observation) (out [][]Release) {
 	if o.Record == nil {
 		return nil
@@ -111,7 +112,7 @@ func RecordedReleases(o Observation) (out [][]Release) {
 	return out
 }
 
-// recordedGang returns the releases of one gang, by the names of its pods; false for a gang that cannot be released as recorded.
+// recordedGang returns the releases of one gang, sorted by pod name; false for a gang that cannot be released as recorded.
 func recordedGang(o *Observation, name string, g assignment.Gang, byReplica map[Key][]*corev1.Pod) (releases []Release, whole bool) {
 	whole = true
 	for key, place := range g.Places {

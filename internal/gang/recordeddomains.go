@@ -11,8 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// RecordedDomains are the shared domains of a graph, its components and its replicas, while recorded gangs are released one after the
-// other.
+// RecordedDomains are the shared domains of a graph, its components and its replicas, while recorded gangs are released one after another.
 type RecordedDomains struct {
 	// decided are the domains of released pods, by owner. taken also has the domains of accepted gangs.
 	decided, taken map[string]topology.Path
@@ -26,8 +25,8 @@ func NewRecordedDomains(o Observation) *RecordedDomains {
 	return &RecordedDomains{decided: decided, taken: maps.Clone(decided), failed: map[string]bool{}}
 }
 
-// Satisfy reports whether the recorded releases of a gang satisfy the frozen constraint of the graph, together with its released pods:
-// another client may have written the record. It sets [Release.Undecided].
+// Satisfy reports whether the recorded releases of a gang, together with the released pods of the graph, satisfy the graph's frozen
+// constraint: another client may have written the record. It sets [Release.Undecided].
 func (d *RecordedDomains) Satisfy(releases []Release) bool {
 	taken := maps.Clone(d.taken)
 	for i := range releases {

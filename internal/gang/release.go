@@ -17,22 +17,23 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Release is where one pod goes: a gated pod is patched, and a [Planned] one is created.
+// Release is the release of one pod to its place: a gated pod is patched, and a [Planned] pod is created.
 type Release struct {
 	Pod *corev1.Pod
 	Pin Pin
-	// Group of the pod, set for releases to recorded places.
+	// Group is the scaling group of the pod, set for releases to recorded places.
 	Group *trellisv1alpha1.ScalingGroup
-	// Domain that the pod is pinned to.
+	// Domain is the domain to which the pod is pinned.
 	Domain topology.Path
-	// Base: of the gang that a graph in one domain begins with. Rest: of a base gang of which other replicas are released.
+	// Base: the pod belongs to the base gang, with which a graph in one domain begins. Rest: it belongs to a base gang of which other replicas
+	// are released.
 	Base, Rest bool
-	// Undecided are the domains, broadest first, that it shares with others and that no released pod decides yet: that of its graph, and
-	// that of its single-node component. The first pod that is released in one decides where the others go.
+	// Undecided are the domains, the broadest first, that the pod shares with other pods and that no released pod decides yet: the domains of
+	// its graph and of its single-node component. The first pod that is released into such a domain decides it for the other pods.
 	Undecided []string
 }
 
-// BaseName returns the name of the gang that a plan begins a graph with.
+// BaseName returns the name of the base gang, with which a plan begins a graph.
 func (r *Request) BaseName(planned *placement.Result) string {
 	var members []placement.ReplicaResult
 	for _, replica := range planned.Replicas {
@@ -43,7 +44,8 @@ func (r *Request) BaseName(planned *placement.Result) string {
 	return r.name(members...)
 }
 
-// name is the same for the same pods and differs for their successors. Planned pods have the ID of their predecessors, and another attempt.
+// name returns the name of a gang, which is the same for the same pods and differs for their successors. Planned pods have the IDs of their
+// predecessors, so the name also depends on their attempts.
 func (r *Request) name(members ...placement.ReplicaResult) string {
 	var lines []string
 	for _, replica := range members {
@@ -57,8 +59,8 @@ func (r *Request) name(members ...placement.ReplicaResult) string {
 	return r.Graph.Name + "-" + hex.EncodeToString(hash[:5])
 }
 
-// Releases pins one replica's pods to their planned hosts, and to the path labels of the domain around them (docs/providers.md#gates).
-// c is the cluster that the replica was planned on, base the name of the base gang.
+// Releases returns the releases that pin one replica's pods to their planned hosts, and to the labels of the domain around these hosts
+// (docs/providers.md#gates). c is the cluster on which the replica was planned, and base the name of the base gang.
 func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult, base string) []Release {
 	key := Key{Component: replica.Component, Ordinal: replica.Ordinal}
 	gang := cmp.Or(r.gangs[key], r.rests[key].gang)
@@ -87,16 +89,16 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 	return out
 }
 
-// OfGraph is the domain of the graph in [Release.Undecided].
+// OfGraph stands for the domain of the graph in [Release.Undecided].
 const OfGraph = "graph"
 
-// undecided are the domains that the replicas of a component share and that no released pod decides yet, broadest first.
+// undecided returns the domains that the replicas of a component share and that no released pod decides yet, the broadest first.
 func (r *Request) undecided(of *placement.Component) (domains []string) {
 	if r.Graph.Required != topology.NoLevel && r.Graph.Anchor == nil {
 		domains = append(domains, OfGraph)
 	}
 	if undecidedComponent(of) {
-		domains = append(domains, "component "+of.Name) // as [ofComponent] has it
+		domains = append(domains, "component "+of.Name) // same as [ofComponent]
 	}
 	return domains
 }
@@ -115,9 +117,9 @@ func (r *Request) component(name string) *placement.Component {
 	return &placement.Component{Name: name}
 }
 
-// widest is the domain that a preempting replica has to be pinned to whatever its scheduler knows of domains: the graph's, which other
-// replicas are in, the one that it is spread to, and that of a single-node component, all of whose replicas share it. Its pods' pins are
-// where these are read from.
+// widest returns the domain to which a preempting replica must be pinned, even if its scheduler knows domains itself: the graph's domain,
+// which holds other replicas, the domain to which the replica is spread, or the domain of a single-node component, which all of its
+// replicas share. Later plans read these domains from the pins of its pods.
 func (r *Request) widest(s *placement.Component, replica placement.ReplicaResult) topology.Path {
 	switch {
 	case !s.Multinode:
@@ -128,8 +130,8 @@ func (r *Request) widest(s *placement.Component, replica placement.ReplicaResult
 	return replica.Domain.Truncate(r.Graph.Required)
 }
 
-// PinnedDomain is the narrowest domain, above the host, that holds all planned nodes of a replica. Its labels anchor the graph, also for
-// earlier versions of the operator.
+// PinnedDomain returns the narrowest domain, above the host, that holds all planned nodes of a replica. Its labels anchor the graph, also
+// for earlier versions of the operator.
 func PinnedDomain(c *topology.Cluster, levels topology.Levels, replica placement.ReplicaResult) topology.Path {
 	var common topology.Path
 	for i, pod := range replica.Pods {

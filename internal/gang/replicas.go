@@ -13,15 +13,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// replicaState is one replica as its pods show it.
+// replicaState is the state of one replica, by its pods.
 type replicaState struct {
 	ordinal      int
 	closed, open []*corev1.Pod
 	leaving      []*corev1.Pod
 	absent       int
-	path         topology.Path // where its open pods are pinned
+	path         topology.Path // the domain to which its open pods are pinned
 	releasing    bool          // the release of some of the open pods is under way
-	creating     bool          // it is being created in place
+	creating     bool          // the replica is being created in place
 }
 
 // replicaStates sorts a group's pods into replicas. A pod whose release is under way counts as released.
@@ -73,9 +73,10 @@ func (r *Request) sortPod(
 	state.open = append(state.open, pod)
 }
 
-// withoutSuperseded leaves out the pods of a replica that were never released and are of an older revision, as if they were still to be
-// made: the scaling group controller recreates them at once, whatever the strategy, since nothing is lost with them. Released meanwhile,
-// they would be lost to their gang, and may not even suit it. While the update is paused, a replica that [CanStay] is placed as it is.
+// withoutSuperseded omits the pods of a replica that were never released and are of an older revision, as if they did not exist yet: the
+// scaling group controller recreates them at once, with any strategy, because nothing is lost with them. If they were released meanwhile,
+// their gang would lose them, and they might not even match the gang. While an update is paused, a replica for which [CanStay] is true is
+// placed as it is.
 func withoutSuperseded(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, releasing map[string]topology.Path) []*corev1.Pod {
 	begun := slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
 		_, onItsWay := releasing[topology.PodID(pod)]
@@ -91,7 +92,8 @@ func withoutSuperseded(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, rel
 }
 
 // CanStay reports whether the pods of a replica that waits while an update is paused are an entire replica of an older revision, which can
-// be placed. One of another size can be placed only where its gang has begun: some of it is released. Providers form gangs by the spec.
+// be placed. A replica whose size differs from the spec can be placed only if its gang has begun, that is, if some of its pods are
+// released: providers form gangs by the spec.
 func CanStay(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, begun bool) bool {
 	size := 0
 	for _, pod := range pods {
@@ -103,13 +105,13 @@ func CanStay(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, begun bool) b
 	return len(pods) == size && (begun || size == int(render.PodsPerReplica(sg)))
 }
 
-// replaced: the scaling group controller takes it away and recreates it, whole.
+// replaced reports whether the scaling group controller deletes the replica and recreates it, as a unit.
 func (state replicaState) replaced() bool {
 	return len(state.leaving) > 0 || (state.absent > 0 && len(state.open) > 0)
 }
 
-// neverWhole reports whether the gated pods were there when the open ones were bound: none of them is the successor of a lost member. All
-// times are of whole seconds.
+// neverWhole reports whether the gated pods existed when the open pods were bound, so that no gated pod is the successor of a lost member.
+// All times are in whole seconds.
 func (state replicaState) neverWhole() bool {
 	for _, pod := range state.open {
 		if pod.Spec.NodeName == "" {

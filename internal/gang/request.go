@@ -21,32 +21,33 @@ import (
 // Key names one replica of a graph.
 type Key = assignment.Key
 
-// Request is a graph in the planner's terms, with what it takes to carry a plan out.
+// Request is a graph in the planner's terms, with the data that is needed to carry out a plan.
 type Request struct {
 	Graph placement.Demand
-	// Gated pods by ID: the ones a plan may release.
+	// Gated are the gated pods that a plan may release, by ID.
 	Gated map[string]*corev1.Pod
 	Progress
 	Unplanned
 
-	// o is what the request is made from.
+	// o is the observation from which the request is made.
 	o *Observation
-	// incomplete replicas have pods that are wanted but not made yet. They count in looking ahead and are not released.
+	// incomplete are replicas with pods that are wanted and do not exist yet. A plan includes these pods, but the replicas are not released.
 	incomplete map[Key]bool
-	// replacing are the components of which so much is recreated that a base gang would go without what belongs to it
-	// (docs/placement.md#how-much-begins-together).
+	// replacing are the components of which so many replicas are being recreated that a base gang would begin without replicas that belong to
+	// it (docs/placement.md#how-much-begins-together).
 	replacing map[string]bool
-	// left are replicas that do not return to their former domain first, and why.
+	// left are the former domains to which replicas do not return first, by replica, with the reasons.
 	left map[Key]left
-	// surplus replicas are more than the component wants permanently: they wait for capacity alongside an update and no one is notified.
+	// surplus are replicas beyond the number that the component wants permanently: they wait for capacity during an update, and users are not
+	// notified.
 	surplus map[Key]bool
 	inPart
 	admission admission
-	// ranked says that the graph's priority is that of some pod by now.
+	// ranked: the graph's priority has been set from a pod.
 	ranked bool
 }
 
-// Progress is how far a graph is.
+// Progress is the progress of placing a graph.
 type Progress struct {
 	// Creating: a scaling group of the graph does not exist yet.
 	Creating bool
@@ -57,19 +58,20 @@ type Progress struct {
 	unbound bool
 }
 
-// Unplanned are the replicas that a plan leaves out although they wait, by why.
+// Unplanned are the waiting replicas that a plan leaves out, by cause.
 type Unplanned struct {
-	// Blocked replicas are not planned at all, because a level they need is gone.
+	// Blocked are replicas that are not planned, because a level that they need is gone.
 	Blocked []Waiting
-	// Refused replicas are released and not bound: the scheduler that is to bind them refuses, or nothing tries. Or they cannot be recreated
-	// yet, because a pod of them does not end.
+	// Refused are replicas that are released and not bound for a known reason, for example because their scheduler refuses them or nothing
+	// tries to bind them, or replicas that cannot be recreated yet, because one of their pods does not end.
 	Refused []Waiting
-	// Unadmitted replicas are not planned, because pods of theirs, or of others that are placed with them, have scheduling gates of other
-	// controllers.
+	// Unadmitted are replicas that are not planned, because their pods, or pods of replicas that are placed with them, have scheduling gates
+	// of other controllers.
 	Unadmitted []Waiting
 }
 
-// NewRequest translates an observation for the planner. Only gated groups are planned; the pods of others are the kube-scheduler's alone.
+// NewRequest translates an observation for the planner. It plans only gated groups and leaves the pods of other groups to the
+// kube-scheduler.
 func NewRequest(o Observation) *Request {
 	r := &Request{
 		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, replacing: map[string]bool{}, surplus: map[Key]bool{},
@@ -110,13 +112,13 @@ func (r *Request) HasWaiting() bool {
 	})
 }
 
-// AllBound reports whether every wanted replica is whole and all its pods have a node. Pods on their way out do not count: their replica
-// is not whole.
+// AllBound reports whether every wanted replica is complete and all its pods have a node. Leaving pods do not count: their replica is not
+// complete.
 func (r *Request) AllBound() bool {
 	return !r.Creating && !r.unbound && len(r.Blocked)+len(r.Unadmitted) == 0 && !r.HasWaiting()
 }
 
-// AllWaiting lists every replica that is to be planned as waiting for one cause.
+// AllWaiting lists every replica that is to be planned as waiting, with the same cause.
 func (r *Request) AllWaiting(code, message string) []Waiting {
 	var out []Waiting
 	for _, component := range r.Graph.Components {
@@ -129,8 +131,8 @@ func (r *Request) AllWaiting(code, message string) []Waiting {
 	return out
 }
 
-// Surplus reports whether a replica is more than the component wants permanently, for the time of an update: no one is notified when it is
-// not placed.
+// Surplus reports whether a replica is beyond the number that the component wants permanently, during an update: users are not notified
+// when it is not placed.
 func (r *Request) Surplus(component string, ordinal int) bool {
 	return r.surplus[Key{Component: component, Ordinal: ordinal}]
 }
@@ -149,7 +151,7 @@ func MissingGroups(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1
 	return false
 }
 
-// setConstraint takes the graph's own constraint from the first group that carries one: they all froze the same.
+// setConstraint takes the graph's constraint from the first group that has one: all groups froze the same constraint.
 func (r *Request) setConstraint(groups []*trellisv1alpha1.ScalingGroup) {
 	for _, sg := range groups {
 		t := sg.Spec.Topology
@@ -164,8 +166,8 @@ func (r *Request) setConstraint(groups []*trellisv1alpha1.ScalingGroup) {
 	}
 }
 
-// anchorGraph reads the graph domain from the path pinned on active members (docs/placement.md#which-domain). A replica that is being
-// replaced is none: when its pods are gone, the rest would be in a domain in which it may not fit.
+// anchorGraph reads the graph domain from the path to which active replicas are pinned (docs/placement.md#which-domain). A replica that is
+// being replaced does not count: once its pods are gone, the other replicas would be in a domain in which it may not fit.
 func (r *Request) anchorGraph(states map[string][]replicaState) {
 	if r.Graph.Required == topology.NoLevel {
 		return
@@ -219,7 +221,8 @@ func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replic
 	r.Graph.Components = append(r.Graph.Components, *component)
 }
 
-// blockBaseGang: the base gang goes together, so one blocked component holds all of them (docs/placement.md#how-much-begins-together).
+// blockBaseGang blocks all waiting replicas if one replica of the base gang is blocked: the base gang is released as a unit, so one blocked
+// component holds up all of them (docs/placement.md#how-much-begins-together).
 func (r *Request) blockBaseGang() {
 	if r.Graph.Required == topology.NoLevel || r.Graph.Anchor != nil || len(r.Blocked) == 0 {
 		return

@@ -14,9 +14,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Reserve reserves capacity for the graph's released, unbound pods that have none, on the hosts that they are pinned to. For pods that are
-// pinned by labels alone, as by an earlier version of the operator, the planner looks for capacity in their domain, which their scheduler
-// will find as well. Idle pods get none.
+// Reserve reserves capacity for the graph's released, unbound pods without a reservation, on the hosts to which they are pinned. For pods
+// that only labels pin, for example by an earlier version of the operator, the planner looks for capacity in their domain, which their
+// scheduler will find as well. Idle pods get no reservation.
 func Reserve(c *topology.Cluster, o Observation) {
 	byGroup := podsByGroup(o.Pods)
 	for _, sg := range o.Groups {
@@ -43,7 +43,7 @@ func unreserved(c *topology.Cluster, o Observation, levels topology.Levels, pods
 	return out
 }
 
-// placeOf is the topology that a group's pods are placed in, as frozen when its graph was admitted.
+// placeOf returns the topology in which a group's pods are placed, as frozen when the graph was admitted.
 func placeOf(sg *trellisv1alpha1.ScalingGroup) placement.Place {
 	if t := sg.Spec.Topology; t != nil {
 		return placement.Place{Levels: LevelsOf(t), NodeSelector: t.NodeSelector}
@@ -74,8 +74,9 @@ func reserve(c *topology.Cluster, sg *trellisv1alpha1.ScalingGroup, place placem
 	}
 }
 
-// ReserveRest reserves capacity for the gated pods of gangs of which others are released, as after a restart in the middle of a release,
-// and returns the names of their gangs by ID. They are planned like others that wait; until then no one else may have it.
+// ReserveRest reserves capacity for the gated pods of gangs of which other pods are released, for example after a restart in the middle of
+// a release. It returns the names of their gangs, by pod ID. These pods are planned like other waiting pods; until then no other gang may
+// take their capacity.
 func ReserveRest(c *topology.Cluster, o Observation) map[string]string {
 	r := NewRequest(o)
 	rest := map[string]string{}
@@ -110,7 +111,7 @@ func ReserveRest(c *topology.Cluster, o Observation) map[string]string {
 	return rest
 }
 
-// reserveRest reserves for all pods of a replica, or else for those that fit.
+// reserveRest reserves capacity for all pods of a replica, or else for the pods that fit.
 func reserveRest(c *topology.Cluster, place placement.Place, g placement.Group, pods []placement.Pod) {
 	for _, some := range append([][]placement.Pod{pods}, slices.Collect(slices.Chunk(pods, 1))...) {
 		g.Pods = some

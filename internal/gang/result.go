@@ -12,25 +12,27 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Checked is what came of looking for the place of a Workload: why it has none, or "" where all its pods have one. Fingerprint
-// identifies the pods that it was looked for, and what they will be: see quota.Promise.
+// Checked is the result of looking for the place of a Workload: Why is the reason why it has none, or "" if all its pods have a place.
+// Fingerprint identifies the pods for which a place was looked for, and their expected changes: see quota.Promise.
 type Checked struct{ Why, Fingerprint string }
 
-// Waiting is one replica that is not placed yet, and why.
+// Waiting is one replica that is not placed or not bound yet, and the reason.
 type Waiting struct {
 	Component string
 	Ordinal   int
-	// Code is a reason constant, Message a sentence for the user.
+	// Code is a reason constant, and Message a sentence for the user.
 	Code, Message string
-	// Refusal has the planner's numbers; nil when something else is the cause.
+	// Refusal has the planner's numbers; nil when the cause is another one.
 	Refusal *placement.Refusal
-	// Note is what is done for it meanwhile; it ends Message too.
+	// Note says what Trellis does for the replica meanwhile; Message ends with it, too.
 	Note string
-	// Gang is what messages call the replicas that are placed together with it, the same for each of them; "" when it is placed alone.
+	// Gang is the name in messages of the replicas that are placed together with this replica, the same for each of them; "" when the replica
+	// is placed alone.
 	Gang string
 }
 
-// Blocked describes what keeps the replica, or the gang that it follows, off every node whatever is free; "" when capacity may do.
+// Blocked describes what keeps the replica, or the gang that it follows, off every node however much capacity is free; "" when free
+// capacity may suffice.
 func (w *Waiting) Blocked() string {
 	for r := w.Refusal; r != nil; r = r.Cause {
 		if r.Blocked != "" {
@@ -40,46 +42,46 @@ func (w *Waiting) Blocked() string {
 	return ""
 }
 
-// Noted adds what is done for a waiting replica meanwhile.
+// Noted adds a note about what Trellis does for a waiting replica meanwhile.
 func (w *Waiting) Noted(note string) {
 	w.Note = note
 	w.Message += "; " + note
 }
 
-// String names a waiting replica for messages.
+// String returns the name and the message of a waiting replica.
 func (w Waiting) String() string { return fmt.Sprintf("%s-%d: %s", w.Component, w.Ordinal, w.Message) }
 
-// Result is the scheduling result of a graph: what was last decided about it.
+// Result is the scheduling result of a graph: the latest decision about it.
 type Result struct {
-	// UID of the DynamoGraphDeployment it is about.
+	// UID is the UID of the DynamoGraphDeployment.
 	UID types.UID
-	// Creating: scaling groups or pods of the graph are still to be made, so that the counts are not final.
+	// Creating: scaling groups or pods of the graph do not exist yet, so the counts are not final.
 	Creating bool
 	// Wanted and Placed count the replicas that Trellis places.
 	Wanted, Placed int
 	// Domain is the graph domain; empty without one.
 	Domain topology.Path
-	// Score of all packed replicas that have their nodes, 0..1; [placement.Unscored] when none has. See [placement.Score].
+	// Score is the [placement.Score] of all packed replicas whose pods have nodes, 0..1; [placement.Unscored] for none.
 	Score float64
-	// Places are where the bound replicas are.
+	// Places are the domains of the bound replicas.
 	Places Places
-	// Transfer describes how prefill and decode replicas share domains; nil where no policy places them.
+	// Transfer describes how prefill and decode replicas share domains; nil when no kvTransferPolicy places them.
 	Transfer *Transfer
 	// Uncounted are the resources of placed pods that are not counted on their hosts.
 	Uncounted []Uncounted
-	// Cliques are the NVLink cliques of placed pods, by the template that claims of theirs are made of.
+	// Cliques are the NVLink cliques of placed pods, by the templates of the pods' claims.
 	Cliques []Claimed
-	// UncountedClaims are why the resource claims of components are not counted, by component, and UncountedVolumes what is not known of their
-	// volumes.
+	// UncountedClaims explain why the resource claims of components are not counted, by component, and UncountedVolumes what is not known
+	// about the components' volumes.
 	UncountedClaims, UncountedVolumes map[string]string
-	// Waiting replicas, in component and ordinal order.
+	// Waiting are the replicas that wait, sorted by component and ordinal.
 	Waiting []Waiting
-	// Outside are replicas with pods outside the domain that they have to be in.
+	// Outside are replicas and single-node components with pods outside the domain that must hold them.
 	Outside []Outside
-	// Checked are the Workloads of Kueue whose place was looked for before their pods may run.
+	// Checked are the results of looking for the places of Kueue's Workloads, by Workload name, before their pods may run.
 	Checked map[string]Checked
-	// Surplus replicas without capacity: an update would like them, beyond what is wanted permanently.
+	// Surplus are replicas without capacity that an update would add beyond the number that is wanted permanently.
 	Surplus []Waiting
-	// Asked is the capacity that an autoscaler is asked for, in words; "" for none.
+	// Asked describes the capacity that is requested from an autoscaler; "" for none.
 	Asked string
 }

@@ -28,7 +28,7 @@ func Shown(o Observation) map[Key]assignment.Shown {
 	return out
 }
 
-// ReleasedReplicas are the replicas with released pods, as [Of] names them.
+// ReleasedReplicas returns the replicas with released pods, by their names from [Of].
 func ReleasedReplicas(o Observation) map[string]bool {
 	out := map[string]bool{}
 	for _, pod := range o.Pods {
@@ -72,7 +72,7 @@ func shownBy(o *Observation, sg *trellisv1alpha1.ScalingGroup, levels topology.L
 	return one
 }
 
-// shownPods counts the pods of one replica. open pods are released; bound counts those with a node, also leaving ones.
+// shownPods counts the pods of one replica. open counts released pods; bound counts pods with a node, including leaving pods.
 type shownPods struct{ size, open, bound, gated, leaving, underway int }
 
 func (n *shownPods) add(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod, leaves, onItsWay bool) {
@@ -107,8 +107,8 @@ func (n *shownPods) state() assignment.State {
 	return assignment.Released
 }
 
-// WantsReplica returns a function for whether a replica exists or will be created, by [Ordinals]. The ordinals of a component are listed at
-// its first call.
+// WantsReplica returns a function that reports whether a replica exists or will be created, by [Ordinals]. The function lists the ordinals
+// of a component at its first call for the component.
 func WantsReplica(o Observation) func(Key) bool {
 	byGroup, wanted := podsByGroup(o.Pods), map[string]map[int]bool{}
 	return func(key Key) bool {

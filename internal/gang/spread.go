@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// placeOf is where a component is placed that has another topology than the graph, or none: components without a constraint follow the
-// default topologies of their nodes.
+// placeOf returns the component's own topology, which may have no levels; nil if it is the same as the graph's. Components without a
+// constraint follow the default topologies of their nodes.
 func (r *Request) placeOf(t *trellisv1alpha1.ResolvedTopology) *placement.Place {
 	var selector map[string]string
 	if t != nil {
@@ -26,8 +26,8 @@ func (r *Request) placeOf(t *trellisv1alpha1.ResolvedTopology) *placement.Place 
 	return &placement.Place{Levels: levels, NodeSelector: selector}
 }
 
-// spreadOf describes how the replicas of a component are spread, and where those are that stay; nil when they are not spread. One that is
-// recreated is counted where it goes next, and one that is released in part by the planner.
+// spreadOf describes how the replicas of a component are spread, and the domains of the replicas that stay; nil when they are not spread. A
+// replica that is being recreated counts in its next domain, and the planner counts a replica that is released in part.
 func spreadOf(t *trellisv1alpha1.ResolvedTopology, states []replicaState) *placement.Spread {
 	if !constraint.Spread(t) {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// RoleOf is the role of a group whose replicas a kvTransferPolicy places; NoRole of others.
+// RoleOf returns the role of a group whose replicas a kvTransferPolicy places; NoRole for other groups.
 func RoleOf(sg *trellisv1alpha1.ScalingGroup) placement.Role {
 	if !constraint.Transfers(sg.Spec.Topology) || len(sg.Spec.Roles) == 0 {
 		return placement.NoRole
@@ -57,7 +57,7 @@ func (r *Request) pair(sg *trellisv1alpha1.ScalingGroup, component *placement.Co
 	}
 }
 
-// generationOf is the generation of workers that a replica belongs to, or will; "" for none.
+// generationOf returns the generation of workers to which a replica belongs, or will belong; "" for none.
 func generationOf(sg *trellisv1alpha1.ScalingGroup, state replicaState) string {
 	for _, pods := range [][]*corev1.Pod{state.open, state.closed} {
 		if len(pods) > 0 {
@@ -70,25 +70,25 @@ func generationOf(sg *trellisv1alpha1.ScalingGroup, state replicaState) string {
 	return sg.Spec.Roles[0].Template.Labels[render.LabelWorkerHash]
 }
 
-// Transfer describes which prefill and decode replicas share a domain: in one domain of the level that the deployment's
-// kvTransferPolicy names, of one generation of workers.
+// Transfer describes which prefill and decode replicas share a domain. Replicas share a domain if they are in one domain of the level that
+// the deployment's kvTransferPolicy names, and are of one generation of workers.
 type Transfer struct {
-	// Level is the name of the level. Required: the policy opens a domain only for a replica of each role.
+	// Level is the name of the level. Required: the first replicas in a domain must include both roles.
 	Level    string
 	Required bool
 	// Prefill and Decode count the bound replicas of the two roles.
 	Prefill, Decode PairedReplicas
-	// Domains with replicas of the roles, in order of their paths.
+	// Domains are the domains with replicas of the roles, sorted by path.
 	Domains []TransferIn
 }
 
-// PairedReplicas are the bound replicas of one role, and those of them with the other role in their domain.
+// PairedReplicas counts the bound replicas of one role, and those of them with the other role in their domain.
 type PairedReplicas struct {
 	Role          placement.Role
 	Bound, Paired int
 }
 
-// TransferIn counts the replicas of the two roles in one domain, of one generation. The empty path is that of replicas that no domain
+// TransferIn counts the replicas of the two roles in one domain, of one generation. The empty path stands for replicas that no domain
 // holds.
 type TransferIn struct {
 	Domain          topology.Path
@@ -97,18 +97,18 @@ type TransferIn struct {
 	generation string
 }
 
-// alone reports whether only one of the roles is in the domain.
+// alone reports whether only one of the roles is in the domain, or the replicas are in no domain.
 func (in *TransferIn) alone() bool { return len(in.Domain) == 0 || in.Prefill == 0 || in.Decode == 0 }
 
 // Transferring is one replica with its role.
 type Transferring struct {
 	Role       placement.Role
 	Generation string
-	// Domain that holds its pods, of any level.
+	// Domain is the domain that holds its pods, of any level.
 	Domain topology.Path
 }
 
-// TransferOf counts bound replicas by the labels that the nodes of their pods have now; nil where no policy places them.
+// TransferOf counts bound replicas by the current labels of their pods' nodes; nil when no policy places them.
 func TransferOf(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, nodeLabels func(string) map[string]string) *Transfer {
 	var policy *trellisv1alpha1.ResolvedTopology
 	var list []Transferring
@@ -129,7 +129,7 @@ func TransferOf(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, node
 	return NewTransfer(policy, list)
 }
 
-// SharedDomain returns the narrowest domain that holds all of some pods; false when one of them has no node.
+// SharedDomain returns the narrowest domain that holds all of some pods; false when there are no pods, or when one of them has no node.
 func SharedDomain(levels topology.Levels, pods []*corev1.Pod, nodeLabels func(string) map[string]string) (
 	shared topology.Path, bound bool,
 ) {
@@ -148,7 +148,7 @@ func SharedDomain(levels topology.Levels, pods []*corev1.Pod, nodeLabels func(st
 	return shared, len(pods) > 0
 }
 
-// NewTransfer counts replicas by a policy; nil without one.
+// NewTransfer counts replicas by the level of a policy; nil without a policy.
 func NewTransfer(policy *trellisv1alpha1.ResolvedTopology, replicas []Transferring) *Transfer {
 	if !constraint.Transfers(policy) {
 		return nil
@@ -193,7 +193,7 @@ func (t *Transfer) add(one Transferring, domain topology.Path) {
 	}
 }
 
-// Percent is the share of the replicas that have the other role in their domain; false when none is bound.
+// Percent returns the percentage of replicas that have the other role in their domain; false when no replica is bound.
 func (p PairedReplicas) Percent() (percent int32, known bool) {
 	if p.Bound == 0 {
 		return 0, false
@@ -201,7 +201,7 @@ func (p PairedReplicas) Percent() (percent int32, known bool) {
 	return int32(100 * p.Paired / p.Bound), true
 }
 
-// Alone are the domains in which only one of the roles is.
+// Alone returns the domains with only one of the roles, and the entry of replicas that no domain holds.
 func (t *Transfer) Alone() (domains []TransferIn) {
 	if t == nil {
 		return nil
@@ -214,16 +214,16 @@ func (t *Transfer) Alone() (domains []TransferIn) {
 	return domains
 }
 
-// Text is "4 of 5 decode replicas have prefill in their rack, 5 of 5 prefill replicas have decode".
+// Text returns a summary: "4 of 5 decode replicas have prefill in their rack, 5 of 5 prefill replicas have decode".
 func (t *Transfer) Text() string {
 	return fmt.Sprintf("%d of %d decode replicas have prefill in their %s, %d of %d prefill replicas have decode",
 		t.Decode.Paired, t.Decode.Bound, t.Level, t.Prefill.Paired, t.Prefill.Bound)
 }
 
-// maxAlone is how many domains a message names.
+// maxAlone is the maximum number of domains that a message names.
 const maxAlone = 3
 
-// AloneText names the domains in which only one role is; "" when there is none.
+// AloneText describes the first domains of [Transfer.Alone], and counts the others; "" when there are none.
 func (t *Transfer) AloneText() string {
 	alone := t.Alone()
 	if len(alone) == 0 {

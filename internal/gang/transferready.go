@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// pairMissing counts the replicas of components whose scaling groups are not made yet: those of the other role wait for them.
+// pairMissing adds the replicas of components without a scaling group to the pairing: the replicas of the other role wait for them.
 func (r *Request) pairMissing(o *Observation) {
 	p := r.Graph.Pairing
 	if p == nil || !r.Creating {
@@ -38,8 +38,8 @@ func (r *Request) pairMissing(o *Observation) {
 // sharedDomain is a domain that replicas of one generation share.
 type sharedDomain struct{ generation, path string }
 
-// withoutPartner are the placed replicas that would be alone in their domain, because those of the other role that are to share it are
-// still to be created. They wait for these where the pairing is required.
+// withoutPartner returns the placed replicas that would be alone in their domain, because the replicas of the other role with which they
+// are to share it do not exist yet. If the pairing is required, they wait for these replicas; otherwise the result is nil.
 func (r *Request) withoutPartner(planned *placement.Result, notReady func(placement.ReplicaResult) bool) map[Key]sharedDomain {
 	p := r.Graph.Pairing
 	if p == nil || !p.Required || p.Prefill == 0 || p.Decode == 0 {
@@ -48,10 +48,10 @@ func (r *Request) withoutPartner(planned *placement.Result, notReady func(placem
 	in := func(generation string, path topology.Path) sharedDomain {
 		return sharedDomain{generation, path.Truncate(p.Level).String()}
 	}
-	roles := map[sharedDomain][2]bool{} // that are there, or ready to be
+	roles := map[sharedDomain][2]bool{} // the roles that are in a domain, or ready to be released there
 	for _, one := range p.At {
 		if len(one.Domain) > p.Level {
-			roles[in(one.Generation, one.Domain)] = [2]bool{true, true} // it is in use already
+			roles[in(one.Generation, one.Domain)] = [2]bool{true, true} // the domain is already in use
 		}
 	}
 	alone := map[Key]sharedDomain{}

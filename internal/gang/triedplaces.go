@@ -13,18 +13,19 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Tried is where a scheduler looked for a node for a released pod, in the pod's own terms.
+// Tried is the place where a scheduler looked for a node for a released pod, by the pod's own constraints.
 type Tried struct {
-	// Shape is the key of the pod's shape before its release ([topology.Shape.Key]).
+	// Shape is the digest of the pod's shape before its release ([topology.Shape.Digest]).
 	Shape string
-	// Hosts that the pod names; when it names none, Domain is the domain that it is pinned to, by its path.
+	// Hosts are the hosts that the pod names. Domain is the path of the domain to which the pod is pinned, which counts if it names no hosts.
 	Hosts  []string
 	Domain topology.Path
 	// Place is the pod's topology.
 	placement.Place
 }
 
-// TriedFor tells where a scheduler looked for a node for a released pod; false when the pod was free to go anywhere, or its group is gone.
+// TriedFor returns the place where a scheduler looked for a node for a released pod; false when the pod could be bound anywhere, or when
+// its group is gone.
 func TriedFor(groups []*trellisv1alpha1.ScalingGroup, pod *corev1.Pod) (Tried, bool) {
 	sg := groupOf(groups, pod)
 	if sg == nil {
@@ -35,9 +36,9 @@ func TriedFor(groups []*trellisv1alpha1.ScalingGroup, pod *corev1.Pod) (Tried, b
 	return t, len(t.Hosts) > 0 || len(t.Domain) > 0
 }
 
-// hostsNamed are the nodes that a pod's required affinity allows by their names, in order; nil when it allows others too. The terms are
-// alternatives, and a term without requirements allows no node. The requirements of a term all hold, so a pin narrows the names that the
-// pod's own term has.
+// hostsNamed returns the nodes to which a pod's required node affinity restricts it by name, sorted; nil when other nodes are allowed, too.
+// Terms are alternatives, and a term without requirements matches no node. All requirements of a term must hold, so a pin narrows the names
+// in the pod's own term.
 func hostsNamed(pod *corev1.Pod) (hosts []string) {
 	terms := requiredNodeTerms(pod)
 	if terms == nil {
@@ -66,8 +67,8 @@ func hostsNamed(pod *corev1.Pod) (hosts []string) {
 	return slices.Compact(hosts)
 }
 
-// RefusedEverywhere plans a graph of which replicas were refused once more, as if no scheduler had refused anything, and changes nothing.
-// It returns the answers to the refused replicas: those that are placed have capacity only where a scheduler refused them.
+// RefusedEverywhere plans a graph with refused replicas once more, as if no scheduler had refused a place, and changes nothing. It returns
+// the new results of the refused replicas: those that are placed this time have capacity only where a scheduler refused them.
 func (r *Request) RefusedEverywhere(c *topology.Cluster, planned *placement.Result) map[Key]placement.ReplicaResult {
 	out := map[Key]placement.ReplicaResult{}
 	if len(r.Graph.Refused) == 0 || planned.Placed() {
@@ -86,7 +87,7 @@ func (r *Request) RefusedEverywhere(c *topology.Cluster, planned *placement.Resu
 	return out
 }
 
-// ShapesOf are the digests of the shapes of a waiting replica's pods.
+// ShapesOf returns the digests of the shapes of a waiting replica's pods.
 func (r *Request) ShapesOf(key Key) map[string]bool {
 	out := map[string]bool{}
 	for _, component := range r.Graph.Components {

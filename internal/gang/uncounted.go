@@ -16,11 +16,11 @@ import (
 // Uncounted is a resource that is not counted on hosts of some pods, because a DeviceClass serves it and the hosts do not offer it.
 type Uncounted struct {
 	Resource string
-	// Services whose pods are on such hosts, by name.
+	// Components are the names of the components with pods on such hosts.
 	Components []string
 }
 
-// UncountedOf lists, by name, the resources of the graph's placed pods that are not counted where the pods are.
+// UncountedOf lists, by name, the resources of the graph's placed pods that are not counted on the pods' hosts.
 func UncountedOf(c *topology.Cluster, o Observation) []Uncounted {
 	found := map[string]map[string]bool{}
 	var pods map[string][]*corev1.Pod
@@ -55,8 +55,8 @@ func UncountedOf(c *topology.Cluster, o Observation) []Uncounted {
 	return out
 }
 
-// WhyUncounted explains, by component, why something that the pods of placed components ask for is not counted. why judges the pods of a
-// component; "" when theirs is.
+// WhyUncounted explains, by component, why something that the pods of a component request is not counted, for components that Trellis
+// places. why returns the explanation for a pod of a component; "" when all of its requests are counted.
 func WhyUncounted(o Observation, why func(*corev1.Pod) string) map[string]string {
 	var out map[string]string
 	for _, sg := range o.Groups {
@@ -77,7 +77,7 @@ func WhyUncounted(o Observation, why func(*corev1.Pod) string) map[string]string
 	return out
 }
 
-// claims reports whether a pod's node does not offer what it asks for.
+// claims reports whether a pod's node does not offer a resource that the pod requests.
 func claims(c *topology.Cluster, pod *corev1.Pod, resource string) bool {
 	return !Leaving(pod) && slices.ContainsFunc(NodesOf(c, topology.PodID(pod)), func(node string) bool { return !c.Offers(node, resource) })
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// shapeLike is the shape that a pod of a role which is still to be made will have once it is through admission, which adds tolerations,
-// defaults of a LimitRange, the overhead of a RuntimeClass and whatever webhooks of the cluster do: the shape of one of its role and
-// revision that waits already. (A released one has pins of its own.) template makes the pod itself, for when there is none: then webhooks
-// are not known.
+// shapeLike returns the shape that a pod of a role, which does not exist yet, will have after admission. Admission adds tolerations,
+// defaults of a LimitRange, the overhead of a RuntimeClass and the changes of the cluster's webhooks, so shapeLike returns the shape of a
+// waiting pod of the same role and revision. (A released pod has pins of its own.) Without such a pod, template builds the pod; the changes
+// of webhooks are then not known.
 func (g *groupView) shapeLike(role string, template func() *corev1.Pod) *topology.Shape {
 	if shape := g.wanted[role]; shape != nil {
 		return shape
@@ -35,9 +35,9 @@ func (g *groupView) waitingLike(role string, template func() *corev1.Pod) *corev
 	return stored
 }
 
-// addWanted lets pods that are still to be made count in looking ahead, as far as that reaches. They will be like those of their role
-// that exist already: if they differed, the planner would not keep their replicas together. One pod of a role is built at most; of the
-// others only the names are needed.
+// addWanted adds the pods of a replica that do not exist yet, as far as the plan looks ahead. They are expected to be like the existing
+// pods of their role: if they differed, the planner would not keep their replicas together. At most one pod of each role is built; of the
+// other pods only the names are needed.
 func (g *groupView) addWanted(replica *placement.Replica, state replicaState) {
 	if render.Oversized(g.sg) {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// whyUnbound returns what keeps a released replica from being bound, as a code and a message; "" if nothing is known.
+// whyUnbound returns the reason why a released replica is not bound, as a code and a message; "" if nothing is known.
 func (o *Observation) whyUnbound(state replicaState) (code, message string) {
 	if o.Failing != "" && state.releasing {
 		return CodeReleaseRefused, o.Failing
@@ -35,7 +35,7 @@ func (o *Observation) whyUnbound(state replicaState) (code, message string) {
 	return "", ""
 }
 
-// firstSaid returns the first of some pods about which something is said, by pod ID, and what; "" for none.
+// firstSaid returns the first pod with a text in said, by pod ID, and the text; "" for none.
 func firstSaid(pods []*corev1.Pod, said map[string]string) (*corev1.Pod, string) {
 	for _, pod := range pods {
 		if what := said[topology.PodID(pod)]; what != "" {

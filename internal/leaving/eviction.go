@@ -12,16 +12,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// AnnotationEviction is on a pod whose replica is to move. The webhook writes it when it refuses an eviction of the pod; the operator and
-// kubectl trellis repack write it when the move frees a place for a deployment that waits.
+// AnnotationEviction marks a pod whose replica is to move. The webhook writes it when it refuses an eviction of the pod; the operator and
+// kubectl trellis repack write it when the move frees a place for a waiting deployment.
 const AnnotationEviction = "trellis.dev/eviction-requested"
 
 const (
-	// EvictionCounts is how long a request counts that was made while the pod's node was cordoned or left, or to free a place. The webhook
-	// writes a new time when the request is repeated; who drains a node repeats it every few seconds. The operator does so while the place
-	// is still to be freed.
+	// EvictionCounts is how long a request counts if the pod's node was cordoned or leaving at the time of the request, or if the request
+	// frees a place. The webhook writes a new time when the request is repeated, which a drain does every few seconds. The operator writes a
+	// new time while the place is still to be freed.
 	EvictionCounts = 5 * time.Minute
-	// refreshAfter is the age from which on the webhook writes a new time.
+	// refreshAfter is the age of a request from which on a repeated request writes a new time.
 	refreshAfter = time.Minute
 )
 
@@ -34,16 +34,16 @@ const (
 // Eviction is a request to evict a pod.
 type Eviction struct {
 	At time.Time
-	// WithNode: the node of the pod was cordoned or left. The request ends when it is neither any more.
+	// WithNode: the pod's node was cordoned or leaving. The request ends when the node is neither any more.
 	WithNode bool
-	// For is the deployment, namespace/name, that the move frees a place for; "" when the pod itself is to go. The replica then moves only
-	// when its successor serves.
+	// For is the deployment, namespace/name, for which the move frees a place; "" when the pod itself is to go. For a deployment, the replica
+	// moves only when its successor serves.
 	For string
-	// MaxGPUs limits the GPUs that restart for the deployment; 0: no limit but the operator's.
+	// MaxGPUs limits the GPUs that restart for the deployment; 0: only the operator's limit applies.
 	MaxGPUs int64
 }
 
-// EvictionOf reads the request to evict a pod; false where there is none, or none that can be read.
+// EvictionOf reads the request to evict a pod; false if the pod has no request, or one that cannot be parsed.
 func EvictionOf(pod *corev1.Pod) (Eviction, bool) {
 	of, at, _ := strings.Cut(pod.Annotations[AnnotationEviction], " ")
 	at, graph, _ := strings.Cut(at, " ")
@@ -56,7 +56,7 @@ func EvictionOf(pod *corev1.Pod) (Eviction, bool) {
 	return e, err == nil && e.MaxGPUs >= 0 && (of == ofPlace) == (graph != "") && (of == ofPod || of == ofNode || of == ofPlace)
 }
 
-// String is the value of AnnotationEviction, which EvictionOf reads.
+// String returns the value of AnnotationEviction, which EvictionOf reads.
 func (e Eviction) String() string {
 	at := e.At.UTC().Format(time.RFC3339)
 	switch {
@@ -70,15 +70,15 @@ func (e Eviction) String() string {
 	return ofPod + " " + at
 }
 
-// Replaces reports whether a new request is written over the one that the pod has.
+// Replaces reports whether a new request is to be written over the pod's existing one.
 func (e Eviction) Replaces(pod *corev1.Pod) bool {
 	before, has := EvictionOf(pod)
 	same := before.WithNode == e.WithNode && before.For == e.For && before.MaxGPUs == e.MaxGPUs
 	return !has || !same || e.At.Sub(before.At).Abs() >= refreshAfter
 }
 
-// Counts reports whether the request counts, and when it ends if it is not repeated; zero: never. closed: the node of the pod is cordoned
-// or leaves. A time in the future is that of another clock, and counts as now.
+// Counts reports whether the request counts, and the time at which it ends if it is not repeated; zero: it does not end by time. closed:
+// the pod's node is cordoned or leaving. A time in the future is that of another clock, and the request counts.
 func (e Eviction) Counts(now time.Time, closed bool) (counts bool, until time.Time) {
 	if !e.WithNode && e.For == "" {
 		return true, time.Time{}

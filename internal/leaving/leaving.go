@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leaving decides which nodes are to leave the cluster, and reads which evictions of pods were requested. It is pure.
+// Package leaving decides which nodes are to leave the cluster, and reads the requests to evict pods. It is pure.
 //
 //	cordoned, with the annotation trellis.dev/drain      kubectl trellis drain
 //	a taint karpenter.sh/disrupted                       Karpenter
@@ -9,7 +9,7 @@
 //	a taint of --leaving-taints                          others
 //	a condition MaintenancePlanned or DrainInProgress    node maintenance
 //
-// Nothing is placed on these nodes, and replicas on them move. A node that is only cordoned keeps what runs there.
+// Trellis places nothing on these nodes, and moves replicas away from them. A node that is only cordoned keeps its pods.
 package leaving
 
 import (
@@ -19,7 +19,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// AnnotationDrain marks a node that kubectl trellis drain has named, with the time of that. It counts while the node is cordoned.
+// AnnotationDrain marks a node that kubectl trellis drain has named; its value is the time of that command. The annotation counts while the
+// node is cordoned.
 const AnnotationDrain = "trellis.dev/drain"
 
 // DefaultTaints are the keys of the taints that autoscalers put on nodes before they remove them.
@@ -28,13 +29,13 @@ var DefaultTaints = []string{"karpenter.sh/disrupted", "ToBeDeletedByClusterAuto
 // Conditions are the types of node conditions that announce the end of a node's pods.
 var Conditions = []corev1.NodeConditionType{"MaintenancePlanned", "DrainInProgress"}
 
-// Rules decide which nodes leave. The zero value knows DefaultTaints.
+// Rules decide which nodes leave. The zero value includes DefaultTaints.
 type Rules struct {
 	// Taints are the keys of further taints.
 	Taints []string
 }
 
-// Why says why a node leaves; "" where it stays.
+// Why returns the reason why a node leaves; "" if it stays.
 func (r Rules) Why(node *corev1.Node) string {
 	if _, named := node.Annotations[AnnotationDrain]; named && node.Spec.Unschedulable {
 		return fmt.Sprintf("node %s is drained", node.Name)

@@ -10,37 +10,40 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// area is one domain with the replicas on its hosts, for lower bounds.
+// area is one domain with the replicas on its hosts, from which lower bounds are computed.
 type area struct {
-	// movers are those with pods in the domain, inside of them, then the others where the search is exact.
+	// movers are replicas, as indexes of finder.movers: first those with pods in the domain, inside in number, then the others if the search
+	// includes every set.
 	movers []int32
 	inside int
-	// spans are on how many hosts of the domain each of those inside has pods.
+	// spans are the numbers of the domain's hosts on which each of the first movers has pods.
 	spans []int32
 	kinds []areaKind
 }
 
-// areaKind is the hosts of a domain as pods of one shape see them.
+// areaKind describes the hosts of a domain for pods of one shape.
 type areaKind struct {
-	// base is how many pods fit on hosts that no replica leaves.
+	// base is the number of pods that fit on hosts that no replica leaves.
 	base  int
 	hosts []areaHost
-	// left of each request on each host, takes by host, and what each take gives back of each request.
+	// left is the unused amount of each request on each host. takes are the replicas that may leave the hosts, as indexes of area.movers, host
+	// by host; gives are the amounts of each request that each of them gives back.
 	left  []int64
 	takes []int32
 	gives []int64
 }
 
-// areaHost is a host with replicas that may leave it. Its takes are those from its from to its to.
+// areaHost is a host with replicas that may leave it: takes[from:to]. fit is the number of pods that fit on it now.
 type areaHost struct {
 	fit      int
 	from, to int
 }
 
-// unlimited stands for what is left of a resource that does not count on a host.
+// unlimited is the amount that is left of a resource that does not count on a host.
 const unlimited = math.MaxInt64 / 4
 
-// least is a lower bound of the GPUs that restart for the gang to fit in a domain, without a look at its hosts.
+// least returns a lower bound of the GPUs that restart for the gang to fit in a domain, without reading the domain's hosts; false if the
+// gang cannot fit.
 func (f *finder) least(d topology.DomainID) (gpus int64, possible bool) {
 	for i := range f.kinds {
 		k := &f.kinds[i]
@@ -55,7 +58,7 @@ func (f *finder) least(d topology.DomainID) (gpus int64, possible bool) {
 	return max(gpus, 0), true
 }
 
-// build reads a domain. In full it is for sets of replicas, else for a bound.
+// build reads a domain into an area: in full for sets of replicas, otherwise only for the bound of the domain.
 func (f *finder) build(a *area, d topology.DomainID, full bool) {
 	a.movers, a.spans = a.movers[:0], a.spans[:0]
 	for len(a.kinds) < len(f.kinds) {
@@ -87,7 +90,7 @@ func (f *finder) build(a *area, d topology.DomainID, full bool) {
 	}
 }
 
-// addSpan counts one more host of a mover. local has the place of a mover in the area, plus 1.
+// addSpan counts one more host of a mover. local is the index of each mover in the area, plus 1.
 func (f *finder) addSpan(a *area, mover int32) {
 	if at := f.local[mover]; at > 0 {
 		a.spans[at-1]++
@@ -97,7 +100,7 @@ func (f *finder) addSpan(a *area, mover int32) {
 	f.local[mover] = int32(len(a.movers))
 }
 
-// sortAlike has replicas that are alike follow each other.
+// sortAlike sorts the movers of an area so that replicas that are alike are adjacent.
 func (f *finder) sortAlike(a *area) {
 	spans := map[int32]int32{}
 	for i, m := range a.movers {
@@ -109,7 +112,7 @@ func (f *finder) sortAlike(a *area) {
 	}
 }
 
-// addOutside adds the replicas that have no pod in the domain. Their moves may free the places that those inside go to.
+// addOutside adds the replicas without a pod in the domain. Their moves may free the places to which the replicas in the domain go.
 func (f *finder) addOutside(a *area) {
 	for m := range f.movers {
 		if !slices.Contains(a.movers[:a.inside], int32(m)) {
@@ -154,7 +157,7 @@ func (f *finder) buildKind(to *areaKind, k *kind, d topology.DomainID) {
 	})
 }
 
-// freeable reports whether a host that takes no pod of a kind may take some when others leave it.
+// freeable reports whether a host that now takes no pod of a kind may take some once replicas leave it.
 func (f *finder) freeable(k *kind, n topology.NodeID) bool {
 	why, _ := k.view.Why(n)
 	switch why.Kind {

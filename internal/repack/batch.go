@@ -5,17 +5,17 @@ package repack
 
 import "fmt"
 
-// Batch is the moves for one gang, one after the other. They are planned again after each.
+// Batch is the sequence of moves for one gang. The moves are planned again after each move.
 type Batch struct {
-	// left is what the moves that are left cost by the last plan; nil before the first one, and after a restart.
+	// left is the cost of the remaining moves by the last plan; nil before the first plan, and after a restart.
 	left *Cost
 }
 
-// Done reports whether no move is left by the last plan: the gang takes its place by itself.
+// Done reports whether no moves remain by the last plan: the gang then takes its place by itself.
 func (b *Batch) Done() bool { return b.left != nil && b.left.Replicas == 0 }
 
-// Next decides by a new plan how a batch continues: with a move, or not at all, and why. Without either, the gang has a place, which it
-// takes by itself.
+// Next decides by a new plan how a batch continues: it returns the next move, or the reason why the batch ends. It returns neither if the
+// gang has a place, which it takes by itself.
 func (b *Batch) Next(found *Result) (next *Move, ends string) {
 	switch {
 	case found.Plan == nil:

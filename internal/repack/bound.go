@@ -12,17 +12,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// maxSubsets is of how many replicas on a host every subset is looked at.
+// maxSubsets is the maximum number of replicas on a host for which every subset is examined.
 const maxSubsets = 5
 
-// offer is what a host adds: at most so many pods, each for at least that price in GPUs.
+// offer bounds what a host adds when replicas leave it: the maximum number of additional pods, and the minimum price of each of them in
+// GPUs.
 type offer struct {
 	price float64
 	pods  int
 }
 
-// rest is a lower bound of the GPUs that restart in addition to those of the replicas in, when only replicas from next on may be added;
-// false when no such set suffices by the counts. in is nil for none.
+// rest returns a lower bound of the GPUs that restart in addition to those of the chosen replicas (in), when only replicas from next on may
+// be added; false when no such set suffices by the counts. in is nil when no replicas are chosen.
 func (f *finder) rest(a *area, in []bool, next int32) (gpus int64, possible bool) {
 	for i := range f.kinds {
 		more, possible := f.restOf(a, &a.kinds[i], &f.kinds[i], in, next)
@@ -68,7 +69,7 @@ func (f *finder) restOf(a *area, on *areaKind, k *kind, in []bool, next int32) (
 	return 0, false
 }
 
-// give adds what the chosen replicas of a host give back, and returns whether there are any.
+// give adds to left the amounts that the chosen replicas of a host give back, and reports whether there are any such replicas.
 func give(on *areaKind, h *areaHost, left []int64, in []bool) (some bool) {
 	if in == nil {
 		return false
@@ -84,7 +85,7 @@ func give(on *areaKind, h *areaHost, left []int64, in []bool) (some bool) {
 	return some
 }
 
-// fit is how many pods fit into what is left of a host, by the amounts of their requests alone.
+// fit returns the number of pods that fit into the amounts that are left on a host, by the amounts of their requests alone.
 func (k *kind) fit(left []int64) int {
 	fit := int64(k.need)
 	for i := range k.asks {
@@ -95,14 +96,14 @@ func (k *kind) fit(left []int64) int {
 	return int(fit)
 }
 
-// offerOf is what a host offers when replicas that are not chosen yet leave it.
+// offerOf returns the offer of a host when replicas that are not chosen yet leave it.
 func (f *finder) offerOf(a *area, on *areaKind, k *kind, host, missing int, in []bool, next int32) offer {
 	h, left := &on.hosts[host], f.lefts[host*len(k.asks):(host+1)*len(k.asks)]
 	f.rests, f.shares = f.rests[:0], f.shares[:0]
 	for t := h.from; t < h.to; t++ {
 		if l := on.takes[t]; l >= next && (in == nil || !in[l]) {
 			f.rests = append(f.rests, int32(t))
-			// of the hosts that it leaves, at most so many count as are missing pods
+			// at most as many of its hosts count as pods are missing
 			f.shares = append(f.shares, float64(f.gpus[a.movers[l]])/float64(min(int(a.spans[l]), missing)))
 		}
 	}
@@ -115,7 +116,7 @@ func (f *finder) offerOf(a *area, on *areaKind, k *kind, host, missing int, in [
 	return f.byRates(on, k, left, f.fits[host], missing)
 }
 
-// bySubsets looks at every subset of the replicas on a host.
+// bySubsets returns the offer of a host by every subset of the replicas on it.
 func (f *finder) bySubsets(on *areaKind, k *kind, left []int64, fit, missing int) offer {
 	best := offer{price: math.Inf(1)}
 	for set := 1; set < 1<<len(f.rests); set++ {
@@ -145,7 +146,7 @@ func (f *finder) bySubsets(on *areaKind, k *kind, left []int64, fit, missing int
 	return best
 }
 
-// byRates counts replicas in fractions: of each resource, the cheapest ones first.
+// byRates returns the offer of a host with fractions of replicas: it counts each resource at the lowest price per amount of any replica.
 func (f *finder) byRates(on *areaKind, k *kind, left []int64, fit, missing int) offer {
 	most := missing
 	rates := make([]float64, len(k.asks))
@@ -175,7 +176,7 @@ func (f *finder) byRates(on *areaKind, k *kind, left []int64, fit, missing int) 
 	return best
 }
 
-// roomy reports whether as many GPUs are free on all hosts together as the gang requests. Moves free nothing in all, except for replicas
+// roomy reports whether all hosts together have as many free GPUs as the gang requests. Moves free no GPUs in total, except for replicas
 // that request less when they are placed again.
 func (f *finder) roomy() bool {
 	for i := range f.kinds {
@@ -202,7 +203,7 @@ func (f *finder) roomy() bool {
 	return true
 }
 
-// requests adds up what the pods of a replica request of a resource.
+// requests returns the total amount of a resource that the pods of a replica request.
 func (r *Replica) requests(name string) (n int64) {
 	for i := range r.Pods {
 		n += amountOf(r.Pods[i].Requests, name)
@@ -210,7 +211,7 @@ func (r *Replica) requests(name string) (n int64) {
 	return n
 }
 
-// requestsOf adds up what the pods of a group request of a resource.
+// requestsOf returns the total amount of a resource that the pods of a group request.
 func requestsOf(g *placement.Group, name string) (n int64) {
 	for i := range g.Pods {
 		n += amountOf(g.Pods[i].Shape.Requests(), name)

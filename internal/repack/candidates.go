@@ -8,7 +8,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// candidates are the domains of a level, or of the one that bounds the gang, that may be freed for the gang.
+// candidates returns the domains that may be freed for the gang: those of a level in the domain that must hold the gang, or that domain
+// itself if it is narrower.
 func (f *finder) candidates(level int) []topology.DomainID {
 	within, found := f.tree.Find(f.gang.Within)
 	if !found {
@@ -25,7 +26,7 @@ func (f *finder) candidates(level int) []topology.DomainID {
 	return list
 }
 
-// narrow adds a domain, or what is in it when it is too large for a search that is not exact.
+// narrow adds a domain to the list, or instead the domains in it when it is too large for a search that is not exact.
 func (f *finder) narrow(list []topology.DomainID, d topology.DomainID) []topology.DomainID {
 	if f.exact || f.tree.Size(d) <= maxHosts {
 		return append(list, d)
@@ -41,7 +42,7 @@ func (f *finder) narrow(list []topology.DomainID, d topology.DomainID) []topolog
 	return list
 }
 
-// deepest is the narrowest level that a part of a group has to be in one domain of.
+// deepest returns the narrowest level that a group or a part of it requires.
 func deepest(g *placement.Group) int {
 	level := g.Required
 	for _, sub := range g.Groups {

@@ -13,12 +13,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// classes tells replicas apart by where they may go and what they cost.
+// classes distinguishes replicas by the places to which they may go and by their cost.
 type classes struct {
-	// of is the class of each mover, from 1; 0: it is not known yet.
+	// of is the class of each mover, from 1; 0: the class is not known yet.
 	of    []int32
 	byKey map[string]int32
-	// moves has by class whether a replica has a place elsewhere now, once it is known.
+	// moves tells by class whether a replica has a place elsewhere now. It lacks classes for which that is not known yet.
 	moves map[int32]bool
 }
 
@@ -26,7 +26,7 @@ func newClasses(movers int) classes {
 	return classes{of: make([]int32, movers), byKey: map[string]int32{}, moves: map[int32]bool{}}
 }
 
-// class is that of a mover.
+// class returns the class of a mover.
 func (f *finder) class(m int32) int32 {
 	if f.classes.of[m] > 0 {
 		return f.classes.of[m]
@@ -44,7 +44,7 @@ func (f *finder) class(m int32) int32 {
 	return id
 }
 
-// describe writes everything of a group that decides where it may go.
+// describe writes all properties of a group that decide to which places it may go.
 func describe(b *strings.Builder, g *placement.Group) {
 	fmt.Fprintf(b, "|%d %q %v", g.Required, g.Within, g.Apart)
 	for i := range g.Pods {
@@ -57,7 +57,7 @@ func describe(b *strings.Builder, g *placement.Group) {
 	}
 }
 
-// compare orders movers so that those that are alike follow each other.
+// compare orders movers so that movers that are alike are adjacent.
 func (f *finder) compare(a, b int32) int {
 	byNode := func(a, b Pod) int { return strings.Compare(a.Node, b.Node) }
 	return cmp.Or(cmp.Compare(f.class(a), f.class(b)), slices.CompareFunc(f.movers[a].Pods, f.movers[b].Pods, byNode), cmp.Compare(a, b))
@@ -70,7 +70,7 @@ func (f *finder) alike(a, b int32) bool {
 	})
 }
 
-// mayMove reports whether a replica like a mover has a place elsewhere as things are.
+// mayMove reports whether a replica of the mover's class has a place elsewhere now, before any move.
 func (f *finder) mayMove(m int32) bool {
 	class := f.class(m)
 	moves, known := f.classes.moves[class]
@@ -87,7 +87,7 @@ func (f *finder) mayMove(m int32) bool {
 	return moves
 }
 
-// signature is equal for sets with as many replicas of each class.
+// signature returns a string that is equal for sets with the same number of replicas of each class.
 func (f *finder) signature(s *state) string {
 	ids := make([]int32, 0, len(s.chosen))
 	for _, l := range s.chosen {

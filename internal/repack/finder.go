@@ -11,32 +11,33 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// With at most ExactReplicas that may move, every set of them is in the search. On at most ExactHosts, each set is tried until there is a
-// plan, or a proof that there is none.
+// With at most ExactReplicas replicas that may move, the search includes every set of them. On at most ExactHosts hosts, it tries each set
+// until there is a plan, or a proof that there is none.
 const (
 	ExactReplicas = 10
 	ExactHosts    = 64
 )
 
-// bounds of a search.
+// bounds limit the work of a search.
 type bounds struct {
-	// visits of hosts for lower bounds, plans on the copy, and steps of packings.
+	// visits, plans and steps limit the reads of hosts for lower bounds, the plans on the copy, and the steps of packings.
 	visits, plans, steps int
-	// options of one plan.
+	// options are the options of one plan.
 	options placement.Options
 }
 
 var (
-	// exactBounds keep one on few hosts within some tenths of a second.
+	// exactBounds keep a search on few hosts within some tenths of a second.
 	exactBounds = bounds{visits: 2_000_000, plans: 1_000, steps: 2_000_000, options: placement.Options{Budget: 50_000}}
 	// largeBounds keep a search on a large cluster within some tens of milliseconds.
 	largeBounds = bounds{visits: 400_000, plans: 100, steps: 1, options: placement.Options{Budget: 500, PlanBudget: 1_000_000}}
 )
 
 const (
-	// maxHosts: a larger domain is replaced by those of the next level in it, unless the search is exact.
+	// maxHosts is the maximum size of a domain in a search that is not exact. A larger domain is replaced by the domains of the next level in
+	// it.
 	maxHosts = 256
-	// maxAlike is how often replicas of the same classes may find no place together, in different domains, before they are left out.
+	// maxAlike is how often replicas of the same classes may find no place together, in different domains, before the search skips such sets.
 	maxAlike = 4
 )
 
@@ -47,22 +48,22 @@ type finder struct {
 	gang   Gang
 	limits Limits
 	bounds bounds
-	// every set of the movers is in the search; exact: on a few hosts.
+	// every: the search includes every set of the movers. exact: in addition, there are only a few hosts.
 	every, exact bool
 	result       Result
 
 	movers []*Replica
-	// gpus are those of each mover, largest the most of one.
+	// gpus are the GPUs of each mover, and largest is the maximum of these.
 	gpus    []int64
 	largest int64
 	kinds   []kind
-	// entries of node n are those from first[n] to first[n+1], each mover's together.
+	// entries are the pods of movers by node: those of node n are entries[first[n]:first[n+1]], the pods of each mover together.
 	entries []entry
 	first   []int32
 
 	queue queue
 	areas map[topology.DomainID]*area
-	// scratch is the area of domains that are bounded only; the lists after it are reused.
+	// scratch is the area of domains that are only bounded; the lists after it are reused.
 	scratch area
 	local   []int32
 	lefts   []int64
@@ -91,8 +92,8 @@ func newFinder(p Place, gang Gang, movers []*Replica, limits Limits) *finder {
 	return f
 }
 
-// search looks for the cheapest set of moves. A search that is not exact looks first at the domains of the narrowest level that a part of
-// the gang has to be in: one such domain often holds all of it, and its hosts tell more about the cost.
+// search finds the cheapest set of moves. A search that is not exact first tries the domains of the narrowest level that a part of the gang
+// requires: one such domain often holds the entire gang, and its hosts tell more about the cost.
 func (f *finder) search() {
 	if !f.roomy() {
 		return
@@ -106,7 +107,7 @@ func (f *finder) search() {
 	f.among(f.candidates(f.gang.Level))
 }
 
-// among looks for the cheapest set of moves that frees one of some domains, best first.
+// among finds the cheapest set of moves that frees one of some domains, best first.
 func (f *finder) among(domains []topology.DomainID) {
 	for _, d := range domains {
 		if least, possible := f.least(d); possible && f.allowed(least) {
@@ -124,9 +125,9 @@ func (f *finder) among(domains []topology.DomainID) {
 	}
 }
 
-// step looks at one state, and returns whether it is the answer.
+// step processes one state, and reports whether it is the answer.
 func (f *finder) step(s *state) bool {
-	if !s.bounded { // count its hosts, and have it wait for its turn
+	if !s.bounded { // count the hosts of its domain, and queue it again by the new bound
 		f.build(&f.scratch, s.domain, false)
 		if rest, possible := f.rest(&f.scratch, nil, 0); possible && f.allowed(rest) {
 			s.bounded, s.enough, s.cost = true, rest == 0, Cost{GPUs: rest}
@@ -137,19 +138,19 @@ func (f *finder) step(s *state) bool {
 		}
 		return false
 	}
-	if s.enough && (f.exact || len(s.chosen) > 0) && f.try(s) { // without moves, the planner has refused the gang
+	if s.enough && (f.exact || len(s.chosen) > 0) && f.try(s) { // the planner has refused the gang without moves
 		return true
 	}
 	f.expand(s)
 	return false
 }
 
-// replicas are how many have so many GPUs at least.
+// replicas returns the minimum number of replicas that together have the given number of GPUs.
 func (f *finder) replicas(gpus int64) int {
 	return int((gpus + max(f.largest, 1) - 1) / max(f.largest, 1))
 }
 
-// allowed notes a set that takes more GPUs than may restart.
+// allowed reports whether a number of GPUs may restart, and otherwise records it if it is the lowest number over the limit.
 func (f *finder) allowed(gpus int64) bool {
 	if f.limits.MaxGPUs <= 0 || gpus <= f.limits.MaxGPUs {
 		return true
@@ -160,7 +161,7 @@ func (f *finder) allowed(gpus int64) bool {
 	return false
 }
 
-// try plans a set on the copy.
+// try plans a set on the copy, and reports whether it found a plan.
 func (f *finder) try(s *state) bool {
 	moving := f.moving(s)
 	if f.exact && !f.mayPack(s.domain, moving) {
@@ -203,7 +204,7 @@ func (f *finder) planMoves(path topology.Path, moving []*Replica) *Plan {
 	return f.plan([]topology.Path{path}, moving, found, true)
 }
 
-// moving are the replicas of a set.
+// moving returns the replicas of a set.
 func (f *finder) moving(s *state) []*Replica {
 	out := make([]*Replica, 0, len(s.chosen))
 	for _, l := range s.chosen {
@@ -212,7 +213,7 @@ func (f *finder) moving(s *state) []*Replica {
 	return out
 }
 
-// expand queues the sets with one replica more.
+// expand queues the sets with one more replica.
 func (f *finder) expand(s *state) {
 	a := f.areas[s.domain]
 	if a == nil {
@@ -240,7 +241,7 @@ func (f *finder) expand(s *state) {
 	}
 }
 
-// extend queues a set with the replica l added.
+// extend queues the set with the replica l added.
 func (f *finder) extend(s *state, a *area, in []bool, l int32) {
 	rest, possible := f.rest(a, in, l+1)
 	if !possible {

@@ -11,27 +11,27 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// maxFreed is how many domains are tried for one that is to be freed.
+// maxFreed is the maximum number of domains that [Free] tries to free.
 const maxFreed = 256
 
-// Hosts are the nodes that count for whole domains.
+// Hosts describes the nodes with GPUs in the domains to free.
 type Hosts struct {
-	// Offer are the nodes with GPUs. Domains without any do not count.
+	// Offer are the nodes with GPUs. Domains without such nodes do not count.
 	Offer map[string]bool
-	// Busy are the nodes with GPUs in use by pods that are of no replica that may move.
+	// Busy are the nodes where pods use GPUs that belong to no replica that may move.
 	Busy map[string]bool
 }
 
-// Freed is the answer of [Free].
+// Freed is the result of [Free].
 type Freed struct {
 	Result
-	// Already are the domains whose GPUs are all free, at most as many as are asked for.
+	// Already are domains whose GPUs are all free, at most as many as are requested.
 	Already []topology.Path
 }
 
-// Free returns moves after which so many domains of a level have no pod that uses GPUs, with those that are free already. One domain after
-// the other is chosen, the one with the fewest GPUs in use first: for one domain the moves are the cheapest. The plan is nil when no moves
-// are needed, or when there are not so many domains.
+// Free returns moves after which the requested number of domains of a level have no pod that uses GPUs, including the domains that are free
+// already. It chooses the domains one by one, the domain with the fewest GPUs in use first: for a single domain, the moves are the
+// cheapest. The plan is nil when no moves are needed, or when too few domains can be freed.
 func Free(p Place, level, domains int, hosts Hosts, replicas []Replica, limits Limits) Freed {
 	list, rested := eligible(replicas, math.MaxInt32, limits)
 	out := Freed{Result: Result{Considered: len(list), Rested: rested}}
@@ -68,7 +68,8 @@ type vacating struct {
 	cost     Cost
 }
 
-// occupied are the replicas that use GPUs in each domain of a level, and the domains in which others do, by their paths.
+// occupied returns the replicas that use GPUs in each domain of a level, and the domains where other pods use GPUs, by the paths of the
+// domains.
 func (p *Place) occupied(level int, hosts Hosts, all []Replica, movable []*Replica) (map[string][]*Replica, map[string]bool) {
 	occupied, busy := map[string][]*Replica{}, map[string]bool{}
 	domain := func(node string) string {
@@ -98,7 +99,7 @@ func (p *Place) occupied(level int, hosts Hosts, all []Replica, movable []*Repli
 	return occupied, busy
 }
 
-// vacate chooses domains until there are as many as wanted.
+// vacate chooses domains until it has as many as wanted.
 func (p *Place) vacate(out *Freed, candidates []vacating, wanted int, limits Limits) {
 	var chosen []topology.Path
 	var moving []*Replica
@@ -147,7 +148,7 @@ func (p *Place) vacate(out *Freed, candidates []vacating, wanted int, limits Lim
 	}
 }
 
-// close takes the nodes of a domain away, so that nothing is placed there.
+// close removes the nodes of a domain from the copy, so that nothing is placed there.
 func (p *Place) close(domain topology.Path) {
 	for _, name := range p.nodesIn(domain) {
 		p.Cluster.DeleteNode(name)

@@ -15,8 +15,8 @@ import (
 // maxPacking bounds the steps of one packing.
 const maxPacking = 200_000
 
-// packing tries whether groups fit at once by the amounts of their requests alone. It remembers the states that have no packing, so that it
-// proves that there is none in few steps, where the planner, which knows more rules, would try every order. It is for few hosts.
+// packing checks whether groups fit at the same time by the amounts of their requests alone. It remembers the states without a packing, so
+// that it proves in few steps that there is none; the planner, which knows more rules, would try every order. It is for few hosts.
 type packing struct {
 	tree  *topology.Tree
 	hosts []packHost
@@ -25,27 +25,28 @@ type packing struct {
 	steps int
 }
 
-// packHost is a host with what is left of each resource.
+// packHost is a host with the amount that is left of each resource.
 type packHost struct {
 	node topology.NodeID
 	home topology.DomainID
 	left []int64
 }
 
-// packUnit is pods of which one domain of a level, inside another domain, holds all.
+// packUnit is a set of pods that one of the domains must hold: domains of a level, inside another domain.
 type packUnit struct {
 	domains []topology.DomainID
 	pods    []packPod
 }
 
-// packPod asks for amounts, by the resources of the hosts. allowed says on which hosts.
+// packPod is a pod with the amounts that it requests, by the resources of the hosts. allowed tells which hosts it may use.
 type packPod struct {
 	key     string
 	asks    []int64
 	allowed []bool
 }
 
-// mayPack reports whether the gang fits into a domain and the replicas anywhere, by counts, once they are off the copy.
+// mayPack reports whether the gang fits into a domain, and each replica into the domain of its graph, by counts, once the replicas are
+// removed from the copy. It is true when the packing takes too many steps.
 func (f *finder) mayPack(domain topology.DomainID, moving []*Replica) bool {
 	f.Cluster.Begin()
 	defer f.Cluster.Rollback()
@@ -70,7 +71,7 @@ func (f *finder) mayPack(domain topology.DomainID, moving []*Replica) bool {
 	return found || p.steps > maxPacking
 }
 
-// add adds the pods of a group, and each group in it by itself.
+// add adds the pods of a group as a unit, and each group in it as a unit of its own.
 func (p *packing) add(g *placement.Group, within topology.DomainID, names map[string]int) {
 	if d, found := p.tree.Find(g.Within); found && p.tree.Within(d, within) {
 		within = d
@@ -99,7 +100,7 @@ func (p *packing) add(g *placement.Group, within topology.DomainID, names map[st
 	}
 }
 
-// pod reads what is left on the hosts of what a shape requests.
+// pod returns a pod of a shape, and reads how much of the shape's requests is left on the hosts.
 func (p *packing) pod(s *topology.Shape, names map[string]int) packPod {
 	view, out := p.tree.View(s), packPod{key: s.Key()}
 	for i, r := range s.Requests() {
@@ -127,7 +128,7 @@ func (p *packing) pod(s *topology.Shape, names map[string]int) packPod {
 	return out
 }
 
-// unit places the units from one on.
+// unit places the units from index at on, and reports whether it placed all of them.
 func (p *packing) unit(at int) bool {
 	if at == len(p.units) {
 		return true
@@ -148,8 +149,8 @@ func (p *packing) unit(at int) bool {
 	return false
 }
 
-// pods places the pods of a unit from one on, in a domain. Pods that are alike go to hosts in their order, and of hosts that are alike the
-// first one is tried.
+// pods places the pods of a unit from index pod on, in a domain, and then the further units. Pods that are alike go to hosts in ascending
+// order, and of hosts that are alike only the first is tried.
 func (p *packing) pods(at int, d topology.DomainID, pod, from int) bool {
 	u := &p.units[at]
 	if pod == len(u.pods) {
@@ -177,7 +178,7 @@ func (p *packing) pods(at int, d topology.DomainID, pod, from int) bool {
 	return false
 }
 
-// tried reports whether a host before another one is just like it.
+// tried reports whether a host before host h, at index from or later, is exactly like it.
 func (p *packing) tried(from, h int) bool {
 	for o := from; o < h; o++ {
 		if p.hosts[o].home == p.hosts[h].home && slices.Equal(p.hosts[o].left, p.hosts[h].left) && p.allowedAlike(o, h) {
@@ -187,7 +188,7 @@ func (p *packing) tried(from, h int) bool {
 	return false
 }
 
-// allowedAlike reports whether two hosts take the same pods.
+// allowedAlike reports whether two hosts may hold the same pods.
 func (p *packing) allowedAlike(a, b int) bool {
 	for i := range p.units {
 		for _, pod := range p.units[i].pods {
@@ -199,7 +200,7 @@ func (p *packing) allowedAlike(a, b int) bool {
 	return true
 }
 
-// key is the state before a unit.
+// key returns the state before a unit: its index and the amounts that are left on the hosts.
 func (p *packing) key(at int) string {
 	key := binary.AppendUvarint(nil, uint64(at))
 	for h := range p.hosts {

@@ -9,14 +9,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// kind is the pods of one shape in the gang.
+// kind describes the pods of one shape in the gang.
 type kind struct {
 	view *topology.View
 	need int
 	asks []topology.Request
 	// gpu is the index of the request for GPUs; -1: none.
 	gpu int
-	// amounts are what the pod of each entry takes of each request.
+	// amounts are the amounts of each request that the pod of each entry takes.
 	amounts []int64
 }
 
@@ -64,7 +64,7 @@ func (f *finder) sortPods() {
 	f.local = make([]int32, len(f.movers))
 }
 
-// on are the numbers of the entries of a node.
+// on returns the range of the entries of a node.
 func (f *finder) on(n topology.NodeID) (from, to int32) {
 	if int(n)+1 >= len(f.first) {
 		return 0, 0

@@ -13,18 +13,18 @@ import (
 // state is a set of replicas that move to free a domain.
 type state struct {
 	domain topology.DomainID
-	// bounded: the hosts of the domain were counted. enough: by the counts, the set suffices.
+	// bounded: the hosts of the domain have been counted. enough: by the counts, the set suffices.
 	bounded, enough bool
-	// chosen are replicas by their place in the area; those from next on may be added.
+	// chosen are replicas by their index in the area; only replicas from next on may be added.
 	chosen []int32
 	next   int32
-	// own is the cost of the set, cost a lower bound of what it costs with others added.
+	// own is the cost of the set, and cost a lower bound of its cost with further replicas added.
 	own, cost Cost
 	number    int
 }
 
-// queue has the states by their lower bounds. Where it is deep, of those with as many GPUs the larger sets come first: they are nearer to a
-// plan, and all sets of a few replicas are too many.
+// queue orders the states by their lower bounds. If deep is set, of states with equal GPUs the larger sets come first: they are closer to a
+// plan, and there are too many sets of few replicas to try all of them.
 type queue struct {
 	states []*state
 	deep   bool

@@ -14,25 +14,25 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Rest is how long a replica that moved does not move again, unless limits say otherwise.
+// Rest is the default time for which a replica that moved does not move again (see [Limits]).
 const Rest = time.Hour
 
 // Replica is a running replica that may move.
 type Replica struct {
-	// Namespace and Graph name its deployment, Component and Ordinal the replica there.
+	// Namespace and Graph name its deployment, Component and Ordinal the replica in the deployment.
 	Namespace, Graph, Component string
 	Ordinal                     int
-	// Priority is the highest one of its pods.
+	// Priority is the highest priority of its pods.
 	Priority int32
-	// Created is when the youngest of its pods was created. A move creates all pods of a replica again.
+	// Created is the creation time of its youngest pod. A move creates all pods of a replica again.
 	Created time.Time
 	// Pods are its bound pods.
 	Pods []Pod
-	// Group is the replica as it is placed again: with IDs that no pod has, and bounded by the domain of its graph.
+	// Group is the replica as it is placed again: with IDs that no existing pod has, and inside the domain of its graph.
 	Group *placement.Group
 }
 
-// Name is what messages call the replica: team-a/chat Worker-0.
+// Name returns the name of the replica in messages: team-a/chat Worker-0.
 func (r *Replica) Name() string {
 	return fmt.Sprintf("%s/%s %s-%d", r.Namespace, r.Graph, r.Component, r.Ordinal)
 }
@@ -40,12 +40,12 @@ func (r *Replica) Name() string {
 // Pod is a bound pod of a replica.
 type Pod struct {
 	ID, Node string
-	// GPUs restart when the pod does.
+	// GPUs is the number of GPUs that restart with the pod.
 	GPUs     int64
 	Requests []topology.Request
 }
 
-// GPUs that restart when the replica moves.
+// GPUs returns the number of GPUs that restart when the replica moves.
 func (r *Replica) GPUs() (n int64) {
 	for i := range r.Pods {
 		n += r.Pods[i].GPUs
@@ -53,41 +53,41 @@ func (r *Replica) GPUs() (n int64) {
 	return n
 }
 
-// Gang is a gang that waits.
+// Gang is a waiting gang.
 type Gang struct {
 	placement.Refused
 	Priority int32
 }
 
-// Limits of the moves of one plan.
+// Limits are the limits of the moves of one plan.
 type Limits struct {
-	// MaxGPUs is how many GPUs may restart; 0: any number.
+	// MaxGPUs is the maximum number of GPUs that may restart; 0: any number.
 	MaxGPUs int64
-	// Now decides which replicas moved within Rest; the zero time: none did. Rest is by default [Rest].
+	// Now is the current time, which decides which replicas moved within Rest; zero: none did. Rest defaults to [Rest].
 	Now  time.Time
 	Rest time.Duration
-	// InOrder: only moves to places that are free while the replica runs.
+	// InOrder: replicas move only to places that are free while they run.
 	InOrder bool
 }
 
-// Place is what a plan is made on. The cluster is changed and put back.
+// Place is the cluster and the topology on which moves are planned. Planning changes the cluster and restores it.
 type Place struct {
 	Cluster      *topology.Cluster
 	Levels       topology.Levels
 	NodeSelector map[string]string
 }
 
-// SameTopology reports whether replicas that are placed by these levels and node selector can be planned together with others of the place.
-// Replicas without levels can, too: any domain holds them.
+// SameTopology reports whether replicas that are placed by these levels and this node selector can be planned together with others of the
+// place. Replicas with neither can be planned with any others: any domain holds them.
 func (p *Place) SameTopology(levels topology.Levels, nodeSelector map[string]string) bool {
 	return len(levels) == 0 && len(nodeSelector) == 0 || slices.Equal(levels, p.Levels) && maps.Equal(nodeSelector, p.NodeSelector)
 }
 
-// Cost of moves. The parts are compared in their order.
+// Cost is the cost of moves. Costs are compared field by field.
 type Cost struct {
 	GPUs     int64
 	Replicas int
-	// Priority is the highest one of the replicas; 0 without any.
+	// Priority is the highest priority of the replicas; 0 without any.
 	Priority int32
 }
 
@@ -96,7 +96,7 @@ func (c Cost) Compare(o Cost) int {
 	return cmp.Or(cmp.Compare(c.GPUs, o.GPUs), cmp.Compare(c.Replicas, o.Replicas), cmp.Compare(c.Priority, o.Priority))
 }
 
-// CostOf a set of replicas.
+// CostOf returns the cost of moving a set of replicas.
 func CostOf(replicas []*Replica) Cost {
 	var c Cost
 	for i, r := range replicas {
@@ -109,49 +109,49 @@ func CostOf(replicas []*Replica) Cost {
 	return c
 }
 
-// Move is one replica that moves.
+// Move is the move of one replica.
 type Move struct {
 	Replica *Replica
-	// From and To are the domains that hold its pods, before and after.
+	// From and To are the domains that hold its pods before and after the move.
 	From, To topology.Path
-	// Nodes of its pods afterwards, in the order of the pods of its group.
+	// Nodes are the nodes of its pods after the move, in the order of the pods of its group.
 	Nodes []string
 	// InPlace: its new place is not free while the replica runs.
 	InPlace bool
 }
 
-// Plan is a set of moves, in an order in which the place of each is free once those before it are done, except for those InPlace.
+// Plan is a set of moves, in an order in which the place of each move is free once the moves before it are done, except for moves InPlace.
 type Plan struct {
-	// Domains that the moves free.
+	// Domains are the domains that the moves free.
 	Domains []topology.Path
 	Cost    Cost
 	Moves   []Move
-	// Nodes of the gang's pods, sorted by name; empty for domains that no gang waits for.
+	// Nodes are the nodes of the gang's pods, sorted by name; empty when no gang waits for the domains.
 	Nodes []string
 }
 
-// inOrder reports whether each replica moves while it runs.
+// inOrder reports whether every replica can move while it runs.
 func (p *Plan) inOrder() bool {
 	return !slices.ContainsFunc(p.Moves, func(m Move) bool { return m.InPlace })
 }
 
-// Result is the answer of [Find] and [Free].
+// Result is the result of [Find] and [Free].
 type Result struct {
 	// Plan is nil when no moves were found.
 	Plan *Plan
-	// Considered counts the replicas that may move, after priorities and rest; Rested those that moved within [Limits].Rest.
+	// Considered counts the replicas that may move, by priority and rest; Rested counts those that moved within [Limits].Rest.
 	Considered, Rested int
-	// OverLimit is the least number of GPUs of a set of moves that may free a place and has more than [Limits].MaxGPUs; 0: there is none.
+	// OverLimit is the lowest number of GPUs above [Limits].MaxGPUs of a set of moves that may free a place; 0: there is none.
 	OverLimit int64
-	// Cut: the search ended before every set of moves was looked at.
+	// Cut: the search ended before it had examined every set of moves.
 	Cut bool
-	// Sets and Plans count what was looked at, and what was planned on the copy.
+	// Sets counts the examined sets of moves, or domains, and Plans the plans on the copy.
 	Sets, Plans int
 
 	pushed int
 }
 
-// eligible are the replicas that may move for a gang of a priority, and how many moved a short time ago.
+// eligible returns the replicas that may move for a gang of a priority, and the number of replicas that moved too recently.
 func eligible(replicas []Replica, priority int32, limits Limits) (out []*Replica, rested int) {
 	for i := range replicas {
 		r := &replicas[i]
@@ -166,7 +166,7 @@ func eligible(replicas []Replica, priority int32, limits Limits) (out []*Replica
 	return out, rested
 }
 
-// Find returns the cheapest moves that free a place for a gang. It returns a plan without moves when the gang has a place already.
+// Find returns the cheapest moves that free a place for a gang. It returns a plan without moves when the gang already has a place.
 func Find(p Place, gang Gang, replicas []Replica, limits Limits) Result {
 	list, rested := eligible(replicas, gang.Priority, limits)
 	f := newFinder(p, gang, list, limits)
@@ -175,7 +175,7 @@ func Find(p Place, gang Gang, replicas []Replica, limits Limits) Result {
 	return f.result
 }
 
-// nodesOf lists the nodes of everything in a group.
+// nodesOf lists the nodes of all pods in a group.
 func nodesOf(g *placement.GroupResult) (nodes []string) {
 	for _, pod := range g.Pods {
 		nodes = append(nodes, pod.Node)
@@ -186,7 +186,7 @@ func nodesOf(g *placement.GroupResult) (nodes []string) {
 	return nodes
 }
 
-// sortedNodes are the different nodes of everything in a group.
+// sortedNodes returns the distinct nodes of all pods in a group, sorted by name.
 func sortedNodes(g *placement.GroupResult) []string {
 	nodes := nodesOf(g)
 	slices.Sort(nodes)

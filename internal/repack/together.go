@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// together plans a gang, if any, in a domain and replicas elsewhere, all at once, with the replicas off the copy. It returns nil when there
-// is no place for all of them.
+// together plans a gang, if any, in a domain and replicas elsewhere, all at once, with the replicas removed from the copy. It returns nil
+// when there is no place for all of them.
 func (p *Place) together(gang *placement.Group, domain topology.Path, moving []*Replica, o placement.Options) *placement.GroupResult {
 	var groups []*placement.Group
 	if gang != nil {
@@ -22,7 +22,8 @@ func (p *Place) together(gang *placement.Group, domain topology.Path, moving []*
 }
 
 // whileRunning plans a gang in a domain and replicas elsewhere, in places that are free while all the replicas run. It places the gang
-// first, with the replicas off the copy, and then the replicas, with all of them on it. If that fails, it places the replicas first.
+// first, with the replicas removed from the copy, and then the replicas, with all of them on the copy. If that fails, it places the
+// replicas first.
 func (p *Place) whileRunning(gang *placement.Group, domain topology.Path, moving []*Replica, o placement.Options) *placement.GroupResult {
 	waiting, replicas := []*placement.Group{bounded(gang, domain)}, p.groupsOf(moving)
 	if first := p.planned(waiting, moving, o); first != nil {
@@ -44,7 +45,7 @@ type placed struct {
 	at     *placement.GroupResult
 }
 
-// planned plans groups with replicas off the copy, and with the places of others taken.
+// planned plans groups, with the replicas in off removed from the copy and the places of other groups reserved.
 func (p *Place) planned(groups []*placement.Group, off []*Replica, o placement.Options, others ...placed) *placement.GroupResult {
 	p.Cluster.Begin()
 	defer p.Cluster.Rollback()
@@ -58,7 +59,7 @@ func (p *Place) planned(groups []*placement.Group, off []*Replica, o placement.O
 	return placement.PlanTogether(p.Cluster, p.Levels, p.NodeSelector, root, o)
 }
 
-// bounded returns a gang that is bound to a domain, or to its own domain if that is narrower.
+// bounded returns a copy of a gang that must stay in a domain, or in its own domain if that is narrower.
 func bounded(gang *placement.Group, domain topology.Path) *placement.Group {
 	bound := *gang
 	if len(bound.Within) <= len(domain) {
@@ -89,7 +90,7 @@ func (p *Place) assume(g *placement.Group, at *placement.GroupResult) {
 	}
 }
 
-// count counts the pods of a group on all nodes, unless they are counted, so that this is no part of the budget of a plan.
+// count counts the pods of a group on all nodes if that has not been done yet, so that the budget of a plan does not pay for it.
 func (p *Place) count(g *placement.Group) {
 	t := p.Cluster.Tree(p.Levels, p.NodeSelector)
 	for i := range g.Pods {
@@ -99,7 +100,7 @@ func (p *Place) count(g *placement.Group) {
 	}
 }
 
-// takeOff takes the pods of replicas off the copy.
+// takeOff removes the pods of replicas from the copy.
 func (p *Place) takeOff(moving []*Replica) {
 	for _, r := range moving {
 		for i := range r.Pods {
@@ -108,7 +109,7 @@ func (p *Place) takeOff(moving []*Replica) {
 	}
 }
 
-// plan describes what was planned together, with the gang first if there is one.
+// plan returns the result of planning together as a [Plan]. gang: the first group is the gang.
 func (p *Place) plan(domains []topology.Path, moving []*Replica, found *placement.GroupResult, gang bool) *Plan {
 	out := &Plan{Domains: domains, Cost: CostOf(moving)}
 	groups := found.Groups
@@ -128,7 +129,7 @@ func (p *Place) plan(domains []topology.Path, moving []*Replica, found *placemen
 	return out
 }
 
-// domainOf is the narrowest domain that holds nodes.
+// domainOf returns the narrowest domain that holds nodes.
 func (p *Place) domainOf(nodes []string) (domain topology.Path) {
 	for i, name := range nodes {
 		domain = p.widen(domain, name, i == 0)
@@ -136,7 +137,7 @@ func (p *Place) domainOf(nodes []string) (domain topology.Path) {
 	return domain
 }
 
-// widen is the narrowest domain around another one and a node.
+// widen returns the narrowest domain that holds a domain and a node; first: the domain of the node alone.
 func (p *Place) widen(domain topology.Path, node string, first bool) topology.Path {
 	path := p.Levels.PathOf(p.Cluster.NodeLabels(node))
 	if first {
@@ -149,8 +150,8 @@ func (p *Place) widen(domain topology.Path, node string, first bool) topology.Pa
 	return domain[:n]
 }
 
-// inOrder orders moves so that the place of each is free when those before it are done, while the replica still runs. Moves for which there
-// is no such order are in place: first those whose own end suffices.
+// inOrder orders moves so that the place of each move is free when the moves before it are done, while its replica still runs. Moves for
+// which there is no such order are InPlace: first those whose place is free once their own replica has left.
 func (p *Place) inOrder(moves []Move) []Move {
 	p.Cluster.Begin()
 	defer p.Cluster.Rollback()
@@ -172,7 +173,7 @@ func (p *Place) inOrder(moves []Move) []Move {
 	return out
 }
 
-// fits reports whether the new place of a move is free now, or once the replica has left.
+// fits reports whether the new place of a move is free now, or, if left is set, once its replica has left.
 func (p *Place) fits(t *topology.Tree, m Move, left bool) bool {
 	p.Cluster.Begin()
 	defer p.Cluster.Rollback()
