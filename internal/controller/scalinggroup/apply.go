@@ -22,10 +22,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// parallel is how many pods of one group are written at once.
+// parallel is the number of pods of one group that are written at once.
 const parallel = 16
 
-// apply writes the pods, several at a time, and returns all errors. Creates stop at the first round in which one was refused.
+// apply deletes and creates the pods of the steps, several at once, and returns all errors. After a round with a failed create it starts no
+// further round.
 func (p *pass) apply(ctx context.Context) error {
 	sg, s := p.sg, &p.steps
 	var todo []func() error
@@ -50,8 +51,8 @@ func (p *pass) apply(ctx context.Context) error {
 	return errors.Join(down, up)
 }
 
-// makeAll makes a batch in rounds. The first round has one create when the last batch was refused, and all that go in parallel otherwise;
-// each round after it has twice as many, up to that number.
+// makeAll creates the sets and pods of the steps in rounds. The first round has one create if the last create was refused, and otherwise as
+// many as parallel. Each later round doubles the number, up to parallel.
 func (p *pass) makeAll(ctx context.Context) error {
 	if p.steps.inTurn {
 		return p.makeInTurn(ctx)
@@ -70,7 +71,7 @@ func (r *Reconciler) firstRound(sg *trellisv1alpha1.ScalingGroup) int {
 	return parallel
 }
 
-// makeSets makes sets in rounds.
+// makeSets creates the sets of the replicas with these ordinals, in rounds.
 func (r *Reconciler) makeSets(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, left []int32) error {
 	for round := r.firstRound(sg); len(left) > 0; round = min(2*round, parallel) {
 		now := left[:min(round, len(left))]
@@ -82,7 +83,7 @@ func (r *Reconciler) makeSets(ctx context.Context, sg *trellisv1alpha1.ScalingGr
 	return nil
 }
 
-// createAll creates pods in rounds, and returns the size of the next one.
+// createAll creates pods in rounds, and returns the size of the next round.
 func (r *Reconciler) createAll(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, left []*corev1.Pod, round int) (int, error) {
 	for ; len(left) > 0; round = min(2*round, parallel) {
 		now := left[:min(round, len(left))]
@@ -98,7 +99,7 @@ func (r *Reconciler) createAll(ctx context.Context, sg *trellisv1alpha1.ScalingG
 	return round, nil
 }
 
-// inParallel does everything, several at a time, and returns all errors.
+// inParallel runs all functions, at most parallel at once, and returns all errors.
 func inParallel(todo []func() error) error {
 	failures := make([]error, len(todo))
 	slots := make(chan struct{}, parallel)
@@ -114,8 +115,8 @@ func inParallel(todo []func() error) error {
 	return errors.Join(failures...)
 }
 
-// allow takes out of the steps what must not be made now: what has to wait for its turn, what was refused just now, and what is beyond the
-// limit of the graph.
+// allow removes from the steps the creates that must not run now: creates of gangs that wait for their turn, creates soon after a refused
+// create, and all creates of a graph that exceeds its limit of pods.
 func (p *pass) allow(ctx context.Context) error {
 	waits, err := p.takeTurn(ctx)
 	if err != nil {
@@ -130,26 +131,27 @@ func (p *pass) allow(ctx context.Context) error {
 	return err
 }
 
-// mayMake takes out of the steps what must not be made now.
+// mayMake removes all creates from the steps while the group waits after a refused create, or while the graph exceeds its limit of pods. It
+// returns the wait.
 func (p *pass) mayMake(ctx context.Context) (allowance, error) {
 	s := &p.steps
 	if len(s.create)+len(s.make) == 0 {
 		return allowance{}, nil
 	}
-	if a := p.refusals.wait(p.sg); a.again > 0 && !s.inTurn { // in turn, what rests is left out already
+	if a := p.refusals.wait(p.sg); a.again > 0 && !s.inTurn { // in turn, takeTurn has left out the gangs that rest
 		s.create, s.make, s.rests = nil, nil, true
 		return a, nil
 	}
 	switch within, err := p.withinLimit(ctx); {
 	case err != nil:
 		return allowance{}, err
-	case !within: // the graph controller will bound the groups, which is an event
+	case !within: // the graph controller will bound the groups, whose events trigger a reconcile
 		s.create, s.make, s.overLimit = nil, nil, true
 	}
 	return allowance{}, nil
 }
 
-// isGoneBefore reports whether a group for which pods are about to be made is gone, or its owner is.
+// isGoneBefore reports, before pods are created, whether the group or its owner is gone.
 func (p *pass) isGoneBefore(ctx context.Context) (bool, error) {
 	if len(p.steps.create)+len(p.steps.make)+len(p.steps.inPlace) == 0 {
 		return false, nil
@@ -157,7 +159,7 @@ func (p *pass) isGoneBefore(ctx context.Context) (bool, error) {
 	return isGone(ctx, p.Live, p.sg)
 }
 
-// withinLimit reports whether all groups of the graph together ask for no more pods than a graph may have.
+// withinLimit reports whether all groups of the graph together request at most MaxPods pods.
 func (p *pass) withinLimit(ctx context.Context) (bool, error) {
 	if p.MaxPods == 0 || metav1.GetControllerOfNoCopy(p.sg) == nil {
 		return true, nil
@@ -176,7 +178,7 @@ func (p *pass) withinLimit(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// isGone asks the API server whether the group, or the deployment that owns it, was deleted or is being deleted.
+// isGone reads from the API server whether the group, or the deployment that owns it, was deleted or is being deleted.
 func isGone(ctx context.Context, live client.Reader, sg *trellisv1alpha1.ScalingGroup) (bool, error) {
 	gone, err := goneLive(ctx, live, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"), client.ObjectKeyFromObject(sg), sg.UID)
 	owner := metav1.GetControllerOf(sg)

@@ -20,27 +20,29 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Why a replica is recreated although its pods run, or may run.
+// Reasons to recreate a replica although its pods run, or may run.
 const (
 	superseded = "it has a place of a later attempt in its GraphPlacement"
 	mixedHosts = "the host names of its pods are of different attempts"
 )
 
-// attempts are those of the replicas of a group.
+// attempts has the attempts of the replicas of a group.
 type attempts struct {
 	recorded assignment.Replicas
-	// answered are the attempts of replicas that are to be created in place, begun those that are being created.
+	// answered are the attempts of replicas that are to be created in place, by ordinal. begun are the ordinals of the replicas that are being
+	// created.
 	answered map[int32]int32
 	begun    []int32
 }
 
-// next is the attempt of a replica without pods that is to be created.
+// next returns the attempt of a replica without pods that is to be created.
 func (a attempts) next(ordinal int32) int32 {
 	return cmp.Or(a.answered[ordinal], a.recorded.Last(ordinal)+1)
 }
 
-// lookForCreations finds replicas that cannot stay: those with pods of an attempt that does not count any more, which another operator
-// released or created, and those with pods that the cache does not show yet.
+// lookForCreations marks replicas that cannot stay as misplaced: replicas with pods of an attempt that no longer counts, which another
+// operator instance released or created, and replicas whose host names have different attempts. It marks replicas with pods that the cache
+// does not show yet as beingMade.
 func (p *pass) lookForCreations(ctx context.Context) (err error) {
 	if p.unseen, err = p.unseenCreations(ctx); err != nil {
 		return err
@@ -69,8 +71,8 @@ func (r *replica) earlierThan(attempt int32) bool {
 	})
 }
 
-// hostAttempt is the attempt in the host names of pods that are to be created: that of the pods that exist, so that they find each other,
-// else the next one.
+// hostAttempt returns the attempt for the host names of new pods: the attempt of the existing pods, so that all pods find each other, or
+// next if no pod exists.
 func (r *replica) hostAttempt(next int32) int32 {
 	if r != nil {
 		for _, pod := range r.pods {
@@ -80,7 +82,7 @@ func (r *replica) hostAttempt(next int32) int32 {
 	return next
 }
 
-// mixesHosts reports whether the host names of the pods are of different attempts, as a stale read of the record can cause it.
+// mixesHosts reports whether the host names of the pods have different attempts, which a stale read of the record can cause.
 func (r *replica) mixesHosts() bool {
 	seen := map[int32]bool{}
 	for _, pod := range r.pods {
@@ -89,8 +91,8 @@ func (r *replica) mixesHosts() bool {
 	return len(seen) > 1
 }
 
-// unseenCreations are the replicas that this operator has begun to create in place and of which the API server has pods that the cache does
-// not show, in order: the cache is further behind than reads wait for it.
+// unseenCreations returns, in order, the replicas that this operator has begun to create in place and that have pods in the API server
+// which the cache does not show: the cache lags behind by more than reads wait for it.
 func (p *pass) unseenCreations(ctx context.Context) (unseen []int32, err error) {
 	for _, ordinal := range p.attempts.begun {
 		if one := p.replicas[ordinal]; one == nil || len(one.uids()) < one.size {
@@ -107,8 +109,8 @@ func (p *pass) unseenCreations(ctx context.Context) (unseen []int32, err error) 
 	return slices.DeleteFunc(unseen, func(ordinal int32) bool { return !showsOthers(live[ordinal], p.replicas[ordinal]) }), nil
 }
 
-// showsOthers reports whether a read past the cache shows pods of a replica that the cache does not. The cache shows no pod of a replica
-// that is nil.
+// showsOthers reports whether live, a read past the cache, has pods of a replica that the cache does not show. one is nil if the cache
+// shows no pod of the replica.
 func showsOthers(live map[int32]types.UID, one *replica) bool {
 	seen := map[types.UID]bool{}
 	if one != nil {
@@ -122,7 +124,7 @@ func showsOthers(live map[int32]types.UID, one *replica) bool {
 	return false
 }
 
-// livePods are the pods of a group that the API server has and that are not being deleted, by ordinal and index.
+// livePods returns the UIDs of a group's pods from the API server, by ordinal and index, without pods that have ended or are being deleted.
 func (r *Reconciler) livePods(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (map[int32]map[int32]types.UID, error) {
 	out := map[int32]map[int32]types.UID{}
 	items := func(l *corev1.PodList) []corev1.Pod { return l.Items }

@@ -28,34 +28,34 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// This file reports when an update may count on a new worker. A frontend sends requests to a worker when it has read the
-// DynamoWorkerMetadata that the runtime publishes in the worker's pod, which is later than the pod is Ready. So a new replica is available
-// when all its pods are Ready and its first pod, in which the endpoints are, has published its metadata.
+// This file decides when an update may count a new worker as available. A frontend sends requests to a worker once it has read the
+// DynamoWorkerMetadata that the runtime in the worker's pod publishes, which happens after the pod becomes Ready. So a new replica is
+// available when all its pods are Ready and its first pod, which has the endpoints, has published its metadata.
 //
-// Not every runtime does that. It is expected where the pods discover each other through Kubernetes and another replica of the component
-// has published its metadata. Outside of updates, Ready is enough.
+// Not every runtime publishes metadata. It is expected if the pods discover each other through Kubernetes and another replica of the
+// component has published its metadata. Outside of updates and moves, Ready is enough.
 //
-// Only the owners of a DynamoWorkerMetadata are read, never its content: see strip.Owned.
+// The operator reads only the owners of a DynamoWorkerMetadata, never its content: see strip.Owned.
 
-// indexMetadataByPod finds DynamoWorkerMetadatas by the UID of the pod that published them.
+// indexMetadataByPod indexes DynamoWorkerMetadatas by the UID of the pod that published them.
 const indexMetadataByPod = "trellis.metadata.pod"
 
-// workerMetadata is all that is read, and cached, of DynamoWorkerMetadatas.
+// workerMetadata returns the object by which the client reads and caches only the metadata of DynamoWorkerMetadatas.
 func workerMetadata() *metav1.PartialObjectMetadata {
 	out := &metav1.PartialObjectMetadata{}
 	out.SetGroupVersionKind(nvidiav1alpha1.GroupVersion.WithKind("DynamoWorkerMetadata"))
 	return out
 }
 
-// publishers are the pods that own a DynamoWorkerMetadata. A replica that is replaced in place may own that of the one before, too, for a
-// while.
+// publishers returns the references to the pods that own a DynamoWorkerMetadata. The pod of a replica that was replaced in place may, for a
+// while, also own the DynamoWorkerMetadata of its predecessor.
 func publishers(object client.Object) []metav1.OwnerReference {
 	return slices.DeleteFunc(slices.Clone(object.GetOwnerReferences()), func(owner metav1.OwnerReference) bool {
 		return owner.Kind != "Pod" || owner.APIVersion != corev1.SchemeGroupVersion.String()
 	})
 }
 
-// watchMetadata has a group reconciled when a pod of it has published its metadata. What is in the metadata does not matter.
+// watchMetadata triggers a reconcile of a group when one of its pods has published its metadata. Changes of the content trigger none.
 func (r *Reconciler) watchMetadata(ctx context.Context, mgr ctrl.Manager, b *builder.Builder) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, workerMetadata(), indexMetadataByPod, func(o client.Object) []string {
 		var uids []string
@@ -81,7 +81,7 @@ func (r *Reconciler) groupOfMetadata(ctx context.Context, object client.Object) 
 	var out []reconcile.Request
 	for _, owner := range publishers(object) {
 		pod := &corev1.Pod{}
-		// its events bring the group otherwise
+		// a pod that the cache does not show yet triggers the reconcile itself
 		if err := r.Client.Get(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: owner.Name}, pod); err == nil {
 			out = append(out, groupOf(ctx, pod)...)
 		}
@@ -91,8 +91,8 @@ func (r *Reconciler) groupOfMetadata(ctx context.Context, object client.Object) 
 
 func sameOwner(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
 
-// lookForMetadata marks the replicas of the current revision that an update does not count on yet. Of each first pod it reads whether there
-// is a DynamoWorkerMetadata, not how many there are.
+// lookForMetadata marks the replicas of the current revision that an update does not count on yet. For each first pod it lists at most one
+// DynamoWorkerMetadata, since only its existence matters.
 func (p *pass) lookForMetadata(ctx context.Context) error {
 	if !expectsMetadata(p.sg, p.replicas) {
 		return nil
@@ -115,7 +115,8 @@ func (p *pass) lookForMetadata(ctx context.Context) error {
 	return nil
 }
 
-// expectsMetadata: a generation of workers that discover each other through Kubernetes replaces another one, or replicas move.
+// expectsMetadata reports whether replicas are expected to publish their metadata: an update replaces a generation of workers that discover
+// each other through Kubernetes, or replicas of such workers move.
 func expectsMetadata(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) bool {
 	if render.GenerationOf(sg) == "" || !render.DiscoversThroughKubernetes(&sg.Spec.Roles[0].Template) {
 		return false
@@ -131,7 +132,7 @@ func expectsMetadata(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*repli
 	return false
 }
 
-// markUnpublished marks the replicas that have published nothing, if others of the component have.
+// markUnpublished marks the replicas of the current revision that have not published their metadata, if any replica of the component has.
 func markUnpublished(replicas map[int32]*replica, published map[int32]bool) {
 	if !slices.Contains(slices.Collect(maps.Values(published)), true) {
 		return
@@ -143,10 +144,10 @@ func markUnpublished(replicas map[int32]*replica, published map[int32]bool) {
 	}
 }
 
-// available: every pod is Ready, and frontends can know of it.
+// available reports whether every pod is Ready and frontends can find the replica.
 func (r *replica) available() bool { return r.all(render.PodReady) && r.notAccepted == "" }
 
-// notAvailable says of the new replicas which pod keeps them from being available, why, and since when.
+// notAvailable describes, for each bound replica of the current revision that is not available, which pod prevents it, why, and since when.
 func notAvailable(replicas map[int32]*replica) []string {
 	var out []string
 	for _, ordinal := range sortedOrdinals(replicas) {
@@ -175,7 +176,7 @@ func (r *replica) whyNotAvailable() string {
 	return fmt.Sprintf("pod %s is Ready%s and %s", pod.Name, since(pod), r.notAccepted)
 }
 
-// since reports when the pod's condition Ready last changed, in words; "" where it has none.
+// since returns the time of the last change of the pod's condition Ready, in words; "" without the condition.
 func since(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && !c.LastTransitionTime.IsZero() {

@@ -24,19 +24,19 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// This file keeps the disruption budget of a scaling group, which bounds evictions that the webhook is not asked about. It is made when a
-// replica first serves, so that deployments that wait have none. Kubernetes refuses to evict a pod that two budgets select, so there is
-// none where another budget selects a pod of the group.
+// This file maintains the disruption budget of a scaling group, which limits evictions that do not reach the webhook. It is created when a
+// replica first serves, so that waiting deployments have no budget. Kubernetes refuses to evict a pod that two budgets select, so a group
+// has no budget while another budget selects one of its pods.
 
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=create;delete;list;patch;watch
 
-// indexBudgetsOfOthers finds the budgets of a namespace that Trellis has not made.
+// indexBudgetsOfOthers indexes the budgets that Trellis has not created, with the value otherOwner.
 const (
 	indexBudgetsOfOthers = "trellis.budgets.others"
 	otherOwner           = "true"
 )
 
-// budgetOwner is the value of indexBudgetsOfOthers.
+// budgetOwner returns the values of indexBudgetsOfOthers for a budget.
 func budgetOwner(object client.Object) []string {
 	if render.OwnBudget(object.(*policyv1.PodDisruptionBudget)) {
 		return nil
@@ -44,7 +44,7 @@ func budgetOwner(object client.Object) []string {
 	return []string{otherOwner}
 }
 
-// budgets keeps the PodDisruptionBudgets of groups.
+// budgets maintains the PodDisruptionBudgets of groups.
 type budgets struct {
 	client client.Client
 	live   client.Reader
@@ -67,7 +67,7 @@ func (b budgets) keep(ctx context.Context, o observed, stay int32) error {
 	switch {
 	case err != nil:
 		return err
-	case existing != nil && (stay == 0 || !metav1.IsControlledBy(existing, o.sg)): // what owners are gone left behind is made anew
+	case existing != nil && (stay == 0 || !metav1.IsControlledBy(existing, o.sg)): // a budget that an earlier owner left is recreated
 		return b.delete(ctx, o.sg, existing)
 	case existing != nil:
 		return b.change(ctx, existing, render.DisruptionBudget(o.sg, stay))
@@ -77,7 +77,7 @@ func (b budgets) keep(ctx context.Context, o observed, stay int32) error {
 	return nil
 }
 
-// podsThatStay is how many pods of a group evictions leave; 0: they are not bounded.
+// podsThatStay returns the number of pods of a group that evictions must leave; 0: evictions are not limited.
 func podsThatStay(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) int32 {
 	if sg.Spec.Moves == trellisv1alpha1.MovesNever || render.Oversized(sg) {
 		return 0
@@ -100,7 +100,7 @@ func serves(replicas map[int32]*replica) bool {
 	return false
 }
 
-// ofOthers reports whether a budget that Trellis has not made selects one of the pods.
+// ofOthers reports whether a budget that Trellis has not created selects one of the pods.
 func (b budgets) ofOthers(ctx context.Context, namespace string, pods []*corev1.Pod) (bool, error) {
 	budgets := &policyv1.PodDisruptionBudgetList{}
 	err := b.client.List(ctx, budgets, client.InNamespace(namespace), client.MatchingFields{indexBudgetsOfOthers: otherOwner},
@@ -116,7 +116,7 @@ func (b budgets) ofOthers(ctx context.Context, namespace string, pods []*corev1.
 	return false, nil
 }
 
-// of is the budget of a group as the cache has it, or nil. A budget of another owner that has its name is not.
+// of returns the budget of a group from the cache; nil if there is none, it is being deleted, or Trellis has not created it.
 func (b budgets) of(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (*policyv1.PodDisruptionBudget, error) {
 	budget := &policyv1.PodDisruptionBudget{}
 	err := b.client.Get(ctx, types.NamespacedName{Namespace: sg.Namespace, Name: render.BudgetName(sg.Name)}, budget)
@@ -131,7 +131,7 @@ func (b budgets) of(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (*pol
 	return budget, nil
 }
 
-// create leaves a budget of another owner that has the name as it is.
+// create creates the budget of a group. It does not change an existing budget of this name.
 func (b budgets) create(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, budget *policyv1.PodDisruptionBudget) error {
 	budget.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
 	err := b.client.Create(ctx, budget, client.FieldOwner(render.FieldOwner))
@@ -141,7 +141,7 @@ func (b budgets) create(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, b
 	return wrapped(err, "creating PodDisruptionBudget %s", budget.Name)
 }
 
-// change gives a budget the spec that is wanted. The patch tests the UID.
+// change sets the wanted spec of a budget. The patch fails if the UID differs.
 func (b budgets) change(ctx context.Context, existing, wanted *policyv1.PodDisruptionBudget) error {
 	if equality.Semantic.DeepEqual(existing.Spec, wanted.Spec) {
 		return nil
@@ -156,7 +156,7 @@ func (b budgets) change(ctx context.Context, existing, wanted *policyv1.PodDisru
 	return wrapped(client.IgnoreNotFound(err), "changing PodDisruptionBudget %s", existing.Name)
 }
 
-// delete deletes a budget of the group, or of an earlier one of its name.
+// delete deletes a budget of the group, or of an earlier group of the same name.
 func (b budgets) delete(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, budget *policyv1.PodDisruptionBudget) error {
 	if !metav1.IsControlledBy(budget, sg) {
 		return leftovers.DeleteAll(ctx, b.client, b.live, sg, []*policyv1.PodDisruptionBudget{budget})
@@ -169,7 +169,8 @@ func (b budgets) delete(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, b
 	return wrapped(client.IgnoreNotFound(err), "deleting PodDisruptionBudget %s", budget.Name)
 }
 
-// concerned are the groups that a budget concerns: the one that owns it, or all of its namespace with pods that it selects.
+// concerned returns the groups that a budget concerns: for a budget of Trellis its group, for other budgets all groups with pods that the
+// budget selects.
 func (b budgets) concerned(ctx context.Context, object client.Object) []reconcile.Request {
 	budget := object.(*policyv1.PodDisruptionBudget)
 	if render.OwnBudget(budget) {

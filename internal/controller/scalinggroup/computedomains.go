@@ -26,14 +26,14 @@ import (
 
 // +kubebuilder:rbac:groups=resource.nvidia.com,resources=computedomains,verbs=create;delete;get;list
 
-// domains remembers the ComputeDomains of replicas, by group: they are listed once, since few clusters have the kind and nothing changes
-// these objects.
+// domains caches the ComputeDomains of replicas, by group. They are listed once and not watched, because few clusters have the kind and no
+// other client changes these objects.
 type domains struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]domainsOfGroup
 }
 
-// domainsOfGroup are the ComputeDomains of one incarnation of a group, by the ordinals of their replicas.
+// domainsOfGroup has the ComputeDomains of the group with this UID, by the ordinals of their replicas.
 type domainsOfGroup struct {
 	group     types.UID
 	byOrdinal map[int32]types.UID
@@ -55,15 +55,16 @@ func (d *domains) of(sg *trellisv1alpha1.ScalingGroup) (has map[int32]types.UID,
 	return of.byOrdinal, of.group == sg.UID
 }
 
-// forget drops what is remembered of a group that is gone.
+// forget drops the ComputeDomains of a deleted group.
 func (d *domains) forget(name types.NamespacedName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.groups, name)
 }
 
-// prepareDomains makes the ComputeDomains of replicas whose pods are to be made, before their pods, which wait for what the driver makes of
-// them; and deletes those of replicas that are gone permanently. A replica whose ComputeDomain cannot be made gets no pods.
+// prepareDomains creates the ComputeDomains of the replicas for which the steps create pods. It does so before the pods are created, which
+// wait for the claim templates that the driver creates for the ComputeDomain. It deletes the ComputeDomains of replicas that will not
+// return. A replica whose ComputeDomain cannot be created gets no pods.
 func (p *pass) prepareDomains(ctx context.Context) error {
 	sg, s := p.sg, &p.steps
 	if render.ReplicaDomain(sg, 0) == nil {
@@ -101,8 +102,8 @@ func (p *pass) prepareDomains(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// spareDomains returns the ordinals, in order, whose ComputeDomains no replica will use: no replica has such an ordinal, and none that is
-// to come back can get it, since it is beyond the wanted number, or since as many replicas exist as are wanted.
+// spareDomains returns, in order, the ordinals whose ComputeDomains no replica will use: no replica has the ordinal, and none can get it
+// later, because it is beyond the wanted number, or because at least the wanted number of replicas exists.
 func spareDomains(has map[int32]types.UID, replicas map[int32]*replica, making map[int32]bool, wanted int32) (spare []int32) {
 	for ordinal := range has {
 		if replicas[ordinal] == nil && !making[ordinal] && (ordinal >= wanted || len(replicas) >= int(wanted)) {
@@ -113,7 +114,7 @@ func spareDomains(has map[int32]types.UID, replicas map[int32]*replica, making m
 	return spare
 }
 
-// leaveOut takes what makes a replica out of the steps.
+// leaveOut removes the creates of a replica from the steps.
 func (s *steps) leaveOut(ordinal int32) {
 	s.create = slices.DeleteFunc(s.create, func(pod *corev1.Pod) bool {
 		of, _, _ := render.ReplicaOf(pod)
@@ -145,7 +146,7 @@ func (d *domains) read(ctx context.Context, live client.Reader, sg *trellisv1alp
 	return has, nil
 }
 
-// makeDomain makes the ComputeDomain of a replica, unless there is one.
+// makeDomain creates the ComputeDomain of a replica, unless it exists, and returns its UID.
 func makeDomain(
 	ctx context.Context, c client.Writer, live client.Reader, sg *trellisv1alpha1.ScalingGroup, ordinal int32,
 ) (types.UID, error) {

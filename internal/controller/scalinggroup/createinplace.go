@@ -24,14 +24,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// createInPlace creates replicas in place. When one create of a gang fails, or the API server stores something else than was planned, all
-// of the gang is evicted, and it is created gated.
+// createInPlace creates replicas in place. If one create of a gang fails, or the API server stores a pod that differs from the planned one,
+// the entire gang is evicted and created gated.
 func (p *pass) createInPlace(ctx context.Context) error {
 	var todo []func() error
 	for _, one := range p.steps.inPlace {
 		for _, index := range slices.Sorted(maps.Keys(one.pods)) {
 			todo = append(todo, func() error {
-				if !p.Asks.Begin(p.sg, one.ordinal, one.place.Attempt) { // its gang has been refused
+				if !p.Asks.Begin(p.sg, one.ordinal, one.place.Attempt) { // its gang was refused meanwhile
 					return nil
 				}
 				created, err := p.createPodInPlace(ctx, one, index)
@@ -46,10 +46,10 @@ func (p *pass) createInPlace(ctx context.Context) error {
 	return inParallel(todo)
 }
 
-// errTaken means that another pod has the name of one that is to be created.
+// errTaken means that another pod has the name of a planned pod.
 var errTaken = errors.New("another pod has its name")
 
-// errEarlier means that a pod of the name was created at an earlier attempt. It is deleted, and the create is retried.
+// errEarlier means that a pod of an earlier attempt has the name of a planned pod. It is deleted, and the create is retried.
 var errEarlier = errors.New("a pod of an earlier attempt has its name, and is deleted")
 
 // createPodInPlace creates one pod in place, and reports whether its gang can be created as planned.
@@ -65,7 +65,7 @@ func (p *pass) createPodInPlace(ctx context.Context, one *planned, index int32) 
 	expected := expectedOf(pinner, one.asked[index], pin)
 	err := p.Client.Create(ctx, pod)
 	if apierrors.IsAlreadyExists(err) {
-		if err = p.takeOwn(ctx, pod); pod.Spec.NodeName == pin.Node { // it is bound by now
+		if err = p.takeOwn(ctx, pod); pod.Spec.NodeName == pin.Node { // it has been bound meanwhile
 			expected.Spec.NodeName = pin.Node
 		}
 	}
@@ -86,8 +86,8 @@ func (p *pass) createPodInPlace(ctx context.Context, one *planned, index int32) 
 	return true, nil
 }
 
-// takeOwn reads the pod that has the name of one that was to be created. It is the same pod when the answer to an earlier create was lost.
-// A pod of an earlier attempt, which does not count any more, is deleted.
+// takeOwn reads the existing pod with the name of a planned pod. It is the planned pod itself if the response to an earlier create was
+// lost. takeOwn deletes a pod of an earlier attempt, which no longer counts.
 func (r *Reconciler) takeOwn(ctx context.Context, pod *corev1.Pod) error {
 	live := &corev1.Pod{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
@@ -106,14 +106,14 @@ func (r *Reconciler) takeOwn(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// expectedOf is what the API server is expected to store of a planned pod.
+// expectedOf returns the pod that the API server is expected to store for a planned pod.
 func expectedOf(pinner provider.Pinner, pod *corev1.Pod, pin gang.Pin) *corev1.Pod {
 	expected := pod.DeepCopy()
 	pinner.Pin(expected, pin)
 	return expected
 }
 
-// differs describes what of a stored pod differs from what it was planned by; "" when nothing does.
+// differs describes how a stored pod differs from the expected one; "" if it does not.
 func differs(expected, stored *corev1.Pod) string {
 	switch {
 	case len(stored.Spec.SchedulingGates) > 0:

@@ -23,21 +23,23 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// This file has gangs created in turn where a create may be refused for what exists already: package creationturns has the rules.
+// This file creates gangs in turn where existing pods may cause the refusal of a create. Package creationturns has the rules.
 
-// turnAgain is when a group is requeued that has the turn, and pods that others create for it: their events may be lost.
+// turnAgain is the time after which a group with the turn is requeued: events of its pods, which another controller may create, can be
+// lost.
 const turnAgain = 10 * time.Second
 
-// notWhole is why pods are given back.
+// notWhole is the reason for the deletion of pods that a gang gives back.
 const notWhole = "its gang is not complete, and it is not its turn: pods of it would use quota that only a complete gang can use"
 
-// inTurn reports whether gangs of a namespace are created in turn, and by which quotas.
+// inTurn reports whether the gangs of a namespace are created in turn, and returns the quotas that count their pods.
 func (r *Reconciler) inTurn(ctx context.Context, namespace string) (quotas []corev1.ResourceQuota, in bool, err error) {
 	quotas, err = quotasOfPods(ctx, r.Client, namespace)
 	return quotas, len(quotas) > 0 || r.turns.Refused(namespace), err
 }
 
-// takeTurn leaves in the steps what the group may create now, gang by gang, and adds the pods that it gives back.
+// takeTurn removes from the steps the creates that the group may not run now, gang by gang, and adds the deletion of the pods that it gives
+// back.
 func (p *pass) takeTurn(ctx context.Context) (allowance, error) {
 	name := client.ObjectKeyFromObject(p.sg)
 	quotas, in, err := p.inTurn(ctx, p.sg.Namespace)
@@ -57,7 +59,7 @@ func (p *pass) takeTurn(ctx context.Context) (allowance, error) {
 		return allowance{}, err
 	}
 	decisions := p.turns.Sync(part, quotas)
-	if p.steps.createsOf(v.keyOf, decisions) && len(quotas) > 0 { // the API server goes by what is used now
+	if p.steps.createsOf(v.keyOf, decisions) && len(quotas) > 0 { // the API server decides by the current usage
 		if quotas, err = quotasOfPods(ctx, p.Live, p.sg.Namespace); err != nil {
 			return allowance{}, err
 		}
@@ -68,13 +70,14 @@ func (p *pass) takeTurn(ctx context.Context) (allowance, error) {
 	return p.follow(ctx, v, until)
 }
 
-// follow keeps of the steps what the decisions allow. allowed is what the group rests for.
+// follow removes from the steps the creates that the decisions do not allow, and adds the deletion of the pods that the group gives back.
+// allowed is the wait of the group after refused creates.
 func (p *pass) follow(ctx context.Context, v *view, allowed allowance) (allowance, error) {
 	s, decisions := &p.steps, p.steps.decisions
 	may := func(ordinal int32) bool { return decisions[v.keyOf(ordinal)].Create }
 	s.create = slices.DeleteFunc(s.create, func(pod *corev1.Pod) bool { ordinal, _, _ := render.ReplicaOf(pod); return !may(ordinal) })
 	s.make = slices.DeleteFunc(s.make, func(ordinal int32) bool { return !may(ordinal) })
-	if begun, is := v.begunSet(decisions); is { // LeaderWorkerSet creates the pods of one gang before the next set is made
+	if begun, is := v.begunSet(decisions); is { // LeaderWorkerSet creates the pods of one gang before the next set is created
 		s.make = slices.DeleteFunc(s.make, func(ordinal int32) bool { return v.keyOf(ordinal) != begun })
 	}
 	for _, want := range v.wants {
@@ -82,7 +85,7 @@ func (p *pass) follow(ctx context.Context, v *view, allowed allowance) (allowanc
 		case d.Overdue:
 			p.refusals.note(p.sg, creationturns.All, errNotCompleted)
 			allowed = allowance{again: firstDelay, refused: errNotCompleted}
-		case d.Lack != nil && want.Ready && allowed.refused == nil: // a successor lacks quota as long as its predecessor is leaving
+		case d.Lack != nil && want.Ready && allowed.refused == nil: // a successor is not Ready, and lacks quota, until its predecessor is gone
 			allowed = allowance{again: earliest(allowed.again, maxDelay), refused: wrapped(d.Lack, "creating %s", want.Name)}
 		case d.Create:
 			allowed.again = earliest(allowed.again, turnAgain)
@@ -94,11 +97,11 @@ func (p *pass) follow(ctx context.Context, v *view, allowed allowance) (allowanc
 	return allowed, p.leaveOutExisting(ctx)
 }
 
-// errNotCompleted is why a gang gives its pods back that had its turn.
+// errNotCompleted is the error of a gang that was not completed in its turn and gives its pods back.
 var errNotCompleted = errors.New("not all pods of the gang could be created in its turn; its pods are deleted, and it tries again")
 
-// leaveOutExisting leaves out pods that the API server has: those of the group that the cache does not show, and those of others. A quota
-// counts a create that is refused because the pod exists, until the quota controller counts again, which takes minutes
+// leaveOutExisting removes existing pods from the creates: pods of the group that the cache does not show, and pods of others. If a create
+// is refused because the pod exists, a quota counts it nevertheless, until the quota controller recalculates the usage, which takes minutes
 // (kubernetes/kubernetes#61530).
 func (p *pass) leaveOutExisting(ctx context.Context) error {
 	sg, s := p.sg, &p.steps
@@ -132,14 +135,14 @@ func (p *pass) leaveOutExisting(ctx context.Context) error {
 	return nil
 }
 
-// gangToCreate is a gang of which pods are to be created. succeeds: it is the successor of what served.
+// gangToCreate has the pods to create of one gang. succeeds: the gang is the successor of replicas that served.
 type gangToCreate struct {
 	key      creationturns.Key
 	succeeds bool
 	pods     []*corev1.Pod
 }
 
-// likeSets selects the gangs like those whose sets are to be made.
+// likeSets selects successors, other gangs or both, according to the gangs of the sets to create.
 func (s *steps) likeSets() (out creationturns.Rests) {
 	for _, ordinal := range s.make {
 		out = out.Of(s.decisions[s.keyOf(ordinal)])
@@ -147,7 +150,7 @@ func (s *steps) likeSets() (out creationturns.Rests) {
 	return out
 }
 
-// gangs are the pods to create, gang by gang, those of successors first.
+// gangs returns the pods to create, gang by gang, successors first.
 func (s *steps) gangs() (out []gangToCreate) {
 	at := map[creationturns.Key]int{}
 	for _, pod := range s.create {
@@ -163,8 +166,8 @@ func (s *steps) gangs() (out []gangToCreate) {
 	return out
 }
 
-// makeInTurn creates gang after gang, and those of a single pod several at a time. When a create fails, its gang gives its pods back, and
-// no further one is begun.
+// makeInTurn creates one gang after the other, and gangs of a single pod several at once. If a create fails, its gang gives its pods back,
+// and makeInTurn begins no further gang.
 func (p *pass) makeInTurn(ctx context.Context) error {
 	sg, s := p.sg, &p.steps
 	created := map[creationturns.Key]bool{}
@@ -200,7 +203,7 @@ func (p *pass) makeInTurn(ctx context.Context) error {
 	return err
 }
 
-// alone is how many gangs are created together: one, or as many of a single pod as a round has.
+// alone returns the number of gangs to create together: one, or several gangs of a single pod, up to the size of the round.
 func alone(gangs []gangToCreate, round int) int {
 	n := 0
 	for n < min(len(gangs), round) && len(gangs[n].pods) == 1 && gangs[n].key.Ordinal != creationturns.First &&
@@ -210,7 +213,7 @@ func alone(gangs []gangToCreate, round int) int {
 	return max(n, 1)
 }
 
-// giveBackCreated deletes what was created of a gang just now. What existed of it before is deleted in the next reconcile.
+// giveBackCreated deletes the pods of incomplete gangs that were created just now. The next reconcile deletes their older pods.
 func (r *Reconciler) giveBackCreated(ctx context.Context, gangs []gangToCreate) error {
 	failures := []error{}
 	for _, one := range gangs {
@@ -223,7 +226,7 @@ func (r *Reconciler) giveBackCreated(ctx context.Context, gangs []gangToCreate) 
 	return errors.Join(failures...)
 }
 
-// noteTurn notes what a group has created, and the gangs of which a create was refused.
+// noteTurn records the gangs that the group has created, and the gangs with a refused create.
 func (p *pass) noteTurn(ctx context.Context, created map[creationturns.Key]bool, refused creationturns.Rests) {
 	quotas, unread := quotasOfPods(ctx, p.Client, p.sg.Namespace)
 	if unread != nil {
@@ -232,7 +235,7 @@ func (p *pass) noteTurn(ctx context.Context, created map[creationturns.Key]bool,
 	p.turns.Created(client.ObjectKeyFromObject(p.sg), created, refused, quotas)
 }
 
-// refused reports whether the API server refused a create for a reason that may depend on what exists already.
+// refused reports whether the API server refused a create for a reason that may depend on existing pods.
 func refused(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) {
@@ -243,7 +246,7 @@ func refused(err error) bool {
 		code != http.StatusConflict && code != http.StatusTooManyRequests
 }
 
-// createsOf reports whether the steps create something that decisions allow.
+// createsOf reports whether the steps have creates that the decisions allow.
 func (s *steps) createsOf(keyOf func(int32) creationturns.Key, decisions map[creationturns.Key]creationturns.Decision) bool {
 	return slices.ContainsFunc(s.make, func(ordinal int32) bool { return decisions[keyOf(ordinal)].Create }) ||
 		slices.ContainsFunc(s.create, func(pod *corev1.Pod) bool {

@@ -20,15 +20,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// view is what a group wants of the gangs of its namespace.
+// view has the gangs of a group's replicas and the pods that they lack, for the turns of the namespace.
 type view struct {
 	o     observed
 	graph types.UID
-	// gated: all pods are created gated, so those of an assigned replica existed before.
+	// gated: all pods are created gated, so all pods of a replica with an assigned place existed before.
 	gated bool
-	// charges are those of the group's pods, by role.
+	// charges are the quota charges of the group's pods, by role.
 	charges map[string]storedPod
-	// ordinals are the replicas that exist or are to be created; base and first are those that begin together.
+	// ordinals are the replicas that exist or are to be created. base and first are the replicas that start together: base in the base gang of
+	// the graph, first as the first replicas of the component.
 	ordinals    []int32
 	base, first map[int32]bool
 	// members are the scaling groups of the base gang.
@@ -36,7 +37,7 @@ type view struct {
 	wants   []creationturns.Want
 }
 
-// view reads which gangs the replicas of a group belong to, and what these lack.
+// view returns the gangs of the group's replicas, and the pods that they lack.
 func (p *pass) view(ctx context.Context) (*view, error) {
 	o := p.observed
 	v := &view{o: o, graph: o.sg.UID, gated: p.Asks == nil || !gang.InPlace(o.sg), base: map[int32]bool{}, first: map[int32]bool{}}
@@ -68,8 +69,8 @@ func (p *pass) view(ctx context.Context) (*view, error) {
 	return v, nil
 }
 
-// addTogether finds the replicas that begin together: while nothing of the graph is released that is packed into one domain, those of its
-// base gang, and while nothing of a component is, its first replicas.
+// addTogether finds the replicas that start together. In a graph that is packed into one domain, these are the replicas of the base gang,
+// until a pod of the graph is released. In other graphs, these are the first replicas of the component, until one of its pods is released.
 func (p *pass) addTogether(ctx context.Context, v *view) error {
 	sg := p.sg
 	if !render.Gated(sg) || p.sits() {
@@ -118,7 +119,7 @@ func (o *observed) sits() bool {
 	return false
 }
 
-// keyOf names the gang of a replica.
+// keyOf returns the key of a replica's gang.
 func (v *view) keyOf(ordinal int32) creationturns.Key {
 	key := creationturns.Key{Graph: v.graph, GraphName: v.o.sg.Spec.Graph, Group: v.o.sg.Name, Ordinal: ordinal}
 	switch {
@@ -141,7 +142,7 @@ func (v *view) nameOf(ordinal int32) string {
 	return fmt.Sprintf("%s-%d of %s", sg.Spec.Component, ordinal, sg.Spec.Graph)
 }
 
-// addWant adds what a replica lacks to that of its gang.
+// addWant adds the pods that a replica lacks to the want of its gang.
 func (v *view) addWant(ordinal int32, creatable, removed bool) {
 	one, together := v.o.replicas[ordinal], v.base[ordinal] || v.first[ordinal]
 	want := v.wantOf(ordinal, creatable, removed)
@@ -155,7 +156,7 @@ func (v *view) addWant(ordinal int32, creatable, removed bool) {
 	v.join(want, together)
 }
 
-// wantOf is what a replica wants, without the pods that it lacks.
+// wantOf returns the want of a replica, without the pods that it lacks.
 func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want {
 	want := creationturns.Want{
 		Key: v.keyOf(ordinal), Name: v.nameOf(ordinal), Ready: creatable, Succeeds: v.served(ordinal), Others: render.InSets(v.o.sg),
@@ -168,15 +169,15 @@ func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want
 	return want
 }
 
-// served reports whether all pods of a replica existed before, in one place. A gang that is created gated gets a place when all of them
-// exist.
+// served reports whether, according to the record, all pods of a replica existed before, in one place. A gang that is created gated gets a
+// place only once all its pods exist.
 func (v *view) served(ordinal int32) bool {
 	recorded := v.o.attempts.recorded
 	_, _, assigned := recorded.Assigned(ordinal)
 	return recorded.WasBound(ordinal) || v.gated && (assigned || recorded.Ran(ordinal))
 }
 
-// join adds a want, to that of its gang if it has one.
+// join adds a want, or merges it into the want of its gang if there is one.
 func (v *view) join(want creationturns.Want, together bool) {
 	at := slices.IndexFunc(v.wants, func(of creationturns.Want) bool { return together && of.Key == want.Key })
 	if at < 0 {
@@ -188,7 +189,7 @@ func (v *view) join(want creationturns.Want, together bool) {
 	of.Ready, of.Succeeds, of.Others = of.Ready && want.Ready, of.Succeeds || want.Succeeds, of.Others || want.Others
 }
 
-// missing are the pods that a replica lacks, by role.
+// missing returns the pods that a replica lacks, by role.
 func (v *view) missing(one *replica, removed bool) []creationturns.Pods {
 	counts := map[string]int64{}
 	for index := range render.PodsPerReplica(v.o.sg) {
@@ -214,7 +215,8 @@ func (v *view) part() creationturns.Part {
 	}
 }
 
-// begunSet is the gang of which sets exist, or are made first, while others make their pods.
+// begunSet returns the gang whose sets exist while LeaderWorkerSet creates their pods, or else the gang whose sets are to be created first;
+// false if there is none, or Trellis creates the pods itself.
 func (v *view) begunSet(decisions map[creationturns.Key]creationturns.Decision) (key creationturns.Key, is bool) {
 	if !render.InSets(v.o.sg) {
 		return key, false
@@ -229,8 +231,8 @@ func (v *view) begunSet(decisions map[creationturns.Key]creationturns.Decision) 
 	return key, false
 }
 
-// wasBound reports whether all pods of the replica have, or had, a node. The record may show that later. Of pods that are gone it is taken
-// for granted if another one is or was Ready.
+// wasBound reports whether all pods of the replica have or had a node. The record may show it only later. For pods that are gone, wasBound
+// assumes it if another pod of the replica is or was Ready.
 func (r *replica) wasBound() bool {
 	pods := slices.Concat(r.active(), r.leaving, r.lost)
 	if len(pods) < r.size {
@@ -239,7 +241,7 @@ func (r *replica) wasBound() bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !podBound(pod) })
 }
 
-// giveBack adds the pods of gangs that are not complete to those that are deleted.
+// giveBack adds the deletion of the pods of incomplete gangs to the steps, if the decisions require it.
 func (s *steps) giveBack(o observed, keyOf func(int32) creationturns.Key, decisions map[creationturns.Key]creationturns.Decision) {
 	for _, ordinal := range sortedOrdinals(o.replicas) {
 		one := o.replicas[ordinal]

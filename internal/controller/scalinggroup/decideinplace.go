@@ -20,30 +20,30 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// This file decides which new replicas are created in place: their pods are created pinned and without Trellis' gate. A replica is
-// asked for when nothing of it exists and what the API server will store of its pods is known; the scheduler answers that its place is
-// recorded, or that it is to be created gated. createinplace.go creates the pods.
+// This file decides which new replicas are created in place: their pods are created pinned and without Trellis' gate. The controller asks
+// the scheduler for the place of a replica when no pod of the replica exists and it is known what the API server will store for its pods.
+// The scheduler answers that the place is recorded, or that the replica is to be created gated. createinplace.go creates the pods.
 
 // planned is a replica that is created in place.
 type planned struct {
 	ordinal int32
-	// pods by index, as they are sent, and the kinds that they are of.
+	// pods are the pods as sent to the API server, and kinds the kinds of these pods, by index.
 	pods  map[int32]*corev1.Pod
 	kinds map[int32]string
-	// gang and place are recorded. asked are the pods by index as they were placed.
+	// gang and place are from the record. asked are the pods that the scheduler placed, by index.
 	gang  string
 	place assignment.Place
 	asked []*corev1.Pod
 }
 
-// recordedAt notes the place that is recorded at an attempt, and reports whether there is one and the host names of the pods are of that
-// attempt. Otherwise the answer has come after the record was read; then the group is reconciled again.
+// recordedAt sets gang and place from the record. It reports whether the place and the host names of the pods are of the attempt that the
+// scheduler answered. If not, the answer has come after the record was read, and the group is reconciled again.
 func (p *planned) recordedAt(attempt int32, recorded assignment.Replicas) (assigned bool) {
 	p.gang, p.place, assigned = recorded.Assigned(p.ordinal)
 	return assigned && attempt > 0 && p.place.Attempt == attempt && p.namedFor(attempt)
 }
 
-// namedFor reports whether the host names of the pods are those of an attempt.
+// namedFor reports whether the host names of the pods have this attempt.
 func (p *planned) namedFor(attempt int32) bool {
 	for _, pod := range p.pods {
 		if pod.Spec.Hostname != "" && render.HostAttempt(pod) != attempt {
@@ -53,7 +53,7 @@ func (p *planned) namedFor(attempt int32) bool {
 	return true
 }
 
-// place takes the pods out of what is created gated whose replicas are created in place, or wait for the answer.
+// place removes the pods of replicas that are created in place, or wait for an answer, from the gated creates of the steps.
 func (p *pass) place(ctx context.Context) error {
 	s := &p.steps
 	if p.Asks == nil || s.overLimit || s.rests {
@@ -72,7 +72,7 @@ func (p *pass) place(ctx context.Context) error {
 		return err
 	}
 	if s.more && len(p.replicas)+len(fresh) < int(render.MinAvailable(p.sg)) {
-		clear(fresh) // it cannot ask at once for all that begin together
+		clear(fresh) // the batch does not have all replicas that start together
 	}
 	wants := make([]scheduler.Want, 0, len(fresh))
 	for _, ordinal := range slices.Sorted(maps.Keys(fresh)) {
@@ -94,7 +94,7 @@ func (p *pass) place(ctx context.Context) error {
 	return nil
 }
 
-// placeable are the replicas that may be created in place, of those of which pods are to be created.
+// placeable returns the replicas to create that may be created in place, by ordinal.
 func (p *pass) placeable(ctx context.Context) (map[int32]*planned, error) {
 	out := map[int32]*planned{}
 	others := len(p.pods.earlier) + len(p.pods.orphans)
@@ -122,7 +122,7 @@ func (p *pass) placeable(ctx context.Context) (map[int32]*planned, error) {
 	return out, nil
 }
 
-// foreseen reports whether what the API server stores of a replica's pods is known, and that their place can be decided by it.
+// foreseen reports whether the specs that the API server will store for a replica's pods are known, and suffice to decide its place.
 func (r *Reconciler) foreseen(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, one *planned) bool {
 	for index, pod := range one.pods {
 		name := r.kinds.of(sg, pod)
@@ -136,7 +136,7 @@ func (r *Reconciler) foreseen(ctx context.Context, sg *trellisv1alpha1.ScalingGr
 	return true
 }
 
-// asStored are the planned pods of a replica, by index, as the API server will store them.
+// asStored returns the planned pods of a replica, by index, as the API server will store them.
 func (r *Reconciler) asStored(sg *trellisv1alpha1.ScalingGroup, one *planned) []*corev1.Pod {
 	pods := make([]*corev1.Pod, 0, len(one.pods))
 	for _, index := range slices.Sorted(maps.Keys(one.pods)) {
@@ -146,7 +146,7 @@ func (r *Reconciler) asStored(sg *trellisv1alpha1.ScalingGroup, one *planned) []
 		}}
 		if stored := r.kinds.stored(one.kinds[index]); stored != nil {
 			pod.Spec = *stored
-		} else { // another replica has shown meanwhile that the API server changes them: the answers will say so
+		} else { // meanwhile, the API server has stored another pod of the kind differently: createPodInPlace will detect it
 			pod.Spec = sent.Spec
 		}
 		gang.AsPlanned(pod, sg)

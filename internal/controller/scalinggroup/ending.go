@@ -10,16 +10,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// lookForEnds finds pods that were deleted and do not end, and the time until another one has not ended in time. A
-// replica is lost when the node of such a pod is not ready: no one knows whether and when it ends. It is made under another ordinal once
-// the capacity of the old one is not held any more.
+// lookForEnds finds deleted pods that do not end, and the time until the next deleted pod is overdue. If the node of such a pod is not
+// ready once HoldFor has passed, the replica is lost: it is unknown whether and when the pod ends. As its capacity is then no longer held,
+// the replica is created under another ordinal.
 func (p *pass) lookForEnds(ctx context.Context) {
 	now := p.refusals.clock()
 	ready := func(node string) bool { return p.nodes().ready(ctx, node) }
 	for _, one := range p.replicas {
 		for _, pod := range one.leaving {
 			by, deleted := gang.EndsBy(pod)
-			if !deleted { // it goes with its set
+			if !deleted { // it is deleted with its set
 				continue
 			}
 			if why := gang.NotEnding(pod, now, ready); why != "" {

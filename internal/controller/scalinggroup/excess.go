@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// lookForExcess looks at the other role of the deployment when replicas of a role are to be scaled in.
+// lookForExcess sets the excess of the replicas, which depends on the other role of the deployment, when replicas have to be scaled in.
 func (p *pass) lookForExcess(ctx context.Context) error {
 	owner := metav1.GetControllerOf(p.sg)
 	if !constraint.Transfers(p.sg.Spec.Topology) || len(p.replicas) <= int(p.sg.Spec.Replicas) || owner == nil {

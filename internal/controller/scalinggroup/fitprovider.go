@@ -18,8 +18,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// fit turns a plan into steps that the group's provider can follow: pods get what only new pods can be given, pods of another provider are
-// recreated, and while the provider is not ready nothing is made or replaced, since what is taken down then would not return.
+// fit turns a plan into steps that the group's provider can follow. It adds provider-specific fields, which only new pods can get, and
+// recreates waiting replicas of another provider. While the provider is not ready, it creates and replaces nothing, because a replica that
+// is removed then would not return.
 func (p *pass) fit(ctx context.Context, next rollout.Plan) steps {
 	sg, replicas := p.sg, p.replicas
 	if !render.Gated(sg) {
@@ -30,7 +31,7 @@ func (p *pass) fit(ctx context.Context, next rollout.Plan) steps {
 		return s
 	}
 	if !p.makes(ctx, sg) {
-		return steps{} // what the pods come from can be neither made nor taken down
+		return steps{} // the sets of the replicas can be neither created nor deleted
 	}
 	placer := p.Providers.Placer(sg.Spec.Provider)
 	if placer == nil || !p.Providers.State(ctx, sg.Spec.Provider).Ready {
@@ -54,7 +55,7 @@ func (p *pass) fit(ctx context.Context, next rollout.Plan) steps {
 	return s
 }
 
-// replaceForeign has replicas recreated that still wait and are not as the provider makes them. What was released continues as it is.
+// replaceForeign replaces waiting replicas whose pods are not as the provider makes them. Released replicas continue as they are.
 func (s *steps) replaceForeign(sg *trellisv1alpha1.ScalingGroup, placer provider.Placer, replicas map[int32]*replica) {
 	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
 		r := replicas[ordinal]
@@ -66,7 +67,7 @@ func (s *steps) replaceForeign(sg *trellisv1alpha1.ScalingGroup, placer provider
 	}
 }
 
-// replace removes a replica, whatever else was to be done with it.
+// replace makes the steps remove a replica, instead of all other steps for it.
 func (s *steps) replace(sg *trellisv1alpha1.ScalingGroup, r *replica, why string) {
 	of := func(pod *corev1.Pod) bool { o, _, _ := render.ReplicaOf(pod); return o == r.ordinal }
 	s.create = slices.DeleteFunc(s.create, of)
@@ -76,7 +77,7 @@ func (s *steps) replace(sg *trellisv1alpha1.ScalingGroup, r *replica, why string
 	s.remove(sg, r, why)
 }
 
-// active are the pods of a replica, in index order; none when there is no such replica.
+// active returns the live pods of a replica, in index order; none for a nil replica.
 func (r *replica) active() []*corev1.Pod {
 	if r == nil {
 		return nil
@@ -88,7 +89,8 @@ func (r *replica) active() []*corev1.Pod {
 	return pods
 }
 
-// checkKept deletes a pod again that the API server has stripped of what its provider needs: scheduled like that, it would be on its own.
+// checkKept deletes a new pod if the API server has dropped fields that its provider needs: without them, the pod would be scheduled
+// without its gang.
 func (r *Reconciler) checkKept(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) error {
 	placer := r.Providers.Placer(sg.Spec.Provider)
 	if placer == nil || !render.Gated(sg) || placer.Kept([]*corev1.Pod{pod}) {

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// generationsOf counts the outdated replicas of workers by generation: those with the most available replicas, by name. Groups without
-// generations have none.
+// generationsOf counts the outdated replicas of workers by generation. It returns the generations with the most available replicas, at most
+// MaxGenerations, sorted by name; none for a group without generations.
 func generationsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) []trellisv1alpha1.GenerationCount {
 	if render.GenerationOf(sg) == "" {
 		return nil
@@ -39,8 +39,8 @@ func generationsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica
 	return slices.Clip(listed)
 }
 
-// progressOf reports when the update of a group last came further. The clock begins anew with another revision and when a paused update is
-// resumed. inPlace: it continues in place from now on.
+// progressOf returns the last progress of a group's update; nil when the update is over. The time restarts with another revision and when a
+// paused update is resumed. inPlace: the update continues in place from now on.
 func progressOf(
 	sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, over, inPlace bool, now metav1.Time,
 ) *trellisv1alpha1.RolloutProgress {

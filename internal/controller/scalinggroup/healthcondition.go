@@ -20,13 +20,14 @@ import (
 )
 
 const (
-	// maxNamed is how many replicas, and how many pods, a message names.
+	// maxNamed is the maximum number of replicas, and of pods, that a message names.
 	maxNamed = 3
-	// maxCause bounds what a kubelet says of a container or pod, in bytes.
+	// maxCause is the maximum length of a kubelet's message about a container or pod, in bytes.
 	maxCause = 160
 )
 
-// healthCondition reports which replicas failed and which pods do not start; nil when there is nothing to say.
+// healthCondition returns the condition PodsHealthy, which names replicas that failed and pods that do not start, are not Ready or do not
+// end; nil if there are none.
 func healthCondition(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, b backOff) *metav1.Condition {
 	c := &metav1.Condition{Type: trellisv1alpha1.ConditionPodsHealthy, Status: metav1.ConditionFalse, ObservedGeneration: sg.Generation}
 	failed, ending := b.messages(sg, replicas), notEnding(replicas)
@@ -50,7 +51,7 @@ func healthCondition(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*repli
 	return c
 }
 
-// messages of the replicas that failed and are not Ready again.
+// messages returns the messages about replicas that failed and are not Ready again.
 func (b *backOff) messages(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) []string {
 	var out []string
 	for _, f := range b.failed {
@@ -70,8 +71,8 @@ func (b *backOff) messages(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]
 	return out
 }
 
-// stuckPods say of each pod that is not Ready what keeps it from that: stuck are those with a container that does not start, or not for
-// long, and unready those whose containers run.
+// stuckPods describes, for each pod that is not Ready, what prevents it from being Ready. stuck has the pods with a container that does not
+// start, or does not keep running; unready has the pods whose containers run.
 func stuckPods(replicas map[int32]*replica) (stuck, unready []string) {
 	for _, ordinal := range sortedOrdinals(replicas) {
 		one := replicas[ordinal]
@@ -88,7 +89,8 @@ func stuckPods(replicas map[int32]*replica) (stuck, unready []string) {
 	return stuck, unready
 }
 
-// whyNotReady is what keeps a pod of the replica from being Ready, by its status or, where that names no cause, by its node and its events.
+// whyNotReady returns what prevents a pod of the replica from being Ready, according to its status or, if that names no cause, its node and
+// its events; "" for a Ready pod or an unknown cause.
 func (r *replica) whyNotReady(pod *corev1.Pod) string {
 	if render.PodReady(pod) {
 		return ""
@@ -96,7 +98,7 @@ func (r *replica) whyNotReady(pod *corev1.Pod) string {
 	return cmp.Or(whyNotStarting(pod), r.causes[pod.UID].text)
 }
 
-// notEnding says of each pod that does not end where that is, and since when.
+// notEnding describes each pod that does not end: its node, and since when.
 func notEnding(replicas map[int32]*replica) []string {
 	var out []string
 	for _, ordinal := range sortedOrdinals(replicas) {
@@ -105,7 +107,7 @@ func notEnding(replicas map[int32]*replica) []string {
 	return out
 }
 
-// whyNotStarting is what keeps a container of the pod from running, or "". It stays the same from one try of the kubelet to the next.
+// whyNotStarting returns what prevents a container of the pod from running, or "". The text stays the same between retries of the kubelet.
 func whyNotStarting(pod *corev1.Pod) string {
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		last := s.LastTerminationState.Terminated
@@ -118,7 +120,7 @@ func whyNotStarting(pod *corev1.Pod) string {
 			return whyRestarted(&s, last)
 		case waiting == nil || waiting.Reason == "" || waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing" ||
 			waiting.Reason == "CrashLoopBackOff":
-		case waiting.Reason == imageBackOff, slices.Contains(pullErrors, waiting.Reason): // by turns
+		case waiting.Reason == imageBackOff, slices.Contains(pullErrors, waiting.Reason): // the kubelet alternates between these reasons
 			return whyNotPulled(&s, waiting)
 		default:
 			return limit.Middle(fmt.Sprintf("container %s: %s: %s", s.Name, waiting.Reason, cmp.Or(waiting.Message, "no message")), maxCause)
@@ -156,7 +158,7 @@ func whyRestarted(s *corev1.ContainerStatus, last *corev1.ContainerStateTerminat
 	return fmt.Sprintf("container %s is restarted repeatedly, %s", s.Name, exit(last))
 }
 
-// whyEnded is why a pod ended.
+// whyEnded returns the reason for which a pod ended.
 func whyEnded(pod *corev1.Pod) string {
 	if by := evictedBy(pod); by != "" && pod.Status.Reason == "" {
 		return by
@@ -186,7 +188,7 @@ func evictedBy(pod *corev1.Pod) string {
 	return ""
 }
 
-// exit describes how a container ended, and why the runtime could not start it.
+// exit describes how a container ended, with the message of the runtime if it could not start the container.
 func exit(t *corev1.ContainerStateTerminated) string {
 	if t.Reason == "" {
 		return fmt.Sprintf("exited with code %d", t.ExitCode)
@@ -198,7 +200,8 @@ func exit(t *corev1.ContainerStateTerminated) string {
 	return how
 }
 
-// notStarted are the reasons of containers that the runtime could not start, whose messages are the runtime's (CRI).
+// notStarted are the termination reasons of containers that the runtime could not start. The messages with these reasons are the runtime's
+// (CRI).
 var notStarted = []string{"StartError", "ContainerCannotRun"}
 
 func sortedOrdinals(replicas map[int32]*replica) []int32 { return slices.Sorted(maps.Keys(replicas)) }

@@ -24,7 +24,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// dependsOnOthers reports whether the pods of a group are made, or held, by another system.
+// dependsOnOthers reports whether another system creates or holds the pods of a group.
 func (r *Reconciler) dependsOnOthers(sg *trellisv1alpha1.ScalingGroup) bool {
 	return r.Providers.Workload(sg.Spec.Provider) != nil || sg.Spec.Workload != "" || quota.QueueOf(sg) != ""
 }
@@ -41,7 +41,7 @@ func (p *pass) stepsFor(ctx context.Context, next rollout.Plan) {
 	p.queue.enqueue(p.sg, p.pods.own, &p.steps)
 }
 
-// judge notes how the replicas of a group that is being updated, or of which replicas move, stand with their quota.
+// judge sets noQuota and keepsQuota of the replicas while the group is being updated or replicas move.
 func (q *queue) judge(sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, replicas map[int32]*replica) {
 	updating := len(sg.Status.Moves) > 0
 	for _, r := range replicas {
@@ -58,20 +58,20 @@ func (q *queue) judge(sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, repli
 	}
 }
 
-// queue is what new pods of a group find in its queue of Kueue.
+// queue is the state of a group's Kueue queue, as far as it concerns new pods.
 type queue struct {
 	// named: the group has a queue.
 	named bool
-	// closed: no new pod can join a Workload. Nothing is made then, and nothing is taken down that would have to be made again.
+	// closed: no new pod can join a Workload. The controller then creates nothing, and removes only replicas that need no successor.
 	closed bool
-	// groups and workloads are all of the deployment.
+	// groups and workloads are all scaling groups and Workloads of the deployment.
 	groups    []*trellisv1alpha1.ScalingGroup
 	workloads []*quota.Workload
 }
 
-// queueOf looks at the queue of a group. It is closed while Workloads cannot be read (a pod without its Workload would have no quota, or
-// would end those that have quota), while no quota is requested for the deployment, and while there is no base because a scaling group is
-// missing.
+// queueOf reads the queue of a group. The queue is closed while Workloads cannot be read (a pod without its Workload would have no quota,
+// or would end pods that have quota), while no quota is requested for the deployment, and while the base Workload does not exist because a
+// scaling group is missing.
 func (r *Reconciler) queueOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (queue, error) {
 	if quota.QueueOf(sg) == "" {
 		return queue{}, nil
@@ -107,13 +107,13 @@ func readQueue(ctx context.Context, c client.Reader, sg *trellisv1alpha1.Scaling
 	return q, client.IgnoreNotFound(err)
 }
 
-// enqueue has new pods of a group that is in a queue join their Workloads.
+// enqueue makes new pods of a group that is in a queue join their Workloads.
 func (q *queue) enqueue(sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, s *steps) {
 	if !q.named || len(s.create) == 0 {
 		return
 	}
 	if quota.BaseEnds(q.workloads, q.groups) {
-		s.create = nil // its end brings the next reconcile
+		s.create = nil // the end of the base Workload triggers the next reconcile
 		return
 	}
 	joining := quota.Join(sg, q.groups, own, q.workloads)
@@ -122,7 +122,7 @@ func (q *queue) enqueue(sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, s *
 	}
 }
 
-// groupsOf are all scaling groups of the group's deployment.
+// groupsOf lists all scaling groups of the group's deployment; without a deployment, the group alone.
 func groupsOf(ctx context.Context, c client.Reader, sg *trellisv1alpha1.ScalingGroup) ([]*trellisv1alpha1.ScalingGroup, error) {
 	owner := metav1.GetControllerOf(sg)
 	if owner == nil {
@@ -131,7 +131,8 @@ func groupsOf(ctx context.Context, c client.Reader, sg *trellisv1alpha1.ScalingG
 	return scheduler.GroupsOf(ctx, c, sg.Namespace, owner.UID, client.DisableReadYourWritesConsistency)
 }
 
-// siblings are the groups of a group's deployment, where it is in a queue: these wait for one another.
+// siblings returns all scaling groups of the deployment of a group in a queue, because these groups wait for one another; none for a group
+// without a queue.
 func (r *Reconciler) siblings(ctx context.Context, o client.Object) []reconcile.Request {
 	sg := o.(*trellisv1alpha1.ScalingGroup)
 	if quota.QueueOf(sg) == "" {
@@ -153,8 +154,8 @@ func requestsFor(groups []*trellisv1alpha1.ScalingGroup) []reconcile.Request {
 	return out
 }
 
-// replaceUnqueued has replicas recreated of which nothing has begun and whose pods wait in another queue than the group, or in one
-// although the group is in none, or the other way round.
+// replaceUnqueued replaces replicas whose pods are all gated, if a pod is in another queue than the group, in a queue although the group
+// has none, or in no queue although the group has one.
 func (s *steps) replaceUnqueued(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) {
 	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
 		pods := replicas[ordinal].active()

@@ -12,17 +12,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
 )
 
-// quotaLackCounts is how long a replica lacks quota before replicas of its group move in place. A ResourceQuota counts a pod that is gone
+// quotaLackCounts is how long a replica must lack quota before replicas of its group move in place. A ResourceQuota counts a deleted pod
 // for a moment longer.
 const quotaLackCounts = 5 * time.Second
 
-// quotaLacks remembers since when a replica of a group lacks quota of a ResourceQuota. The zero value is ready to use.
+// quotaLacks records, by group, since when a replica lacks quota of a ResourceQuota. The zero value is ready to use.
 type quotaLacks struct {
 	mu    sync.Mutex
 	since map[types.NamespacedName]time.Time
 }
 
-// note takes over whether a replica lacks quota.
+// note records whether a replica of the group lacks quota.
 func (q *quotaLacks) note(group types.NamespacedName, lacks bool, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -38,7 +38,8 @@ func (q *quotaLacks) note(group types.NamespacedName, lacks bool, now time.Time)
 	}
 }
 
-// counts reports whether a replica has lacked quota for long enough, and otherwise when it will have; 0: it lacks none.
+// counts reports whether a replica of the group has lacked quota for quotaLackCounts. If not, in is the time until then; 0: no replica
+// lacks quota.
 func (q *quotaLacks) counts(group types.NamespacedName, now time.Time) (counts bool, in time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -15,10 +15,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
-// A replica whose pods Trellis does not make is made and taken down by the one object they come from, its set. The state of a replica
-// is still read from its pods; the set counts only where they cannot tell: when it exists and they do not yet, or when it is being deleted.
+// If a maker creates the pods of a replica, Trellis creates and deletes one object per replica: its set. The state of a replica is still
+// read from its pods. The set counts only where the pods cannot show the state: while the set exists and the pods do not exist yet, and
+// while the set is being deleted.
 
-// makes reports whether the group's pods can be made here and now.
+// makes reports whether the pods of the group can be created in this cluster now.
 func (r *Reconciler) makes(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) bool {
 	if sg.Spec.Workload == "" {
 		return true
@@ -27,7 +28,7 @@ func (r *Reconciler) makes(ctx context.Context, sg *trellisv1alpha1.ScalingGroup
 	return maker != nil && r.Providers.State(ctx, sg.Spec.Workload).Ready && maker.Unsuited([]*trellisv1alpha1.ScalingGroup{sg}) == ""
 }
 
-// lookForSets adds what the replicas' pods come from. While the API is not served there is nothing to see: then the pods alone count.
+// lookForSets adds the sets of the replicas. While the cluster does not serve their API, only the pods count.
 func (p *pass) lookForSets(ctx context.Context) error {
 	maker := p.Providers.Maker(p.sg.Spec.Workload)
 	if maker == nil || !p.Providers.State(ctx, p.sg.Spec.Workload).Ready {
@@ -38,7 +39,7 @@ func (p *pass) lookForSets(ctx context.Context) error {
 	return err
 }
 
-// make has the maker make replicas, with pods as the group's placer prepares them.
+// make creates the sets of replicas through the maker, with pods that the group's placer has prepared.
 func (r *Reconciler) make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinals []int32) error {
 	placer := r.Providers.Placer(sg.Spec.Provider)
 	err := r.Providers.Maker(sg.Spec.Workload).Make(ctx, sg, ordinals, func(ordinal int32, pod *corev1.Pod) {
@@ -50,8 +51,8 @@ func (r *Reconciler) make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup,
 	return err
 }
 
-// unmake deletes what the pods of a replica come from. Pods that a vanished one left behind are deleted one by one; so is a pod whose node
-// is gone, since no kubelet will say that it has ended.
+// unmake deletes the set of a replica. It deletes the pods one by one if their set no longer exists. It also deletes a pod whose node is
+// gone, since no kubelet will confirm the end of the pod.
 func (r *Reconciler) unmake(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, gone removal) error {
 	log.FromContext(ctx).Info("taking a replica down", "replica", gone.ordinal, "why", gone.why)
 	maker := r.Providers.Maker(sg.Spec.Workload)

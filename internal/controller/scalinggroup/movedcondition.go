@@ -22,7 +22,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// maxMovesNamed is how many moves a condition describes.
+// maxMovesNamed is the maximum number of moves that a condition describes.
 const maxMovesNamed = 3
 
 // setMoved sets the condition Moved, which describes the moves in the status.
@@ -74,7 +74,7 @@ func howMoved(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, mov
 	return "its successor is to be created"
 }
 
-// waitsFor describes what a successor waits for; "" for a replica that serves, which is no successor or whose predecessor is deleted now.
+// waitsFor describes what a successor waits for; "" for a replica that serves: it is no successor, or its predecessor is deleted now.
 func (r *replica) waitsFor() string {
 	switch state, _ := r.state(); state {
 	case rollout.Partial:
@@ -126,12 +126,12 @@ var replicasMoving = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 
 func init() {
 	metrics.Registry.MustRegister(replicasMoving)
-	for _, state := range []string{"waiting", "overdue"} { // 0 until something moves
+	for _, state := range []string{"waiting", "overdue"} { // 0 until a replica moves
 		replicasMoving.WithLabelValues(state)
 	}
 }
 
-// note takes over the moves of a group.
+// note records the moves of a group, and updates the metric.
 func (m *moving) note(name types.NamespacedName, moves []trellisv1alpha1.ReplicaMove) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -26,17 +26,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// DefaultMoveTimeout is how long a replica that is to leave its nodes waits for its successor.
+// DefaultMoveTimeout is how long a replica that has to leave its nodes waits for its successor.
 const DefaultMoveTimeout = 10 * time.Minute
 
-// maxMoveWhy bounds why a replica is to leave, in bytes.
+// maxMoveWhy is the maximum length of the reason of a move, in bytes.
 const maxMoveWhy = 512
 
-// A replica is to leave when a node of it is to be removed, the eviction of a pod of it was requested, or its place is to be freed for a
-// deployment that waits (package leaving). All of it is in the API: on the node, and in an annotation of the pod. The status stores since
-// when, and when the replica goes without a successor; it is written before a successor is created or a replica deleted.
+// A replica has to leave its nodes when one of them is to be removed, the eviction of one of its pods was requested, or its place is to be
+// freed for a waiting deployment (package leaving). The API stores each of these reasons: on the node, or in an annotation of the pod. The
+// status stores since when the replica has to leave, and when it is removed without a successor. It is written before a successor is
+// created or a replica is deleted.
 
-// lookForMoves brings the moves in the status up to date with nodes and pods.
+// lookForMoves updates the moves in the status from nodes and pods.
 func (p *pass) lookForMoves(ctx context.Context) {
 	sg, now := p.sg, p.refusals.clock()
 	before := sg.Status.Moves
@@ -73,7 +74,8 @@ func (p *pass) lookForMoves(ctx context.Context) {
 	p.moved = !equality.Semantic.DeepEqual(before, sg.Status.Moves)
 }
 
-// moveOf is the stored move of a replica, or a new one. A stored time further ahead than the timeout is that of another clock.
+// moveOf returns the stored move of a replica, or a new one. A stored InPlaceAt that is further ahead than the timeout is from another
+// clock, and is limited to the timeout.
 func (p *pass) moveOf(stored []trellisv1alpha1.ReplicaMove, ordinal int32, now time.Time) trellisv1alpha1.ReplicaMove {
 	latest := metav1.NewTime(now.Add(p.moveTimeout()).Truncate(time.Second))
 	for _, move := range stored {
@@ -89,7 +91,7 @@ func (p *pass) moveOf(stored []trellisv1alpha1.ReplicaMove, ordinal int32, now t
 
 func (r *Reconciler) moveTimeout() time.Duration { return cmp.Or(r.MoveTimeout, DefaultMoveTimeout) }
 
-// hasMoved reports whether a replica has gone that had a successor: there is capacity, and it is the turn of the next one.
+// hasMoved reports whether a replica that waited for its successor is gone: there is capacity, and it is the turn of the next replica.
 func hasMoved(before []trellisv1alpha1.ReplicaMove, replicas map[int32]*replica) bool {
 	return slices.ContainsFunc(before, func(move trellisv1alpha1.ReplicaMove) bool {
 		one := replicas[move.Replica]
@@ -97,7 +99,7 @@ func hasMoved(before []trellisv1alpha1.ReplicaMove, replicas map[int32]*replica)
 	})
 }
 
-// waitAnew gives the replicas that wait for their turn the full time.
+// waitAnew restarts the timeout of the replicas that wait for their turn.
 func (p *pass) waitAnew(now time.Time) {
 	for i := range p.sg.Status.Moves {
 		if move := &p.sg.Status.Moves[i]; !move.InPlace {
@@ -106,7 +108,7 @@ func (p *pass) waitAnew(now time.Time) {
 	}
 }
 
-// noQuotaForSuccessors reports whether a replica that waits gets no quota of Kueue: replicas move in place then, each within its own quota.
+// noQuotaForSuccessors reports whether a waiting replica gets no quota of Kueue: replicas then move in place, each within its own quota.
 func noQuotaForSuccessors(replicas map[int32]*replica) bool {
 	for _, one := range replicas {
 		if state, _ := one.state(); one.noQuota && !one.outdated && (state == rollout.Waiting || state == rollout.Partial) {
@@ -121,16 +123,18 @@ func waitsForSuccessors(sg *trellisv1alpha1.ScalingGroup) bool {
 	return slices.ContainsFunc(sg.Status.Moves, func(move trellisv1alpha1.ReplicaMove) bool { return !move.InPlace })
 }
 
-// leaves is why a replica is to leave its nodes; the zero value when it stays.
+// leaves is the reason for which a replica has to leave its nodes; the zero value if it stays.
 type leaves struct {
 	why string
-	// until is how long that counts if it is not repeated; zero: until something changes.
+	// until is the time at which the reason expires unless the request is repeated; zero: it lasts until the node or the pod changes.
 	until time.Time
-	// forOthers: only a place for another deployment is to be freed. The replica stays until its successor serves, however long that takes.
+	// forOthers: the only reason is to free the place for another deployment. The replica stays until its successor serves, however long that
+	// takes.
 	forOthers bool
 }
 
-// whyLeaves says why a replica is to leave its nodes. A drain or an eviction counts before a place for others.
+// whyLeaves returns the reason for which a replica has to leave its nodes. A drain or an eviction takes precedence over freeing a place for
+// another deployment.
 func (p *pass) whyLeaves(ctx context.Context, one *replica, now time.Time) (l leaves) {
 	for _, index := range one.indexes() {
 		pod := one.pods[index]
@@ -164,7 +168,7 @@ func evictionOf(pod *corev1.Pod) string {
 	return fmt.Sprintf("the eviction of pod %s was requested", pod.Name)
 }
 
-// later of two times.
+// later returns the later of two times.
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -172,12 +176,13 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// pinned reports whether Trellis chooses the hosts of a group's pods: none of them returns to a node that is to be removed.
+// pinned reports whether Trellis chooses the hosts of a group's pods: it places no pod on a node that is to be removed.
 func pinned(sg *trellisv1alpha1.ScalingGroup) bool {
 	return render.Gated(sg) && sg.Spec.Provider == specs.Gates.Name
 }
 
-// repels reports whether a node takes no pods like this one: their scheduler would bring a successor back otherwise.
+// repels reports whether a node accepts no pods like this one. Otherwise the scheduler of these pods could bind a successor to the node
+// again.
 func repels(node *corev1.Node, pod *corev1.Pod) bool {
 	closed := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	untolerated := func(taint *corev1.Taint) bool {
@@ -190,7 +195,7 @@ func repels(node *corev1.Node, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return untolerated(&taint) })
 }
 
-// rememberMoves stores the moves before they are acted on.
+// rememberMoves writes the moves into the status before the controller acts on them.
 func (p *pass) rememberMoves(ctx context.Context) error {
 	p.moving.note(client.ObjectKeyFromObject(p.sg), p.sg.Status.Moves)
 	if !p.moved {

@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// lookForNeighbours counts the pods of other replicas, of any graph, in the domain of each replica, when replicas are to be scaled in: the
-// end of a replica that is alone frees its domain.
+// lookForNeighbours counts the pods of other replicas, of any graph, in the domain of each replica, when replicas have to be scaled in: the
+// removal of a replica without neighbours frees its domain.
 func (p *pass) lookForNeighbours(ctx context.Context) error {
 	there := 0
 	for _, one := range p.replicas {
@@ -48,7 +48,7 @@ func (p *pass) lookForNeighbours(ctx context.Context) error {
 	return nil
 }
 
-// countPods counts the pods of graphs in domains.
+// countPods counts the pods of graphs in each of the domains.
 func (n nodes) countPods(ctx context.Context, levels topology.Levels, domains map[string]int) error {
 	list := &corev1.NodeList{}
 	if err := n.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {

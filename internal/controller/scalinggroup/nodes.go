@@ -22,7 +22,8 @@ type nodes struct {
 
 func (r *Reconciler) nodes() nodes { return nodes{r.Client, r.Live} }
 
-// gone asks the API server before it believes that a pod's node does not exist: the cache may not have seen a new node yet.
+// gone reports whether the node of a pod does not exist. It asks the API server about a node that the cache does not show, because the
+// cache may not show a new node yet.
 func (n nodes) gone(ctx context.Context, pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" || n.labels(ctx, pod.Spec.NodeName) != nil {
 		return false
@@ -30,7 +31,7 @@ func (n nodes) gone(ctx context.Context, pod *corev1.Pod) bool {
 	return apierrors.IsNotFound(n.live.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &corev1.Node{}))
 }
 
-// labels returns the labels of a node in the cache, or nil when it is not there.
+// labels returns the labels of a node from the cache; nil if the cache does not show the node.
 func (n nodes) labels(ctx context.Context, name string) map[string]string {
 	node := &corev1.Node{}
 	if err := n.client.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
@@ -42,13 +43,13 @@ func (n nodes) labels(ctx context.Context, name string) map[string]string {
 	return node.Labels
 }
 
-// ready reports whether a node is ready, by the cache; one that is not there is not.
+// ready reports whether the cache shows a node and the node is ready.
 func (n nodes) ready(ctx context.Context, name string) bool {
 	node := &corev1.Node{}
 	return n.client.Get(ctx, types.NamespacedName{Name: name}, node) == nil && topology.Ready(node)
 }
 
-// of is the node of a pod as the cache has it, or nil. It is not to be changed.
+// of returns the node of a pod from the cache, or nil. The caller must not change the node.
 func (n nodes) of(ctx context.Context, pod *corev1.Pod) *corev1.Node {
 	node := &corev1.Node{}
 	if pod.Spec.NodeName == "" {

@@ -24,7 +24,7 @@ type pass struct {
 	decision
 }
 
-// observed is what one reconcile decides from.
+// observed is the state from which one reconcile decides.
 type observed struct {
 	sg       *trellisv1alpha1.ScalingGroup
 	pods     found
@@ -33,13 +33,14 @@ type observed struct {
 	attempts attempts
 	// unseen are replicas with pods that the cache does not show yet.
 	unseen []int32
-	// The times until a deleted pod is overdue, until events are due to be read, and until a move is overdue or ends; 0 for never.
+	// ends, reads and moves are the times until a deleted pod is overdue, until events are to be read, and until a move is overdue or ends; 0
+	// for never.
 	ends, reads, moves time.Duration
 	// moved reports whether the moves in the status differ from the stored ones.
 	moved bool
 }
 
-// observe sorts the pods into replicas and adds what else there is of these.
+// observe sorts the pods into replicas, and adds the rest of the state of the replicas.
 func (p *pass) observe(ctx context.Context) (err error) {
 	p.replicas = replicasOf(p.sg, p.pods.own, func(pod *corev1.Pod) bool { return p.nodes().gone(ctx, pod) })
 	if err := p.lookForSets(ctx); err != nil {
@@ -65,7 +66,7 @@ func (p *pass) observe(ctx context.Context) (err error) {
 	return errors.Join(p.lookForExcess(ctx), p.lookForNeighbours(ctx))
 }
 
-// decision is what one reconcile does.
+// decision is the plan of one reconcile, its steps, and what delays them.
 type decision struct {
 	next    rollout.Plan
 	failing backOff
@@ -73,8 +74,8 @@ type decision struct {
 	allowed allowance
 }
 
-// decide plans the rollout, leaves out the replicas that are recreated later, and turns the rest into steps. By a spec that another client
-// has changed it creates and deletes no pod: the graph controller applies the spec again.
+// decide plans the rollout, leaves out the replicas that are recreated later, and turns the rest into steps. While the spec has changes by
+// another client, decide creates and deletes no pods: the graph controller applies its spec again.
 func (p *pass) decide(ctx context.Context) error {
 	p.next = plan(p.sg, p.replicas, p.attempts.recorded.Ordinals()...)
 	p.failing = backOffOf(p.sg, p.replicas, p.refusals.clock())
@@ -88,8 +89,8 @@ func (p *pass) decide(ctx context.Context) error {
 	return err
 }
 
-// seenBy is when a group is requeued whose new pods were not seen, or that got no answer to what it asked for: an event may be lost, and
-// others of the gang may be refused for long.
+// seenBy is the time after which a group is requeued if the cache has not shown its new pods, or the scheduler has not answered: an event
+// may be lost, and creates of other members of the gang may be refused for a long time.
 const seenBy = 30 * time.Second
 
 // finish writes the status after a reconcile, and returns the time until the next one.
@@ -104,7 +105,7 @@ func (p *pass) finish(ctx context.Context, failure error) (ctrl.Result, error) {
 			again = time.Millisecond
 		}
 		result.RequeueAfter = earliest(result.RequeueAfter, again)
-		return result, nil // the new pods will be seen in a moment, and reported then
+		return result, nil // the events of the new pods will trigger a reconcile, which reports them
 	}
 	shown := errors.Join(p.allowed.refused, failure)
 	status := statusOf(p.sg, p.replicas, p.next, shown)
@@ -114,7 +115,7 @@ func (p *pass) finish(ctx context.Context, failure error) (ctrl.Result, error) {
 	return result, errors.Join(failure, err)
 }
 
-// remember stores new failures, before the pods that show them are deleted.
+// remember writes new failures into the status, before the pods that show them are deleted.
 func (p *pass) remember(ctx context.Context) error {
 	if !p.failing.isNew {
 		return nil

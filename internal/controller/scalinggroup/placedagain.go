@@ -18,10 +18,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// placedAgain selects the updates of a GraphPlacement from which on pods of a replica do not count any more. These pods may have no event
-// after that: another operator released them between the last read of the pods and the write of the GraphPlacement.
+// placedAgain passes the updates of a GraphPlacement after which pods of a replica no longer count. There may be no later event of these
+// pods: another operator instance released them between the last read of the pods and the write of the GraphPlacement.
 func placedAgain() predicate.Predicate {
-	never := func(event.CreateEvent) bool { return false } // the groups are reconciled at the start, and the pods are imported
+	never := func(event.CreateEvent) bool { return false } // at the start, all groups are reconciled, and the pods are imported
 	return predicate.Funcs{
 		CreateFunc: never,
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
@@ -33,7 +33,7 @@ func placedAgain() predicate.Predicate {
 	}
 }
 
-// groupsOfPlacement are the groups of the deployment of a GraphPlacement.
+// groupsOfPlacement returns the scaling groups of a GraphPlacement's deployment.
 func (r *Reconciler) groupsOfPlacement(ctx context.Context, o client.Object) []reconcile.Request {
 	of := o.(*trellisv1alpha1.GraphPlacement)
 	groups, err := scheduler.GroupsOf(ctx, r.Client, of.Namespace, types.UID(of.Spec.DeploymentUID), client.DisableReadYourWritesConsistency)

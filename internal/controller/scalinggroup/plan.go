@@ -16,41 +16,42 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// batch is how many pods, or replicas that a maker makes, one reconcile makes at most.
+// batch is the maximum number of pods, or of sets, that one reconcile creates.
 const batch = 512
 
-// steps are what one reconcile has to do. Every pod to delete is named with a note why.
+// steps are the writes of one reconcile. Each deletion has its reason.
 type steps struct {
 	create []*corev1.Pod
 	delete []deletion
-	// make and unmake are replicas whose pods a maker makes, by the object it makes them from.
+	// make are the replicas whose sets are to be created, and unmake the replicas whose sets are to be deleted, if a maker creates the pods.
 	make   []int32
 	unmake []removal
-	// inPlace are replicas that are created in their places. asked: replicas were asked for places just now.
+	// inPlace are the replicas to create in place. asked: the controller has just asked the scheduler for places of replicas.
 	inPlace []*planned
 	asked   bool
 	// unseen: pods exist that the cache does not show.
 	unseen bool
-	// overLimit: the groups of the graph ask for more pods than it may have, until they are bounded. Nothing is created then.
+	// overLimit: the groups of the graph request more pods than the graph may have. Nothing is created until the graph controller has bounded
+	// them.
 	overLimit bool
-	// rests: a create was refused just now, and nothing is created before the next try. What was asked for stays.
+	// rests: a create was refused just now, and nothing is created before the next try. The group's requests for places remain.
 	rests bool
-	// more: the plan wants more than one batch.
+	// more: the plan creates more than one batch.
 	more bool
-	// inTurn: gangs are created in turn. keyOf names those of replicas, and decisions are about them.
+	// inTurn: gangs are created in turn. keyOf returns the key of a replica's gang, and decisions are the decisions about these gangs.
 	inTurn    bool
 	keyOf     func(ordinal int32) creationturns.Key
 	decisions map[creationturns.Key]creationturns.Decision
-	// taken is why pods were left out whose names other pods have.
+	// taken is the error about pods that were left out because other pods have their names.
 	taken error
 }
 
-// onlyMake reports whether there is something to make and nothing to take down.
+// onlyMake reports whether the steps create replicas or ask for places, and delete nothing.
 func (s *steps) onlyMake() bool {
 	return (s.asked || len(s.create)+len(s.make)+len(s.inPlace) > 0) && len(s.delete)+len(s.unmake) == 0
 }
 
-// removal is a replica to take down with what its pods come from.
+// removal is a replica to remove with its set.
 type removal struct {
 	*replica
 	why string
@@ -59,11 +60,11 @@ type removal struct {
 type deletion struct {
 	pod *corev1.Pod
 	why string
-	// force: no kubelet is there to confirm the end of the pod.
+	// force: the node of the pod is gone, so no kubelet confirms the end of the pod.
 	force bool
 }
 
-// plan asks the rollout for the next step. It is level-based: the same pods and recorded ordinals always give the same step.
+// plan returns the next step of the rollout. It is level-based: the same pods and recorded ordinals always give the same step.
 func plan(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, recorded ...int) rollout.Plan {
 	return rollout.For(sg).Next(summaries(sg, replicas), recorded, batch+1)
 }
@@ -83,7 +84,7 @@ func summaries(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) []
 	return out
 }
 
-// stepsOf turns the plan into pods to create, at most a batch of them, and to delete.
+// stepsOf turns the plan into pods or sets to create, at most one batch, and to delete.
 func stepsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, attempts attempts, p rollout.Plan) steps {
 	var s steps
 	for _, gone := range p.Remove {
@@ -96,7 +97,7 @@ func stepsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, atte
 	for _, ordinal := range p.Make {
 		r := replicas[int32(ordinal)]
 		if render.InSets(sg) {
-			if r == nil || r.set == nil { // the rest comes from the set
+			if r == nil || r.set == nil { // an existing set creates the missing pods
 				s.make = append(s.make, int32(ordinal))
 			}
 			if s.more = len(s.make) > batch; s.more {
@@ -118,7 +119,7 @@ func stepsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, atte
 	return s
 }
 
-// remove deletes every pod of the replica that is not on its way already, or what they come from.
+// remove makes the steps delete the set of the replica, or else every pod that is not being deleted yet.
 func (s *steps) remove(sg *trellisv1alpha1.ScalingGroup, r *replica, why string) {
 	if render.InSets(sg) {
 		s.unmake = append(s.unmake, removal{r, why})

@@ -20,35 +20,36 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Events are read of pods that are on a node and not Ready, when their status names no cause. An API server has no index of events by pod:
-// a read goes through all events of the namespace. So no pod is read before it has had some time, the time between its reads doubles, and
-// all pods together share a rate.
+// The controller reads the events of bound pods that are not Ready and whose status names no cause. The API server has no index of events
+// by pod: each read scans all events of the namespace. So the first read is delayed, the time between the reads of a pod doubles, up to
+// eventsEvery, and all pods share a rate limit.
 const (
 	eventsAfter      = 10 * time.Second
 	probeEventsAfter = time.Minute
 	eventsEvery      = time.Minute
 	eventReads       = rate.Limit(1)
 	eventBurst       = 10
-	// Events are read in pages of eventPage, at most eventPages of them: whoever may create events may create any number of a pod.
+	// The events of a pod are read in pages of eventPage, at most eventPages of them: a client that may create events may create any number
+	// for a pod.
 	eventPage  = 32
 	eventPages = 16
 )
 
-// podCause is why a pod is not Ready, where the pod's status does not say it.
+// podCause explains why a pod is not Ready, or why it ended, if the pod's status does not.
 type podCause struct {
 	text string
-	// starts: its containers have been started, or were before its node was lost.
+	// starts: the containers of the pod have been started, or had been before its node was lost.
 	starts bool
 }
 
-// podCauses remembers what was read of the events of pods. The zero value is ready to use.
+// podCauses stores the causes that were read from the events of pods. The zero value is ready to use.
 type podCauses struct {
 	mu      sync.Mutex
 	byGroup map[types.NamespacedName]map[types.UID]lastRead
 	limiter *rate.Limiter
 }
 
-// lastRead is what the events of a pod said, and when.
+// lastRead is the cause according to a pod's events, and the time of the read.
 type lastRead struct {
 	at    time.Time
 	cause podCause
@@ -61,7 +62,7 @@ func (p *podCauses) of(group types.NamespacedName) map[types.UID]lastRead {
 	return p.byGroup[group]
 }
 
-// keep replaces the last reads of the events of the pods of a group.
+// keep replaces the last reads of the events of a group's pods.
 func (p *podCauses) keep(group types.NamespacedName, reads map[types.UID]lastRead) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +86,7 @@ func (p *podCauses) allow(now time.Time) bool {
 	return p.limiter.AllowN(now, 1)
 }
 
-// lookForCauses finds why pods on nodes are not Ready where their status does not say it: their node is not ready, or their events name a
+// lookForCauses finds why bound pods are not Ready if their status does not name the cause: their node is not ready, or their events name a
 // cause.
 func (p *pass) lookForCauses(ctx context.Context) {
 	group, now := client.ObjectKeyFromObject(p.sg), p.refusals.clock()
@@ -117,7 +118,7 @@ func (p *pass) lookForCauses(ctx context.Context) {
 	p.causes.keep(group, kept)
 }
 
-// dueIn is the time until the events of a pod are to be read; less than 0 when they are overdue.
+// dueIn returns the time until the events of a pod are to be read; less than 0 if the read is overdue.
 func (l lastRead) dueIn(pod *corev1.Pod, now time.Time) time.Duration {
 	since := unreadySince(pod)
 	if l.at.IsZero() || l.at.Before(since) {
@@ -142,14 +143,14 @@ func (p *podCauses) read(
 	event, err := lastEvent(ctx, live, pod, func(events []corev1.Event) *corev1.Event { return lastIn(events, started(pod)) })
 	if err == nil {
 		read.cause = causeOf(event, started(pod))
-	} else { // the reconcile goes on, with the cause that is known
+	} else { // the reconcile continues with the known cause
 		log.FromContext(ctx).Error(err, "reading the events of a pod", "pod", pod.Name)
 		read.cause = last.cause
 	}
 	return read, read.dueIn(pod, now)
 }
 
-// lastEvent reads the events of a pod, page by page, and returns the one that pick chooses among all; nil for none.
+// lastEvent reads the events of a pod, page by page, and returns the event that pick chooses among all; nil for none.
 func lastEvent(ctx context.Context, live client.Reader, pod *corev1.Pod,
 	pick func([]corev1.Event) *corev1.Event) (last *corev1.Event, err error) {
 	of, next := client.MatchingFields{"involvedObject.uid": string(pod.UID)}, ""
@@ -170,7 +171,7 @@ func lastEvent(ctx context.Context, live client.Reader, pod *corev1.Pod,
 	return last, nil
 }
 
-// unreadySince is when the pod was bound, or stopped being Ready.
+// unreadySince returns the last time at which the pod was bound or stopped being Ready.
 func unreadySince(pod *corev1.Pod) time.Time {
 	since := pod.CreationTimestamp.Time
 	for _, c := range pod.Status.Conditions {
@@ -188,14 +189,14 @@ func started(pod *corev1.Pod) bool {
 	})
 }
 
-// tellers are the components whose events concern a pod on its node.
+// tellers are the components whose events describe the state of a pod on its node.
 var tellers = []string{"kubelet", "attachdetach-controller"}
 
-// probeReason is the reason of events about probes that fail. The kubelet reports no success.
+// probeReason is the reason of events about failing probes. The kubelet sends no event about a successful probe.
 const probeReason = "Unhealthy"
 
-// lastIn returns the last event about the state of a pod on its node; nil for none. Of a pod with running containers only failing probes
-// count, since nothing else keeps it from being Ready.
+// lastIn returns the last event about the state of a pod on its node; nil for none. For a pod with running containers only failing probes
+// count, since nothing else prevents the pod from being Ready.
 func lastIn(events []corev1.Event, running bool) (last *corev1.Event) {
 	for i := range events {
 		e := &events[i]
@@ -209,7 +210,7 @@ func lastIn(events []corev1.Event, running bool) (last *corev1.Event) {
 	return last
 }
 
-// causeOf returns the cause by the last event of a pod. An event other than a warning shows that the kubelet has got further.
+// causeOf returns the cause according to the last event of a pod. An event that is not a warning shows that the kubelet has made progress.
 func causeOf(last *corev1.Event, running bool) podCause {
 	if last == nil || last.Type != corev1.EventTypeWarning {
 		return podCause{}
@@ -240,7 +241,7 @@ func teller(e *corev1.Event) string {
 	return e.Source.Component
 }
 
-// toldAt is when an event happened last.
+// toldAt returns the time at which an event last happened.
 func toldAt(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil:

@@ -22,33 +22,35 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// kinds remembers what the API server stores of pods, which LimitRanges, RuntimeClasses, priority classes and webhooks change. Pods that
-// differ only in what none of these goes by, such as their names and their environment, are of one kind. The zero value is ready to use.
+// kinds stores the specs that the API server stores for pods, which LimitRanges, RuntimeClasses, priority classes and webhooks change. Pods
+// of one kind differ only in fields on which these changes do not depend, such as names and environment variables. The zero value is ready
+// to use.
 type kinds struct {
 	mu     sync.Mutex
 	byKind map[string]kind
 	byRole map[roleOfGroup]string
 }
 
-// kind is what is known of the pods of one kind.
+// kind is the knowledge about one kind of pods.
 type kind struct {
-	// stored: the API server has said what it stores. spec is that of the pod it stored first; nil where such pods cannot be created in
-	// their places.
+	// stored: the API server has returned a pod of the kind. spec is the spec of the first one; nil if pods of the kind cannot be created in
+	// place.
 	stored bool
 	spec   *corev1.PodSpec
 }
 
-// roleOfGroup has pods of one kind.
+// roleOfGroup identifies a role in a revision of a group. Its pods are of one kind.
 type roleOfGroup struct {
 	group          types.UID
 	revision, role string
 }
 
-// maxKinds bounds what is remembered. When there are more, all is learnt anew.
+// maxKinds is the maximum number of entries of each map of kinds, roles or classes. A full map is emptied, and its entries are learned
+// anew.
 const maxKinds = 4096
 
-// kindOf is equal for pods that the API server is expected to change in the same way. Every answer is compared with what was expected all
-// the same.
+// kindOf returns equal keys for pods that the API server is expected to change in the same way. Each created pod is nevertheless compared
+// with the expected one.
 func kindOf(pod *corev1.Pod) string {
 	spec := pod.Spec
 	spec.Hostname, spec.Subdomain, spec.ServiceAccountName, spec.DeprecatedServiceAccount = "", "", "", ""
@@ -70,7 +72,7 @@ func withoutEnv(containers []corev1.Container) []corev1.Container {
 	return out
 }
 
-// ofOthers leaves out the labels and annotations that Trellis gives pods itself, which differ for each.
+// ofOthers returns the labels or annotations of other clients. Trellis' own labels and annotations differ between pods.
 func ofOthers(all map[string]string) map[string]string {
 	out := maps.Clone(all)
 	maps.DeleteFunc(out, func(key, _ string) bool {
@@ -81,7 +83,7 @@ func ofOthers(all map[string]string) map[string]string {
 	return out
 }
 
-// of is the kind of a pod of a group.
+// of returns the kind of a pod of a group.
 func (k *kinds) of(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) string {
 	key := roleOfGroup{group: sg.UID, revision: sg.Spec.Revision, role: pod.Labels[render.LabelRole]}
 	k.mu.Lock()
@@ -96,7 +98,7 @@ func (k *kinds) of(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) string {
 	return k.byRole[key]
 }
 
-// triedOut reports whether the API server was asked about a kind and has answered.
+// triedOut reports whether the API server has answered about a kind, with a pod or an error.
 func (k *kinds) triedOut(name string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -104,15 +106,15 @@ func (k *kinds) triedOut(name string) bool {
 	return tried
 }
 
-// stored is what the API server stores of pods of a kind, which must not be changed; nil when that is not known, or such pods are created
-// gated.
+// stored returns the spec that the API server stores for pods of a kind; nil if it is unknown, or pods of the kind are created gated. The
+// caller must not change it.
 func (k *kinds) stored(name string) *corev1.PodSpec {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.byKind[name].spec
 }
 
-// learn remembers the first pod of a kind that the API server has stored, without Trellis' gate.
+// learn stores the spec of the first pod of a kind that the API server has returned, without Trellis' gate.
 func (k *kinds) learn(name string, stored *corev1.Pod) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -127,7 +129,7 @@ func (k *kinds) learn(name string, stored *corev1.Pod) {
 	k.put(name, now)
 }
 
-// cannotSay notes that the API server does not say what it stores of a kind before it has stored one.
+// cannotSay records that a dry run does not show what the API server stores for pods of a kind: the first created pod will show it.
 func (k *kinds) cannotSay(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,7 +138,7 @@ func (k *kinds) cannotSay(name string) {
 	}
 }
 
-// put notes what is known of a kind. Called with the lock held.
+// put sets the entry of a kind. Called with the lock held.
 func (k *kinds) put(name string, of kind) {
 	if k.byKind == nil || len(k.byKind) >= maxKinds {
 		k.byKind = map[string]kind{}
@@ -144,16 +146,16 @@ func (k *kinds) put(name string, of kind) {
 	k.byKind[name] = of
 }
 
-// differ notes that the API server has stored a pod of a kind that differs from what is known of it. What it answers to a dry run is not
-// asked again: the first pod that is created gated says what is stored.
+// differ records that the API server has stored a pod that differs from its kind. The kind gets no further dry run: the first pod that is
+// created gated shows what the API server stores.
 func (k *kinds) differ(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.put(name, kind{})
 }
 
-// tryOut asks the API server what it would store of a pod. Where it cannot say so, as with a webhook that has side effects, such pods are
-// created gated until one has been stored.
+// tryOut learns from a dry run what the API server would store for a pod. If the dry run fails, as with a webhook that has side effects,
+// pods of the kind are created gated until the API server has stored one.
 func (r *Reconciler) tryOut(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, name string, pod *corev1.Pod) {
 	trial := pod.DeepCopy()
 	trial.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
@@ -165,7 +167,7 @@ func (r *Reconciler) tryOut(ctx context.Context, sg *trellisv1alpha1.ScalingGrou
 	r.kinds.learn(name, trial)
 }
 
-// learn remembers what the API server has stored of a pod that was created gated.
+// learn passes a pod that was created gated, as the API server has stored it, to kinds.
 func (r *Reconciler) learn(sg *trellisv1alpha1.ScalingGroup, stored *corev1.Pod) {
 	if r.Asks != nil && gang.InPlace(sg) {
 		r.kinds.learn(r.kinds.of(sg, stored), stored)

@@ -31,7 +31,7 @@ func (r *Reconciler) deletePod(ctx context.Context, d deletion) error {
 	return nil
 }
 
-// createPod creates a pod. One of the same name that is ours is the same pod, not in the cache yet.
+// createPod creates a pod. An existing pod of the group with the same name is the same pod, which the cache does not show yet.
 func (r *Reconciler) createPod(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) error {
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
 	err := r.Client.Create(ctx, pod)
@@ -45,7 +45,7 @@ func (r *Reconciler) createPod(ctx context.Context, sg *trellisv1alpha1.ScalingG
 	return r.takenName(ctx, sg, pod)
 }
 
-// withLimits adds to the refusal of a pod the names of the LimitRanges that refuse it, which the API server does not name.
+// withLimits adds the names of the LimitRanges that refuse a pod to the error of the API server, which does not name them.
 func (r *Reconciler) withLimits(ctx context.Context, pod *corev1.Pod, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
@@ -66,20 +66,20 @@ func (r *Reconciler) withLimits(ctx context.Context, pod *corev1.Pod, err error)
 	return fmt.Errorf("%w (LimitRange %s)", err, strings.Join(names, ", "))
 }
 
-// takenName reads the pod that has the name of one that is to be created, and does what it takes for the name to be free, or the pod to be
-// the group's.
+// takenName reads the existing pod with the name of a pod that is to be created. It adopts an orphan, deletes a pod of an earlier group,
+// and returns an error for a pod of another owner.
 func (r *Reconciler) takenName(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) error {
 	live := &corev1.Pod{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
 		return wrapped(client.IgnoreNotFound(err), "reading pod %s", pod.Name)
 	}
 	switch {
-	case metav1.IsControlledBy(live, sg), isOrphan(live, sg) && live.DeletionTimestamp != nil: // its end brings the next reconcile
+	case metav1.IsControlledBy(live, sg), isOrphan(live, sg) && live.DeletionTimestamp != nil: // its events trigger the next reconcile
 		return nil
 	case isOrphan(live, sg):
 		_, err := r.adopt(ctx, sg, []*corev1.Pod{live})
 		return err
-	case isLeftover(live, sg.Name, sg.UID): // not in the cache yet; its end brings the next reconcile
+	case isLeftover(live, sg.Name, sg.UID): // not in the cache yet; its end triggers the next reconcile
 		return r.deleteLeftovers(ctx, client.ObjectKeyFromObject(sg), sg.UID, []*corev1.Pod{live})
 	}
 	return fmt.Errorf("creating pod %s: a pod of this name exists and does not belong to this group; it is left unchanged", pod.Name)

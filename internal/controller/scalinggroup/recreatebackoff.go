@@ -18,30 +18,31 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// A replica of which a pod ended is recreated after a delay that doubles with each failure in succession. The failures are stored in the
-// group's status before the pods are deleted, so that a restart of the operator does not end the delay. They are forgotten when the
-// replica has been Ready for settledAfter, and with the next revision or restart.
+// A replica with a pod that ended is recreated after a delay that doubles with each consecutive failure. The failures are stored in the
+// group's status before the pods are deleted, so that a restart of the operator does not end the delay. They are dropped when the replica
+// has been Ready for settledAfter, and with the next revision or restart.
 const (
 	firstRecreate = time.Second
 	lastRecreate  = 5 * time.Minute
 	settledAfter  = 5 * time.Minute
-	// maxFailed bounds the failures that are stored of one group. While so many are stored and one of them waits, no other replica is made.
+	// maxFailed is the maximum number of replicas of one group whose failures are stored. While that many are stored and one of them waits, no
+	// other replica is created.
 	maxFailed = 256
 	// maxWhy bounds the stored reason of a failure, in bytes.
 	maxWhy = 200
 )
 
-// backOff reports which replicas are recreated later. failed is sorted by replica.
+// backOff has the failed replicas, and decides which replicas are recreated later. failed is sorted by replica.
 type backOff struct {
 	now    time.Time
 	failed []trellisv1alpha1.FailedReplica
 	// isNew: a failure is not stored yet.
 	isNew bool
-	// again is the time until the next of them may be recreated or forgotten; 0 when there is none.
+	// again is the time until the next failed replica may be recreated, or its failures are dropped; 0 for none.
 	again time.Duration
 }
 
-// backOffOf brings the stored failures up to date with the pods.
+// backOffOf updates the stored failures from the pods.
 func backOffOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, now time.Time) backOff {
 	b := backOff{now: now}
 	known := map[int32]bool{}
@@ -78,15 +79,15 @@ func (b *backOff) current(sg *trellisv1alpha1.ScalingGroup, f trellisv1alpha1.Fa
 	if f.Revision != sg.Spec.Revision || f.Restart != restartOf(sg) {
 		return false
 	}
-	if r == nil { // it may not be wanted any more
+	if r == nil { // it may no longer be wanted
 		return b.now.Before(f.RetryAt.Add(settledAfter))
 	}
 	since, ready := r.readySince()
 	return !ready || b.now.Before(since.Add(settledAfter))
 }
 
-// note counts a failure, unless the pod is of the time that was counted already. When all pods are older than that time, the clock that
-// they are created by was set back.
+// note counts a failure, unless the failed pod is no newer than NewestPod: its failure is counted already. If all pods are older than
+// NewestPod, the clock of their creation times was set back, and the failure counts.
 func (b *backOff) note(f *trellisv1alpha1.FailedReplica, r *replica) {
 	pod := r.failedPod()
 	if pod == nil || r.outdated {
@@ -115,8 +116,8 @@ func failureOf(pod *corev1.Pod, cause string) string {
 	return head + ": " + limit.Middle(strings.TrimPrefix(message, "Pod was rejected: "), maxWhy-len(head)-len(": "))
 }
 
-// waits reports whether a replica is recreated later. A stored time that is further ahead than the longest delay is that of another clock,
-// which was ahead of this one or was set back since: the replica does not wait for it.
+// waits reports whether a replica is recreated later. A stored time that is further ahead than the longest delay is from another clock,
+// which was ahead of this one or has been set back since: the replica does not wait for it.
 func (b *backOff) waits(f trellisv1alpha1.FailedReplica) bool {
 	return f.RetryAt.After(b.now) && !f.RetryAt.After(b.now.Add(lastRecreate+time.Second))
 }
@@ -127,7 +128,7 @@ func (b *backOff) lookAgain(at time.Time) {
 	}
 }
 
-// without is the plan without the replicas that have to wait.
+// without returns the plan without the creation of replicas that have to wait.
 func (b *backOff) without(p rollout.Plan) rollout.Plan {
 	waits, listed := false, map[int32]bool{}
 	for _, f := range b.failed {
@@ -142,7 +143,7 @@ func (b *backOff) without(p rollout.Plan) rollout.Plan {
 	return p
 }
 
-// into writes the failures, and what is to be said of the pods, into a status.
+// into writes the failures and the condition PodsHealthy into a status.
 func (b *backOff) into(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, status *trellisv1alpha1.ScalingGroupStatus) {
 	status.FailedReplicas = b.failed
 	if c := healthCondition(sg, replicas, *b); c != nil {
@@ -152,8 +153,7 @@ func (b *backOff) into(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*rep
 	}
 }
 
-// failedPod is a pod of the replica that ended, the first by name; nil when none did, or something else than the pod or its node was the
-// cause.
+// failedPod returns the first pod of the replica, by name, that ended because of the pod itself or its node; nil for none.
 func (r *replica) failedPod() *corev1.Pod {
 	if r == nil {
 		return nil
@@ -167,14 +167,15 @@ func (r *replica) failedPod() *corev1.Pod {
 	return first
 }
 
-// displaced reports whether the pod had to go for others, which is no failure of its own.
+// displaced reports whether a component other than the kubelet ended the pod, for example by preemption or eviction, which is not a failure
+// of the pod.
 func displaced(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason != corev1.PodReasonTerminationByKubelet
 	})
 }
 
-// newestPod is when the newest pod of the replica was created, by the clock of the API server.
+// newestPod returns the creation time of the replica's newest pod, by the clock of the API server.
 func (r *replica) newestPod() metav1.Time {
 	var newest metav1.Time
 	for _, pod := range slices.Concat(r.active(), r.leaving, r.lost) {
@@ -185,7 +186,7 @@ func (r *replica) newestPod() metav1.Time {
 	return newest
 }
 
-// readySince is when the last pod of a whole replica became Ready.
+// readySince returns the time at which the last pod of a complete replica became Ready; false if the replica is incomplete or not Ready.
 func (r *replica) readySince() (since time.Time, ready bool) {
 	if r == nil || !r.whole() || len(r.pods) == 0 {
 		return since, false

@@ -21,22 +21,22 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
 )
 
-// A group whose creates were refused, by a quota for example, is not tried again before a delay that doubles with each refusal. Events of
-// the group's own pods do not shorten it; a change of the group's spec, and a quota that allows more, do. Where gangs are created in turn,
-// successors of replicas that served have a delay of their own, so that a refused scale-out does not delay them.
+// After a refused create, for example by a quota, a group waits for a delay that doubles with each refusal before it creates pods again.
+// Events of the group's own pods do not shorten the delay; a change of the group's spec, or a quota that allows more, ends it. Where gangs
+// are created in turn, successors of replicas that served have their own delay, so that a refused scale-out does not delay them.
 const (
 	firstDelay = time.Second
 	maxDelay   = 30 * time.Second
 )
 
-// allowance describes what blocks making pods.
+// allowance describes what blocks the creation of pods.
 type allowance struct {
-	// again is the time until the next try, 0 when it may be now; refused is what the API server said last.
+	// again is the time until the next try; 0 for now. refused is the last refusal.
 	again   time.Duration
 	refused error
 }
 
-// refusals remembers the groups whose creates were refused. The zero value is ready to use.
+// refusals stores the refused creates, by group. The zero value is ready to use.
 type refusals struct {
 	mu      sync.Mutex
 	byGroup map[refusedGangs]refusal
@@ -46,13 +46,13 @@ type refusals struct {
 	now func() time.Time
 }
 
-// refusedGangs are those gangs of a group that rest together.
+// refusedGangs identifies the gangs of a group that share a delay: its successors, or its other gangs.
 type refusedGangs struct {
 	group      types.NamespacedName
 	successors bool
 }
 
-// gangsOf are the gangs of a group that are selected.
+// gangsOf returns the selected gangs of a group.
 func gangsOf(group types.NamespacedName, which creationturns.Rests) (out []refusedGangs) {
 	if which.Successors {
 		out = append(out, refusedGangs{group, true})
@@ -71,7 +71,7 @@ type refusal struct {
 	err        error
 }
 
-// note takes over the outcome of a try to create gangs.
+// note records the outcome of a try to create gangs.
 func (r *refusals) note(sg *trellisv1alpha1.ScalingGroup, which creationturns.Rests, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +80,7 @@ func (r *refusals) note(sg *trellisv1alpha1.ScalingGroup, which creationturns.Re
 	}
 }
 
-// noteOne notes the outcome for gangs that rest together. Called with the lock held.
+// noteOne records the outcome for gangs that share a delay. Called with the lock held.
 func (r *refusals) noteOne(sg *trellisv1alpha1.ScalingGroup, key refusedGangs, err error) {
 	if err == nil {
 		delete(r.byGroup, key)
@@ -96,14 +96,14 @@ func (r *refusals) noteOne(sg *trellisv1alpha1.ScalingGroup, key refusedGangs, e
 	r.byGroup[key] = refusal{uid: sg.UID, generation: sg.Generation, delay: delay, until: r.clock().Add(delay), err: err}
 }
 
-// wait returns how long the group has to wait, and for which refusal, where its gangs are not created in turn.
+// wait returns how long a group whose gangs are not created in turn has to wait, and the refusal.
 func (r *refusals) wait(sg *trellisv1alpha1.ScalingGroup) allowance {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.waitOf(sg, false)
 }
 
-// rests returns which gangs of the group have to wait, how long the first of them has to, and for which refusal.
+// rests returns the gangs of the group that have to wait, the time until the first of them may be created, and the refusal.
 func (r *refusals) rests(sg *trellisv1alpha1.ScalingGroup) (which creationturns.Rests, of allowance) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +112,7 @@ func (r *refusals) rests(sg *trellisv1alpha1.ScalingGroup) (which creationturns.
 	return creationturns.Rests{Successors: successors.again > 0, Others: others.again > 0}, of
 }
 
-// waitOf is called with the lock held.
+// waitOf returns how long successors, or the other gangs, of a group have to wait. Called with the lock held.
 func (r *refusals) waitOf(sg *trellisv1alpha1.ScalingGroup, successors bool) allowance {
 	last, ok := r.byGroup[refusedGangs{client.ObjectKeyFromObject(sg), successors}]
 	if left := last.until.Sub(r.clock()); ok && last.uid == sg.UID && last.generation == sg.Generation && left > 0 {
@@ -121,7 +121,7 @@ func (r *refusals) waitOf(sg *trellisv1alpha1.ScalingGroup, successors bool) all
 	return allowance{}
 }
 
-// has reports whether the last try was refused.
+// has reports whether the last try of a group was refused.
 func (r *refusals) has(sg *trellisv1alpha1.ScalingGroup) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +131,7 @@ func (r *refusals) has(sg *trellisv1alpha1.ScalingGroup) bool {
 	})
 }
 
-// retryIn ends the wait of the groups of a namespace: what refused their creates may allow them now.
+// retryIn ends the delays of the groups of a namespace: the quota that refused their creates may allow them now.
 func (r *refusals) retryIn(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,8 +158,8 @@ func (r *refusals) clock() time.Time {
 	return time.Now()
 }
 
-// easedBy are the scaling groups that create, or give back, something after a quota of their namespace allows more: not all that wait, but
-// those whose turn it is.
+// easedBy returns the scaling groups that can create pods, or have to give pods back, after a quota of their namespace allows more: not all
+// waiting groups, but the groups whose turn it is.
 func (r *Reconciler) easedBy(ctx context.Context, quota client.Object) []reconcile.Request {
 	quotas, err := quotasOfPods(ctx, r.Client, quota.GetNamespace())
 	if err != nil {
@@ -174,7 +174,7 @@ func (r *Reconciler) easedBy(ctx context.Context, quota client.Object) []reconci
 	return out
 }
 
-// tellTurns are the groups that have something to do in the turns of their namespace.
+// tellTurns returns a channel of the groups that have work in the turns of their namespace.
 func (r *Reconciler) tellTurns() <-chan event.GenericEvent {
 	told := make(chan event.GenericEvent, 4096)
 	r.turns.Tell = func(group types.NamespacedName) {

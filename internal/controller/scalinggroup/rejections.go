@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// maxHosts bounds the hosts that are stored of one replica: those that rejected its pods most often stay.
+	// maxHosts is the maximum number of stored hosts of one replica: the hosts that rejected its pods most often stay.
 	maxHosts = 4
 	// maxRejection bounds the stored reason of a rejection, in bytes.
 	maxRejection = 64
 )
 
-// rejected explains why the kubelets of hosts rejected pods of the replica, by host. Such pods ended before any container of theirs ran:
-// the kubelet had no device, no aligned resources or no room for them (UnexpectedAdmissionError, TopologyAffinityError, OutOfcpu, ...),
-// whatever the node's object says.
+// rejected returns the reason for which the kubelet of a host rejected pods of the replica, by host. Such pods ended before any of their
+// containers ran: the kubelet had no device, no aligned resources or no room for them (UnexpectedAdmissionError, TopologyAffinityError,
+// OutOfcpu, ...), whatever the Node object shows.
 func (r *replica) rejected() map[string]string {
 	hosts := map[string]string{}
 	for _, pod := range r.lost {
@@ -46,7 +46,7 @@ func rejected(pod *corev1.Pod) bool {
 		})
 }
 
-// withRejections counts one more rejection of each of the hosts.
+// withRejections counts one more rejection by each of the hosts.
 func withRejections(known []trellisv1alpha1.RejectingHost, hosts map[string]string) []trellisv1alpha1.RejectingHost {
 	if len(hosts) == 0 {
 		return known
@@ -67,8 +67,8 @@ func withRejections(known []trellisv1alpha1.RejectingHost, hosts map[string]stri
 	return out[:min(len(out), maxHosts)]
 }
 
-// lastHost says of the host that rejected most pods of a failed replica that it comes last; "" while none does, or where Trellis does not
-// choose hosts.
+// lastHost names the host that rejected most pods of a failed replica and so comes last for the replica, with the number of further such
+// hosts; "" if no host comes last, or Trellis does not choose the hosts.
 func lastHost(sg *trellisv1alpha1.ScalingGroup, f trellisv1alpha1.FailedReplica) string {
 	last := gang.LastHosts(f)
 	if len(last) == 0 || !render.Gated(sg) {

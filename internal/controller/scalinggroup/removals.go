@@ -16,14 +16,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// removalReasons are the reasons of a kubelet's events about a pod that it does not run any more. Those of resources begin with OutOf.
+// removalReasons are the reasons of a kubelet's events about a pod that the kubelet no longer runs. Further reasons, about resources, begin
+// with OutOf.
 var removalReasons = []string{
 	"Evicted", "NodeAffinity", "NodeShutdown", "Preempting", "TaintToleration", "Terminated", "TopologyAffinityError",
 	"UnexpectedAdmissionError",
 }
 
-// lookForRemoval finds why a kubelet ended a pod of the replica, where the pod's status does not say it: a kubelet that was restarted and
-// does not admit a running pod again stops its containers, and then reports their exit codes alone. Each failure is looked at once.
+// lookForRemoval finds why a kubelet ended a pod of the replica if the pod's status does not name the reason: a restarted kubelet that does
+// not admit a running pod again stops the pod's containers, and then reports only their exit codes. Each failure is looked up once.
 func (p *pass) lookForRemoval(ctx context.Context, one *replica, now time.Time) {
 	pod := one.failedPod()
 	if pod == nil || pod.Spec.NodeName == "" || pod.Status.Reason != "" || evictedBy(pod) != "" || counted(p.sg, one.ordinal, pod) ||
@@ -47,7 +48,7 @@ func counted(sg *trellisv1alpha1.ScalingGroup, ordinal int32, pod *corev1.Pod) b
 	})
 }
 
-// lastRemoval returns the last event by which a kubelet said that it does not run a pod any more; nil for none.
+// lastRemoval returns the last event in which a kubelet reports that it no longer runs a pod; nil for none.
 func lastRemoval(events []corev1.Event) (last *corev1.Event) {
 	for i := range events {
 		e := &events[i]

@@ -16,41 +16,42 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// replica is one replica as its pods show it.
+// replica is the state of one replica according to its pods.
 type replica struct {
 	ordinal int32
-	// size is how many pods make it whole, outdated that it has to be replaced.
+	// size is the number of pods of the complete replica. outdated: the replica has to be replaced.
 	size     int
 	outdated bool
-	// notAccepted is why an update does not count on the replica yet, although its pods are Ready; "" where it does.
+	// notAccepted is the reason for which an update does not count on the replica yet, although its pods are Ready; "" if it does.
 	notAccepted string
-	// generation of workers that the pods are of; "" for none.
+	// generation is the generation of workers of the pods; "" for none.
 	generation string
-	// pods that live, by index; terminating ones are in leaving, ended ones (Failed, Succeeded) and those whose node is gone in lost.
+	// pods are the live pods, by index. leaving are the terminating pods. lost are the pods that have ended (Failed, Succeeded) or whose node
+	// is gone.
 	pods          map[int32]*corev1.Pod
 	leaving, lost []*corev1.Pod
-	// notEnding are the pods in leaving that do not end in time, in words. lostNode: the node of one of them is not ready, and has not been
-	// for long.
+	// notEnding describes the pods in leaving that do not end in time. lostNode: the node of such a pod is not ready, and HoldFor has passed.
 	notEnding []string
 	lostNode  bool
-	// causes are why pods are not Ready whose status does not say it, by UID.
+	// causes are the causes of pods that are not Ready or have ended and whose status names none, by UID.
 	causes map[types.UID]podCause
-	// noQuota: it waits for quota that its queue does not have. keepsQuota: a successor of the current revision gets the quota that it has.
+	// noQuota: the replica waits for quota that its queue does not have. keepsQuota: a successor of the current revision gets the replica's
+	// quota.
 	noQuota, keepsQuota bool
 	// excess orders the replicas of a role when some are scaled in; see [gang.Excess].
 	excess int
 	// neighbours counts the pods of other replicas, of any graph, in its domain.
 	neighbours int
-	// beingMade: a read past the cache shows further pods of the replica, which was made in its place.
+	// beingMade: a read past the cache shows further pods of the replica, which is being created in place.
 	beingMade bool
-	// misplaced is why the replica, which was made in its place, cannot stay there; "" where it can.
+	// misplaced is the reason for which the replica cannot stay in its place; "" if it can.
 	misplaced string
-	// set is what the pods come from when Trellis does not make them itself; nil when there is none, or it is on its way out.
+	// set is the object from which a maker creates the pods; nil if there is none, it is being deleted, or Trellis creates the pods itself.
 	set client.Object
 }
 
-// addSets adds to the replicas which sets there are. Pods of a set that is being deleted go with it, whether or not they are being deleted
-// yet.
+// addSets adds the existing sets to the replicas. If a set is being deleted, its pods count as leaving, whether or not they are being
+// deleted yet.
 func addSets(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, sets map[int32]client.Object) {
 	for ordinal, set := range sets {
 		r := replicas[ordinal]
@@ -71,7 +72,7 @@ func addSets(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, sets
 	}
 }
 
-// replicasOf sorts the group's pods into replicas by ordinal; nodeGone says that a pod's node does not exist any more.
+// replicasOf sorts the group's pods into replicas by ordinal; nodeGone reports whether a pod's node no longer exists.
 func replicasOf(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, nodeGone func(*corev1.Pod) bool) map[int32]*replica {
 	out := map[int32]*replica{}
 	for _, pod := range pods {
@@ -99,7 +100,7 @@ func replicasOf(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, nodeGone f
 	return out
 }
 
-// uids are those of all pods of the replica, those that are leaving or lost among them.
+// uids returns the UIDs of all pods of the replica, including leaving and lost pods.
 func (r *replica) uids() map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for _, pod := range slices.Concat(slices.Collect(maps.Values(r.pods)), r.leaving, r.lost) {
@@ -112,8 +113,8 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// state is the state of the replica for the rollout. One that was never released only lacks pods that are still to be made; one that was
-// released has lost a member when it is incomplete.
+// state returns the state of the replica for the rollout. An incomplete replica that was never released only lacks pods that are still to
+// be created; an incomplete replica that was released has lost a member.
 func (r *replica) state() (state rollout.State, why string) {
 	short := len(r.pods) < r.size
 	switch {
@@ -139,15 +140,16 @@ func (r *replica) state() (state rollout.State, why string) {
 	return rollout.Starting, ""
 }
 
-// there: some of it exists and is not on its way out.
+// there reports whether pods or the set of the replica exist and are not being deleted.
 func (r *replica) there() bool { return len(r.pods) > 0 || r.set != nil }
 
-// released reports whether some of the replica's pods were released: before that, all of them were there.
+// released reports whether a pod of the replica was released. A gated pod is released only once all pods of the replica exist.
 func (r *replica) released() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(r.pods)), podReleased)
 }
 
-// nowhere: none of the pods has a node. A gate of another controller holds it, or the kube-scheduler was asked and found none.
+// nowhere reports whether no pod of the replica has a node: a gate of another controller holds the pod, or the kube-scheduler has found no
+// node.
 func (r *replica) nowhere() bool {
 	unschedulable := func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
@@ -170,7 +172,7 @@ func (r *replica) all(is func(*corev1.Pod) bool) bool {
 	return true
 }
 
-// created is when the youngest pod was made.
+// created returns the creation time of the newest pod, in seconds.
 func (r *replica) created() int64 {
 	var created int64
 	for _, pod := range r.pods {

@@ -17,10 +17,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/statuspatch"
 )
 
-// firstAfter is when the first status of a group is written that can wait: before that of its deployment, which counts by it.
+// firstAfter is the delay of a group's first status, if it can wait. It is shorter than the delay of the deployment's status, which depends
+// on it.
 const firstAfter = pace.Interval / 2
 
-// report writes the status when it changed. Progress that can wait is written after again, in another reconcile.
+// report writes the status if it has changed. again is the time after which another reconcile writes a change that can wait.
 func (r *Reconciler) report(ctx context.Context, sg *trellisv1alpha1.ScalingGroup,
 	status trellisv1alpha1.ScalingGroupStatus) (again time.Duration, err error) {
 	name := client.ObjectKeyFromObject(sg)
@@ -43,8 +44,8 @@ func (r *Reconciler) report(ctx context.Context, sg *trellisv1alpha1.ScalingGrou
 	return 0, wrapped(err, "writing the status")
 }
 
-// canWait: no one acts on the change. Deployments go by conditions, generations and whether all replicas serve or none is outdated;
-// failures and revisions are what the next reconciles decide by.
+// canWait reports whether no controller acts on the change. The deployment's status depends on conditions, generations, whether all
+// replicas serve, and whether none is outdated. The next reconciles depend on failures and revisions.
 func canWait(sg *trellisv1alpha1.ScalingGroup, now *trellisv1alpha1.ScalingGroupStatus) bool {
 	before := &sg.Status
 	serve := func(s *trellisv1alpha1.ScalingGroupStatus) bool { return s.ReadyReplicas >= sg.Spec.Replicas }
@@ -54,7 +55,8 @@ func canWait(sg *trellisv1alpha1.ScalingGroup, now *trellisv1alpha1.ScalingGroup
 		equality.Semantic.DeepEqual(before.FailedReplicas, now.FailedReplicas) && inPlace(before) == inPlace(now)
 }
 
-// beginning: the group has no status yet, and so far all goes as it should: some replicas do not serve yet, and nothing is False.
+// beginning reports whether the group has no status yet and starts as expected: not all replicas serve yet, none has failed, and no
+// condition is False.
 func beginning(sg *trellisv1alpha1.ScalingGroup, now *trellisv1alpha1.ScalingGroupStatus) bool {
 	return sg.Status.ObservedGeneration == 0 && len(sg.Status.Conditions) == 0 && len(now.FailedReplicas) == 0 &&
 		now.ReadyReplicas < sg.Spec.Replicas &&

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
 )
 
-// quotasOfPods are the ResourceQuotas of a namespace that count pods, or what they ask for. A create may be refused at any pod of a gang
-// there.
+// quotasOfPods lists the ResourceQuotas of a namespace that count pods, or requests of pods. In such a namespace, the create of any pod of
+// a gang may be refused.
 func quotasOfPods(ctx context.Context, from client.Reader, namespace string) ([]corev1.ResourceQuota, error) {
 	quotas := &corev1.ResourceQuotaList{}
 	if err := from.List(ctx, quotas, client.InNamespace(namespace)); err != nil {

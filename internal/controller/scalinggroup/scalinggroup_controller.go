@@ -1,10 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scalinggroup makes the pods of scaling groups and counts their replicas.
+// Package scalinggroup creates the pods of scaling groups and counts their replicas.
 //
-// A pod is created once and never changed here: placing it is the provider's, replacing it is the way to update it. Names are
-// deterministic, so creating a pod twice is harmless; every deletion names the pod's UID, so a successor is never hit.
+// It creates a pod once and never changes its spec: the provider places the pod, and an update replaces it. Names are deterministic, so
+// creating a pod twice is harmless. Each deletion has the pod's UID as a precondition, so it never deletes a successor.
 package scalinggroup
 
 import (
@@ -34,32 +34,33 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// Reconciler makes a scaling group's pods.
+// Reconciler creates the pods of scaling groups.
 type Reconciler struct {
-	// Client reads from the cache and writes. Its reads show its writes: a pod that the cache does not show yet would be created again, and a
-	// failure counted twice.
+	// Client reads from the cache and writes. Its reads wait for its own writes: otherwise, a pod that the cache does not show yet would be
+	// created again, and a failure counted twice.
 	Client client.Client
-	// Live reads past the cache, before something is destroyed because it seems gone.
+	// Live reads past the cache, for example before objects are deleted because an owner or a node seems gone.
 	Live client.Reader
-	// Domains writes the ComputeDomains of replicas. A client that shows its writes would watch the kind.
+	// Domains writes ComputeDomains without read-your-writes, which would start a watch on a kind that may not be installed.
 	Domains client.Writer
-	// Providers by name.
+	// Providers are the providers, by name.
 	Providers *provider.Registry
-	// MaxPods bounds the pods of one graph: no pod is created for a graph whose groups ask for more together. 0: any number.
+	// MaxPods limits the pods of one graph: no pod is created for a graph whose groups together request more. 0: no limit.
 	MaxPods int64
 	// HoldFor is how long the capacity of a lost replica is held for its successor (scheduler.Options).
 	HoldFor time.Duration
-	// Asks are the replicas that are to be created in place, and Placed has groups reconciled that have an answer; nil: all are gated.
+	// Asks are the requests for places of replicas that are to be created in place. Placed has the groups with an answer, and triggers their
+	// reconcile; nil: all pods are created gated.
 	Asks   *scheduler.Asks
 	Placed <-chan event.GenericEvent
 	// Recorded is [scheduler.Scheduler.Recorded].
 	Recorded func(context.Context, *trellisv1alpha1.ScalingGroup) (assignment.Replicas, error)
-	// Retries after failures.
+	// Retries are the delays after failures.
 	Retries blocked.Retries
-	// Leaving decides which nodes are to be removed, and MoveTimeout is how long a replica there waits for its successor.
+	// Leaving decides which nodes are to be removed, and MoveTimeout is how long a replica on such a node waits for its successor.
 	Leaving     leaving.Rules
 	MoveTimeout time.Duration
-	// Responds names the operator as a responder to Evictions in new pods, except those of LeaderWorkerSets, whose definition drops the field.
+	// Responds: new pods name the operator as a responder to Evictions, except pods of LeaderWorkerSets, whose CRD drops the field.
 	Responds bool
 
 	refusals refusals
@@ -108,7 +109,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.Providers.Changes(), handler.EnqueueRequestsFromMapFunc(r.concernedBy))).
 		WatchesRawSource(source.Channel(r.tellTurns(), &handler.EnqueueRequestForObject{})).
-		WithOptions(blocked.Options(16, r.Retries)). // they wait for the API server most of the time
+		WithOptions(blocked.Options(16, r.Retries)). // workers wait for the API server most of the time
 		Complete(r)
 }
 
@@ -142,8 +143,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return result, errors.Join(err, r.budgets().keep(ctx, p.observed, podsThatStay(sg, p.replicas)))
 }
 
-// find reads a group and the pods that name it, and deletes the pods of earlier groups of its name. The group is nil when there is nothing
-// more to do: it is gone, or being deleted.
+// find reads a group and the pods that name it, and deletes the pods of earlier groups of its name. The group is nil if it is gone or being
+// deleted: there is nothing more to do.
 func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (*trellisv1alpha1.ScalingGroup, found, error) {
 	sg := &trellisv1alpha1.ScalingGroup{}
 	err := r.Client.Get(ctx, name, sg)
@@ -176,7 +177,7 @@ func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (*trel
 	return sg, pods, nil
 }
 
-// earliest of two times from now on; 0 is never.
+// earliest returns the shorter of two times from now; 0 is never.
 func earliest(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)

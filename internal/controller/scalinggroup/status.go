@@ -16,7 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// statusOf counts the replicas as they are now. failure is what kept pods from being created or deleted in this reconcile, or nil.
+// statusOf returns the status with the current counts of the replicas. failure is the error that kept the controller from creating or
+// deleting pods in this reconcile, or nil.
 func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, next rollout.Plan, failure error,
 ) trellisv1alpha1.ScalingGroupStatus {
 	status := *sg.Status.DeepCopy()
@@ -58,11 +59,12 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 	return status
 }
 
-// saysInPlace is said of an update whose surplus replica gets no quota.
+// saysInPlace is the message about an update that gets no quota for its surplus replica.
 const saysInPlace = "the queue has no quota for a surplus replica, so one replica at a time is replaced within its quota"
 
-// rolledOutCondition: an update or restart is over when nothing outdated is left and as many replicas serve as are wanted. That a replica
-// is lost later does not begin it again. waiting describes what keeps new replicas from being available.
+// rolledOutCondition returns the condition RolledOut. An update or restart is over when no replica is outdated and at least the wanted
+// number of replicas serve. A replica that is lost later does not begin it again. waiting describes what keeps new replicas from being
+// available.
 func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, next rollout.Plan,
 	waiting []string) metav1.Condition {
 	c := metav1.Condition{

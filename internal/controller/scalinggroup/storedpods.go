@@ -19,20 +19,20 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// storedPod is what quotas and the order of creation need of the pods of a role.
+// storedPod has the properties of a role's pods that quotas and the order of creation need.
 type storedPod struct {
 	charge creationturns.Charge
-	// priority; nil before the API server has stored a pod of the role. class is that of its template.
+	// priority is nil until the API server has stored a pod of the role. Until then, class is the priority class in the role's template.
 	priority *int32
 	class    string
 }
 
-// storedPods remembers what the API server has stored of the pods of each role: defaults of a LimitRange, the overhead of a RuntimeClass,
-// and what webhooks add count for quotas. The zero value is ready to use.
+// storedPods has the storedPod of each role, from the first pod of the role that the API server has stored, because quotas count defaults
+// of a LimitRange, the overhead of a RuntimeClass, and additions by webhooks. The zero value is ready to use.
 type storedPods struct {
 	mu     sync.Mutex
 	byRole map[roleOfGroup]storedPod
-	// classes are priorities by class, which cannot change.
+	// classes are the values of PriorityClasses, which cannot change, by name.
 	classes map[string]int32
 }
 
@@ -40,7 +40,7 @@ func keyOfRole(sg *trellisv1alpha1.ScalingGroup, role string) roleOfGroup {
 	return roleOfGroup{group: sg.UID, revision: sg.Spec.Revision, role: role}
 }
 
-// learn takes in a pod that was stored.
+// learn records a pod that the API server has stored, unless its role has one.
 func (p *storedPods) learn(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *storedPods) learn(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) {
 	p.byRole[key] = storedPod{charge: creationturns.ChargeOf(pod), priority: pod.Spec.Priority}
 }
 
-// of returns the pods of each role of a group, those that no pod was stored of by their template.
+// of returns the properties of the pods of each role of a group, from the template if no pod of the role has been stored.
 func (p *storedPods) of(o observed) map[string]storedPod {
 	for _, pod := range o.pods.own {
 		if !render.Outdated(o.sg, pod) {
@@ -79,7 +79,7 @@ func (p *storedPods) of(o observed) map[string]storedPod {
 
 // +kubebuilder:rbac:groups=scheduling.k8s.io,resources=priorityclasses,verbs=get
 
-// priorityOf is the highest priority of the pods of a group.
+// priorityOf returns the highest priority of the pods of a group.
 func (p *storedPods) priorityOf(ctx context.Context, live client.Reader, pods map[string]storedPod) (highest int32, err error) {
 	first := true
 	for _, one := range pods {
@@ -96,7 +96,7 @@ func (p *storedPods) priorityOf(ctx context.Context, live client.Reader, pods ma
 	return highest, nil
 }
 
-// priorityOfClass reads the value of a class once. A class that does not exist, or that the operator may not read, counts as 0.
+// priorityOfClass reads the value of a PriorityClass once. A class that does not exist, or that the operator may not read, counts as 0.
 func (p *storedPods) priorityOfClass(ctx context.Context, live client.Reader, name string) (int32, error) {
 	if name == "" {
 		return 0, nil

@@ -23,7 +23,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// indexPodsByGroup finds the pods of a scaling group, and of earlier ones of its name, by that name, and those that it may adopt.
+// indexPodsByGroup indexes pods by the name of their scaling group, including pods of earlier groups of that name and pods that the group
+// may adopt.
 const indexPodsByGroup = "trellis.pods.group"
 
 func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
@@ -39,8 +40,8 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// onNodes has the groups with pods on a node reconciled when the node becomes ready, or is not ready any more, is cordoned or uncordoned,
-// is to be removed or is gone.
+// onNodes triggers a reconcile of the groups with pods on a node when the node becomes ready or stops being ready, is cordoned or
+// uncordoned, is to be removed, or is gone.
 func (r *Reconciler) onNodes() handler.EventHandler {
 	return handler.Funcs{
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
@@ -76,8 +77,8 @@ func (r *Reconciler) addGroupsOnNode(
 	}
 }
 
-// concernedBy are the scaling groups that a change of a provider concerns: all of them, or those of one graph whose replicas the provider
-// makes. What others have come to shows in their pods.
+// concernedBy returns the scaling groups that a change of a provider concerns: all groups, or the groups of one graph that depend on
+// another system. The state of the other groups of the graph shows in their pods.
 func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
 	name, one := provider.GraphOf(change)
 	groups := &trellisv1alpha1.ScalingGroupList{}
@@ -95,7 +96,7 @@ func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []re
 	return out
 }
 
-// groupOf is the scaling group of a pod, or the one that may adopt it.
+// groupOf returns the scaling group of a pod, or the group that may adopt it.
 func groupOf(_ context.Context, pod client.Object) []reconcile.Request {
 	if name, ok := groupNamedBy(pod.(*corev1.Pod)); ok {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}}}

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
-// countWorkload reports what a provider that makes the pods itself has come to. There is nothing else to do for such a group.
+// countWorkload reports the replicas of a group whose provider creates the pods itself. There is nothing else to do for such a group.
 func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, workload provider.Workload) (again time.Duration,
 	err error) {
 	seen, err := workload.Observe(ctx, r.Providers.Own(sg.Spec.Provider), []*trellisv1alpha1.ScalingGroup{sg})
@@ -23,15 +23,16 @@ func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.Scal
 		return 0, fmt.Errorf("reading the state of the workload of provider %s: %w", sg.Spec.Provider, err)
 	}
 	counts := seen.Counts[sg.Spec.Component]
-	if seen.Blind && r.Providers.State(ctx, sg.Spec.Provider).Ready { // for a moment, as when the operator has just started
+	if seen.Blind && r.Providers.State(ctx, sg.Spec.Provider).Ready { // for a moment, for example when the operator has just started
 		s := &sg.Status
 		counts = provider.Counts{Replicas: s.Replicas, Updated: s.UpdatedReplicas, Scheduled: s.ScheduledReplicas, Ready: s.ReadyReplicas}
 	}
 	return r.report(ctx, sg, workloadStatus(sg, counts))
 }
 
-// workloadStatus takes over the provider's counts. An update or restart begins when the group asks for another revision or restart than was
-// rolled out last, and is over when the provider reports it; from then on it is over, whatever else the provider replaces in the graph.
+// workloadStatus returns the status with the provider's counts. An update or restart begins when the group requests another revision or
+// restart than was last rolled out, and is over when the provider reports its end. After that it stays over, whatever else the provider
+// replaces in the graph.
 func workloadStatus(sg *trellisv1alpha1.ScalingGroup, counts provider.Counts) trellisv1alpha1.ScalingGroupStatus {
 	status := *sg.Status.DeepCopy()
 	status.ObservedGeneration, status.FailedReplicas = sg.Generation, nil
