@@ -18,8 +18,8 @@ import (
 // Age is a run with the changes since its commit to the code that it covers and to its checks.
 type Age struct {
 	Run
-	// Commits and Lines (added and removed) count the changes since the commit of the run. A reverted change counts
-	// in Commits, not in Lines.
+	// Commits and Lines (added and removed) count the changes since the commit of the run, without Go files of which only
+	// comments have changed. Another reverted change counts in Commits, not in Lines.
 	Commits, Lines int
 	// Unknown says why Commits and Lines are not known: the clone lacks the commit of the run.
 	Unknown string
@@ -79,6 +79,13 @@ func (r Run) Since(ctx context.Context, clone, head string) (Age, error) {
 	}
 	seen := map[string]bool{}
 	for _, specs := range r.pathspecs() {
+		same, err := onlyComments(ctx, clone, r.Commit, head, specs)
+		if err != nil {
+			return a, err
+		}
+		for _, file := range same {
+			specs = append(specs, ":(exclude)"+file)
+		}
 		commits, err := git.Run(ctx, clone, append([]string{"rev-list", r.Commit + ".." + head, "--"}, specs...)...)
 		if err != nil {
 			return a, err

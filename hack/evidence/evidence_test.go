@@ -194,6 +194,26 @@ func TestSince(t *testing.T) {
 			t.Errorf("%+v: %v", age, err)
 		}
 	})
+	t.Run("only comments of Go files", func(t *testing.T) {
+		c := newClone(t)
+		const code = "package internal\n\n// A is %s.\n//\n// +%s\nconst A = %d // %s\n"
+		c.write("internal/place.go", fmt.Sprintf(code, "one", "x", 1, "one"))
+		c.commit()
+		if _, err := c.record("echo evidence: x", ""); err != nil {
+			t.Fatal(err)
+		}
+		for _, tc := range []struct{ source, want string }{
+			{fmt.Sprintf(code, "the first", "x", 1, "1"), ""},
+			{fmt.Sprintf(code, "the first", "y", 1, "1"), "2 commits and 6 lines since"},
+			{fmt.Sprintf(code, "the first", "x", 2, "1"), "3 commits and 4 lines since"},
+		} {
+			c.write("internal/place.go", tc.source)
+			c.commit()
+			if age, err := c.row().Since(t.Context(), c.dir, "HEAD"); err != nil || age.Problem() != tc.want {
+				t.Errorf("%q: got %q (%v), want %q", tc.source, age.Problem(), err, tc.want)
+			}
+		}
+	})
 	t.Run("the clone lacks the commit", func(t *testing.T) {
 		c := newClone(t)
 		row := c.row()
