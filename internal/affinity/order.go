@@ -93,7 +93,7 @@ func (o *order) counted(s *spread, i int) (pods int) {
 	return pods
 }
 
-// extra returns how much more a pod counts while it is new than once it is bound.
+// extra returns 1 if a constraint counts the i-th pod itself while the pod is new but not once it is bound, and 0 otherwise.
 func (o *order) extra(s *spread, i int) int {
 	return bools.Int(s.selects(o.classes[i]) && !s.by[o.classes[i]])
 }

@@ -37,7 +37,8 @@ func (o *order) needs(i int) bool {
 	return len(list) > 0
 }
 
-// Ties implements topology.Order: the pools that the node can access, and the shared claims that are not allocated.
+// Ties implements topology.Order. The ties of a pod are the devices of its node, the pools that the node can access, and the shared claims
+// of the pod that are not allocated yet.
 func (o *order) Ties(i int) (list []string) {
 	if !o.needs(i) {
 		return nil

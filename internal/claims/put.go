@@ -111,7 +111,7 @@ func (b *binding) have(c *class) (set uint64) {
 	return set
 }
 
-// change takes or releases devices on a node. A device that several nodes can access changes for all of them.
+// change marks devices as taken or free on a node, and a device that several nodes can access on all of these nodes.
 func (b *binding) change(h *host, results []resourcev1.DeviceRequestAllocationResult, taken bool) {
 	for i := range results {
 		id := poolID{results[i].Driver, results[i].Pool}

@@ -65,8 +65,8 @@ type Unplanned struct {
 	// Refused are replicas that are released and not bound for a known reason, for example because their scheduler refuses them or nothing
 	// tries to bind them, or replicas that cannot be recreated yet, because one of their pods does not end.
 	Refused []Waiting
-	// Unadmitted are replicas that are not planned, because their pods, or pods of replicas that are placed with them, have scheduling gates
-	// of other controllers.
+	// Unadmitted are replicas that are not planned because pods have scheduling gates of other controllers: their own pods, or pods of
+	// replicas that are placed together with them.
 	Unadmitted []Waiting
 }
 

@@ -24,7 +24,7 @@ type Lock struct {
 
 var _ resourcelock.Interface = &Lock{}
 
-// NewLock returns the lock of a lease. Its own requests do not pass the fence.
+// NewLock returns a lock on a lease. The lock's own requests bypass the fence.
 func NewLock(config *rest.Config, name types.NamespacedName, fence *Fence) (*Lock, error) {
 	host, err := os.Hostname()
 	if err != nil {

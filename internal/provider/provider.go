@@ -3,12 +3,12 @@
 
 // Package provider is the interface between planning the place of a gang and enforcing it.
 //
-// The planner decides under every provider whose pods Trellis makes: it chooses the graph domain, looks ahead, anchors, and pins each pod
-// to its domain. A Placer enforces the plan. Pods wait with the gate trellis.dev/placement until their gang is placed; then
+// The planner places the pods of every provider whose pods Trellis creates: it chooses the domain of the graph, looks ahead, anchors, and
+// pins each pod to its domain. A Placer enforces the plan. Pods keep the gate trellis.dev/placement until their gang is placed; then
 //
 //	Prepare   before a pod is created   what only a new pod can be given     (PodGroup: the name of its group)
 //	Form      before a gang is released   objects that hold the gang together  (PodGroup: the gang's groups)
-//	Release   a pod                     pins added, gate opened, one patch
+//	Release   a pod                     pins added, gate removed, one patch
 //	Objections while pods are not bound  what the provider's scheduler says     (folded into the condition Placed)
 //	Evict     a pod that cannot bind    deleted, to be planned again
 //

@@ -46,8 +46,8 @@ func InSets(sg *trellisv1alpha1.ScalingGroup) bool {
 // OrdinalOf returns the ordinal of an object's replica, from its labels.
 func OrdinalOf(object metav1.Object) (int32, bool) { return labelNumber(object, LabelReplica) }
 
-// SetName returns the name of a replica's LeaderWorkerSet. The "r" keeps the names that LeaderWorkerSet derives apart from pods of
-// Trellis, and from the sets of a component "x-0" next to a component "x".
+// SetName returns the name of a replica's LeaderWorkerSet. The "r" prevents collisions of the names that LeaderWorkerSet derives with pods
+// of Trellis, and with the sets of a component "x-0" next to a component "x".
 func SetName(sg *trellisv1alpha1.ScalingGroup, ordinal int32) string {
 	name, suffix := sg.Name, "-r"+strconv.Itoa(int(ordinal))
 	if name[0] >= '0' && name[0] <= '9' { // a Service gets this name, which has to begin with a letter

@@ -48,7 +48,7 @@ type finder struct {
 	gang   Gang
 	limits Limits
 	bounds bounds
-	// every: the search includes every set of the movers. exact: in addition, there are only a few hosts.
+	// every: the search tries every subset of the movers. exact: every is set, and the tree has at most ExactHosts hosts.
 	every, exact bool
 	result       Result
 

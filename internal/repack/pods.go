@@ -16,7 +16,7 @@ type kind struct {
 	asks []topology.Request
 	// gpu is the index of the request for GPUs; -1: none.
 	gpu int
-	// amounts are the amounts of each request that the pod of each entry takes.
+	// amounts holds, for each entry and each request, how much the entry's pod takes.
 	amounts []int64
 }
 

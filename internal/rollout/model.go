@@ -40,7 +40,7 @@ type Replica struct {
 	// Unplaceable: the replica is Outdated and Waiting, and the scheduler does not place it, because its size differs from the current one or
 	// its pods have two revisions.
 	Unplaceable bool
-	// Generation is the generation of workers of the replica; "" for none.
+	// Generation is the worker generation to which the replica belongs; "" for none.
 	Generation string
 	// Excess is how far the replica's role exceeds the other role in its domain; the replica with more is scaled in first.
 	Excess int
@@ -68,7 +68,7 @@ type Group struct {
 	Replicas int
 	// MaxUnavailable and MaxSurge limit an update, as numbers of replicas.
 	MaxUnavailable, MaxSurge int
-	// Recreate: an update stops all outdated replicas before it creates any.
+	// Recreate: an update stops all outdated replicas before it creates new ones.
 	Recreate bool
 	// Step is the step of a generation of workers that all components replace together; nil: the component is updated independently.
 	Step *Step

@@ -162,7 +162,7 @@ func (l *ledger) waitsByReason(now time.Time) (counts map[string]int, first map[
 	return counts, first
 }
 
-// placesLeftOut counts the places that plans leave out now because a scheduler refused a gang there.
+// placesLeftOut counts the places that are currently excluded from plans because a scheduler refused a gang there.
 func (l *ledger) placesLeftOut(now time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

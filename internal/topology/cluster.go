@@ -187,7 +187,7 @@ func (c *Cluster) Spent() bool { return c.end > 0 && c.work >= c.end }
 // recordWork is the cost of adding a pod to a node or removing it, in comparisons.
 const recordWork = 16
 
-// ensure returns the node of that name; it adds a node without an object if there is none, so that pods can be counted there.
+// ensure returns the node of that name. If the cluster has none, it adds one without a Node object, so that pods can be counted there.
 func (c *Cluster) ensure(name string) *node {
 	if n, ok := c.byName[name]; ok {
 		return n

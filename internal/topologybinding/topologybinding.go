@@ -48,8 +48,8 @@ func Ours(b *Binding) bool {
 		strings.HasPrefix(owner.APIVersion, grovev1alpha1.GroupVersion.Group+"/")
 }
 
-// Read returns a Binding as a ClusterTopology, nil for one that Trellis wrote. If a Binding cannot be a ClusterTopology, because its
-// definition allows more, the error says why, with the fix.
+// Read converts a Binding to a ClusterTopology. It returns nil for a Binding that Trellis wrote. The definition of Bindings allows more
+// than that of ClusterTopologies: if a Binding cannot be converted, the error says why, with the fix.
 func Read(b *Binding) (*grovev1alpha1.ClusterTopology, error) {
 	if Ours(b) {
 		return nil, nil

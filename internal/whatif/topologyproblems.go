@@ -19,8 +19,8 @@ import (
 // problem is a problem of a topology's level on the world's nodes.
 type problem struct{ level, text string }
 
-// MisplacedBy describes problems of the levels by which a deployment is packed: a wrong order, or a missing level, so that one domain
-// comprises several places. One sentence per problem. It does not evaluate an invalid deployment.
+// MisplacedBy describes, one sentence each, what is wrong with the levels that a deployment uses: their order, or a missing level, which
+// merges distinct locations into one domain. It returns nil for an invalid deployment.
 func (p *Planner) MisplacedBy(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	if len(p.Check(dgd)) > 0 {
 		return nil

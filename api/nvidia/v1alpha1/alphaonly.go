@@ -14,7 +14,7 @@ type AlphaOnly struct {
 	PVCs []PVC
 	// Services maps component names to their v1alpha1 settings.
 	Services map[string]AlphaOnlyService
-	// Ignored are the paths of fields whose value v1beta1 cannot express and nothing acts on.
+	// Ignored are the paths of fields that nothing acts on and whose values v1beta1 cannot express.
 	Ignored []string
 	// Deployment in v1alpha1; nil for a deployment that never was v1alpha1. The fields that both versions have are equal to those of v1beta1.
 	Deployment *DynamoGraphDeployment

@@ -37,7 +37,7 @@ type Subject struct {
 // target is the object that the user names.
 type target struct{ kind, name string }
 
-// Kinds of a target.
+// Kinds of target.
 var (
 	kindGraph = cli.Graph.Name
 	kindGroup = cli.Group.Name

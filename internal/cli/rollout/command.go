@@ -135,7 +135,7 @@ func toAbort(o Observed) (string, error) {
 	return status.Target, nil
 }
 
-// notUpdating is the error of an abort while no update is in progress. A completed update can be undone.
+// notUpdating returns the error for an abort while no update is in progress. If an update is completed, the message suggests to undo it.
 func notUpdating(o Observed, generation string) error {
 	if generation == "" {
 		return errors.New("no update of the workers is in progress")

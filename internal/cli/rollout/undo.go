@@ -36,7 +36,8 @@ func newUndo(streams genericiooptions.IOStreams) *cobra.Command {
 		})
 }
 
-// toUndo returns the generation that the workers leave: the target of a running update, or else the generation that was last rolled out.
+// toUndo returns the generation from which the workers are rolled back: the target of a running update, or else the generation that was
+// last rolled out.
 func toUndo(o Observed, revisions []appsv1.ControllerRevision) (string, error) {
 	generation := Build(o).Generation
 	if over := ended(o); !over || generation == "" {

@@ -33,7 +33,7 @@ type origin int
 
 const (
 	somebodyElse origin = iota + 1
-	// unknown: it could not be created or updated. An existing binding of it stays as it is, and none is created.
+	// unknown: the object could not be created or updated. Its existing bindings stay as they are, and no new ones are created.
 	unknown
 )
 

@@ -101,7 +101,8 @@ func guard(o observed, written validation.Written) field.ErrorList {
 	return errs
 }
 
-// versionOf returns v1alpha1 if the deployment has fields that only v1alpha1 can express, and so was written in it; otherwise v1beta1.
+// versionOf returns the version in which the deployment was written: v1alpha1 if it has fields that only v1alpha1 can express, otherwise
+// v1beta1.
 func versionOf(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	if dgd.Annotations[nvidiav1alpha1.AnnotationSpecMemory] != "" {
 		return nvidiav1alpha1.GroupVersion.Version

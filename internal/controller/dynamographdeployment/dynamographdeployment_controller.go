@@ -195,7 +195,7 @@ func (r *Reconciler) separateFormer(ctx context.Context, dgd *nvidiav1beta1.Dyna
 	return r.orphansAmong(labelled, dgd)
 }
 
-// applyAndNote applies the children, and stores the running and the wanted generation of workers. noted is the error of that storing.
+// applyAndNote applies the children, and stores the running and the wanted generation of workers. noted is the error from storing them.
 func (r *Reconciler) applyAndNote(ctx context.Context, o observed, wanted *render.Graph) (failure, noted error) {
 	noted = r.keepHistory(ctx, o, wanted) // before the groups change: afterwards the running generation is unknown
 	if failure = r.apply(ctx, o, wanted); failure != nil {

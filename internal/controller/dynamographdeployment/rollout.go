@@ -215,8 +215,9 @@ func compareServed(a, b *trellisv1alpha1.ScalingGroup) int {
 		int64(a.Status.UpdatedAvailableReplicas)*int64(b.Spec.Replicas), int64(b.Status.UpdatedAvailableReplicas)*int64(a.Spec.Replicas))
 }
 
-// refusalOf returns why the scheduler does not place a replica for which an update waits. A replica that the scheduler has not evaluated
-// yet is new. The kube-scheduler places replicas that are not packed and reports refusals on their pods.
+// refusalOf returns why the scheduler does not place a replica for which an update waits. refused is false if no refusal is known, for
+// example because the scheduler has not evaluated the replica. It is true, without a reason, for a group that is not gated: the
+// kube-scheduler places its pods, and reports refusals on them.
 func refusalOf(o observed, sg *trellisv1alpha1.ScalingGroup) (why string, refused bool) {
 	if !render.Gated(sg) {
 		return "", true

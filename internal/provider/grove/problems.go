@@ -17,7 +17,7 @@ import (
 // maxListed bounds the names in a message.
 const maxListed = 4
 
-// Problems says why this Grove would refuse the deployment, or violate a requirement of it.
+// Problems says why this version of Grove would refuse the deployment, or violate one of its requirements.
 func Problems(g Input, d Schema) []string {
 	out := d.problems(g)
 	schedulers := map[string]string{}
