@@ -16,7 +16,8 @@ import (
 
 // onlyComments lists the changed Go files of which two commits differ only in comments.
 func onlyComments(ctx context.Context, clone, from, to string, specs []string) ([]string, error) {
-	changed, err := git.Run(ctx, clone, append([]string{"diff", "--name-only", "--no-renames", "--diff-filter=M", from, to, "--"}, specs...)...)
+	diff := []string{"diff", "--name-only", "--no-renames", "--diff-filter=M", from, to, "--"}
+	changed, err := git.Run(ctx, clone, append(diff, specs...)...)
 	if err != nil {
 		return nil, err
 	}
