@@ -38,7 +38,7 @@ func (r *Record) Encode(deployment types.UID) trellisv1alpha1.GraphPlacementSpec
 		})
 	}
 	out.Bound, out.Former = d.write(r.Bound), d.write(r.Former)
-	out.Domains, out.Hosts, out.Refused = d.domains, d.hosts, writeRefused(r.Refused)
+	out.Domains, out.Hosts, out.Refused, out.Freed = d.domains, d.hosts, writeRefused(r.Refused), r.Freed.write()
 	return out
 }
 
@@ -125,7 +125,9 @@ func (d *dictionaries) write(places map[Key]Place) (out []trellisv1alpha1.Compon
 // Decode reads the spec of a GraphPlacement. It skips invalid entries, and replicas beyond the first 262,144.
 func Decode(spec *trellisv1alpha1.GraphPlacementSpec) *Record {
 	in := &decoder{paths: pathsOf(spec.Domains), hosts: spec.Hosts, left: maxReplicas}
-	r := &Record{Domain: topology.ParsePath(spec.Domain), Gangs: map[string]Gang{}, Refused: readRefused(spec.Refused)}
+	r := &Record{
+		Domain: topology.ParsePath(spec.Domain), Gangs: map[string]Gang{}, Refused: readRefused(spec.Refused), Freed: readFreed(spec.Freed),
+	}
 	for _, g := range spec.Gangs {
 		if places := in.read(g.Components); len(places) > 0 {
 			r.Gangs[g.Name] = Gang{State: g.State, Base: g.Base, Since: seconds(g.Since.Time), Message: g.Message, Places: places}

@@ -68,6 +68,8 @@ type Record struct {
 	Bound, Former map[Key]Place
 	// Refused are the places where a scheduler refused pods of the graph; see [Record.SetRefused].
 	Refused []Refused
+	// Freed are the hosts that replicas of other graphs leave for the graph; nil for none. They are not changed.
+	Freed *Freed
 	// gangOf is the gang of each replica in Gangs.
 	gangOf map[Key]string
 }
@@ -76,7 +78,7 @@ type Record struct {
 func (r *Record) Clone() *Record {
 	out := &Record{
 		Domain: r.Domain, Gangs: make(map[string]Gang, len(r.Gangs)), Bound: maps.Clone(r.Bound), Former: maps.Clone(r.Former),
-		Refused: slices.Clone(r.Refused), gangOf: map[Key]string{},
+		Refused: slices.Clone(r.Refused), Freed: r.Freed, gangOf: map[Key]string{},
 	}
 	for name, g := range r.Gangs {
 		g.Places = maps.Clone(g.Places)
@@ -98,7 +100,7 @@ func (r *Record) Clone() *Record {
 func (r *Record) Equal(other *Record) bool {
 	return r.Domain.Equal(other.Domain) && maps.EqualFunc(r.Bound, other.Bound, Place.equal) &&
 		maps.EqualFunc(r.Former, other.Former, Place.equal) && maps.EqualFunc(r.Gangs, other.Gangs, Gang.equal) &&
-		slices.EqualFunc(r.Refused, other.Refused, Refused.equal)
+		slices.EqualFunc(r.Refused, other.Refused, Refused.equal) && r.Freed.Equal(other.Freed)
 }
 
 func (g Gang) equal(other Gang) bool {

@@ -35,6 +35,7 @@ func (r *Record) Room() int {
 	for i := range r.Refused {
 		most += r.Refused[i].bytes()
 	}
+	most += r.Freed.bytes()
 	if most < MaxBytes/2 {
 		return MaxBytes - most
 	}

@@ -31,14 +31,17 @@ func (r *domainReserver) reserveDomain(
 		d.wakeWaiting(r.leave(name, true, now))
 		return
 	}
+	if r.has(name) {
+		r.current.priority, r.current.levels = request.Graph.Priority, request.Graph.Levels
+	}
 	note := ""
 	if r.after > 0 {
 		note = r.takeTurn(ctx, dgd, request, planned, d, now)
 	}
 	if r.has(name) {
 		note = fmt.Sprintf("%s reserved for it until %s", r.current.what(), r.current.until.UTC().Format("15:04 MST"))
-		if r.current.freed != "" {
-			note += ", and " + r.current.freed + " to free them"
+		if r.current.byMoves() {
+			note += ", and " + r.current.described() + " to free them"
 		}
 	}
 	for i := range d.result.Waiting {
@@ -56,7 +59,7 @@ func (r *domainReserver) takeTurn(
 ) (note string) {
 	name := d.graph
 	entry := r.join(name, request.Graph.Priority, dgd.CreationTimestamp.Time, now)
-	if r.has(name) && r.current.freed != "" { // the moves determine the hosts
+	if r.has(name) && r.current.byMoves() { // the moves determine the hosts
 		d.lookAt(r.current.until)
 	} else if r.has(name) {
 		d.wakeWaiting(r.renew(request, planned))
@@ -73,6 +76,21 @@ func (r *domainReserver) takeTurn(
 // has reports whether a graph has the current turn.
 func (r *domainReserver) has(name types.NamespacedName) bool {
 	return r.current != nil && r.current.graph == name
+}
+
+// byMoves reports whether replicas move so that the hosts become free.
+func (d *domainReservation) byMoves() bool { return d.moves.Replicas > 0 }
+
+// described describes the moves that free the hosts, for example: 2 replicas with 8 GPUs move.
+func (d *domainReservation) described() string {
+	replicas, gpus, verb := "replicas", "GPUs", "move"
+	if d.moves.Replicas == 1 {
+		replicas, verb = "replica", "moves"
+	}
+	if d.moves.GPUs == 1 {
+		gpus = "GPU"
+	}
+	return fmt.Sprintf("%d %s with %d %s %s", d.moves.Replicas, replicas, d.moves.GPUs, gpus, verb)
 }
 
 func (d *domainReservation) what() string {
@@ -185,11 +203,11 @@ func (d *domainReservation) exempt(dgd *nvidiav1beta1.DynamoGraphDeployment, r *
 	if d.movers[client.ObjectKeyFromObject(dgd)] {
 		return false
 	}
-	older := d.freed == "" && r.Graph.Priority == d.priority && dgd.CreationTimestamp.Time.Before(d.created)
+	older := !d.byMoves() && r.Graph.Priority == d.priority && dgd.CreationTimestamp.Time.Before(d.created)
 	if client.ObjectKeyFromObject(dgd) == d.graph || r.Graph.Priority > d.priority || older {
 		return true
 	}
-	if !slices.Equal(r.Graph.Levels, d.levels) || d.freed != "" && len(d.domain) == 0 {
+	if !slices.Equal(r.Graph.Levels, d.levels) || d.byMoves() && len(d.domain) == 0 {
 		return false
 	}
 	return d.holds(r.Graph.Anchor) || slices.ContainsFunc(r.Graph.Components, func(component placement.Component) bool {

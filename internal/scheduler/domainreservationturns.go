@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/trellis-k8s/trellis/internal/repack"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
@@ -107,8 +108,8 @@ type domainReservation struct {
 	domain   topology.Path
 	nodes    []string
 	until    time.Time
-	// freed describes the moves that free the hosts; "" if hosts become free without moves. Replicas of the deployments in movers also stay
-	// off the hosts.
-	freed  string
+	// moves is the cost of the moves that free the hosts; zero if hosts become free without moves. Replicas of the deployments in movers
+	// also stay off the hosts.
+	moves  repack.Cost
 	movers map[types.NamespacedName]bool
 }

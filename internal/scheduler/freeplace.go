@@ -5,7 +5,6 @@ package scheduler
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -25,8 +24,9 @@ import (
 
 // Running replicas move so that a waiting gang gets a place (package repack): one batch of moves at a time in the cluster, one replica at a
 // time. The hosts that the moves free are reserved for the gang. An annotation of the pods requests a move, and the scalinggroup controller
-// carries it out. Other clients that write the annotation, such as kubectl trellis repack, also begin a batch, and so does a new leader
-// that finds it. A request that is not renewed expires.
+// carries it out. Before the first request, the hosts are recorded in the GraphPlacement of the waiting deployment, and a new leader
+// continues the batch from there. Other clients that write the annotation, such as kubectl trellis repack, also begin a batch. A request that
+// is not renewed expires.
 
 // placeFreer has the ledger's state of these moves.
 type placeFreer struct {
@@ -82,6 +82,8 @@ type moveBatch struct {
 	since time.Time
 	// placed: the graph has its place.
 	placed bool
+	// resumed is the time at which this operator continued the batch of an earlier leader; zero for a batch that it began.
+	resumed time.Time
 }
 
 // placedWithin is the time that a graph has to take the place that moves have freed.
@@ -204,18 +206,6 @@ func (f *placeFreer) next(now time.Time) *refusedGraph {
 	})
 }
 
-// described describes the moves of a plan, for example: 2 replicas with 8 GPUs move.
-func described(cost repack.Cost) string {
-	replicas, gpus, verb := "replicas", "GPUs", "move"
-	if cost.Replicas == 1 {
-		replicas, verb = "replica", "moves"
-	}
-	if cost.GPUs == 1 {
-		gpus = "GPU"
-	}
-	return fmt.Sprintf("%d %s with %d %s %s", cost.Replicas, replicas, cost.GPUs, gpus, verb)
-}
-
 // moversOf returns the deployments whose replicas move.
 func moversOf(plan *repack.Plan) map[types.NamespacedName]bool {
 	out := map[types.NamespacedName]bool{}
@@ -231,7 +221,7 @@ func (r *domainReserver) reserveFreed(one *refusedGraph, plan *repack.Plan, now 
 	r.current = &domainReservation{
 		graph: client.ObjectKeyFromObject(one.dgd), priority: one.demand.Priority, created: one.dgd.CreationTimestamp.Time,
 		levels: one.demand.Levels, domain: slices.Clone(plan.Domains[0]), nodes: plan.Nodes, until: now.Add(r.lasts),
-		freed: described(plan.Cost), movers: moversOf(plan),
+		moves: plan.Cost, movers: moversOf(plan),
 	}
 	r.restore()
 	domainReserved.Set(1)

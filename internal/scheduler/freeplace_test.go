@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -239,13 +240,75 @@ func TestMovesEnd(t *testing.T) {
 	f.steps("the graph is deleted", "withdraw g1-work-0")
 }
 
-// TestRequestedMoves: requests of a user, and of a leader before, are taken over, one gang at a time.
-func TestRequestedMoves(t *testing.T) {
-	requested := func(pod *corev1.Pod, at time.Time, graph string) *corev1.Pod {
-		pod = pod.DeepCopy()
-		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, leaving.AnnotationEviction, leaving.Eviction{At: at, For: graph}.String())
-		return pod
+// requested returns a pod whose replica is to move for a graph.
+func requested(pod *corev1.Pod, at time.Time, graph string) *corev1.Pod {
+	pod = pod.DeepCopy()
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, leaving.AnnotationEviction, leaving.Eviction{At: at, For: graph}.String())
+	return pod
+}
+
+// TestResumedMoves: a new leader continues the recorded moves of an earlier one, whether their request was written or not. It places the
+// successor as the earlier leader would have, also before it has planned the waiting graph.
+func TestResumedMoves(t *testing.T) {
+	former := newFreeing(t, time.Minute)
+	former.runs(1, "a0", 2*time.Hour)
+	former.big.Record = &assignment.Record{}
+	former.ask(former.big)
+	former.pass(time.Minute)
+	former.step()
+	d := former.decide(former.big)
+	former.pass(time.Second)
+	if d = former.decide(former.big); d.record == nil || d.record.Freed == nil {
+		t.Fatalf("the hosts are not recorded: %v", d.record)
 	}
+	for _, written := range []bool{true, false} {
+		t.Run(fmt.Sprint("request written: ", written), func(t *testing.T) {
+			f := newFreeing(t, 0)
+			f.clock.Step(former.clock.Since(f.clock.Now()))
+			pod := f.runs(1, "a0", 2*time.Hour)
+			f.big.Record = d.record
+			f.taken("b1") // but for the reservation, the successor would go to a1
+			f.host("c0", "c", 1)
+			f.s.ledger.freer.resume(f.big)
+			if written {
+				f.s.ledger.podChanged(requested(pod, f.clock.Now(), "ns/g5"))
+				f.steps("before the graph is planned", "")
+				f.succeeds("c0")
+			} else {
+				f.steps("before the graph is planned", "")
+			}
+			f.expect("meanwhile", f.big, "; 2 hosts in z/a are reserved for it until 03:11 UTC, and 1 replica with 1 GPU moves to free them")
+			if !written {
+				f.steps("the graph is planned", "request g1-work-0")
+				f.succeeds("c0")
+			}
+			f.gone(pod)
+			f.steps("the replica has moved", "")
+			f.expect("the rack is free", f.big, "rack a")
+			if d := f.decide(f.big); d.record != nil && d.record.Freed != nil {
+				t.Errorf("hosts are still recorded: %v", d.record.Freed)
+			}
+		})
+	}
+
+	f := newFreeing(t, 0)
+	f.clock.Step(former.clock.Since(f.clock.Now()))
+	f.big.Record = d.record
+	f.s.ledger.freer.resume(f.big)
+	f.pass(adoptWithin)
+	f.steps("a graph that does not wait any more", "")
+	if f.s.ledger.reserver.current != nil {
+		t.Error("hosts are still reserved for it")
+	}
+	f.pass(10 * time.Minute)
+	f.s.ledger.freer.resume(f.big)
+	if f.s.ledger.reserver.current != nil {
+		t.Error("hosts are reserved after the recorded end")
+	}
+}
+
+// TestRequestedMoves: requests of a user are taken over, one gang at a time.
+func TestRequestedMoves(t *testing.T) {
 	f := newFreeing(t, 0)
 	pod := f.runs(1, "a0", 2*time.Hour)
 	f.ask(f.big)

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
@@ -46,4 +47,11 @@ func (l *ledger) notRequested(graph types.NamespacedName) {
 	if b := l.freer.batch; b != nil && b.graph == graph {
 		b.until = l.clock.Now()
 	}
+}
+
+// freedFor returns the hosts that moves free for a graph; nil for none.
+func (l *ledger) freedFor(graph types.NamespacedName) *assignment.Freed {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.freer.freedFor(graph)
 }

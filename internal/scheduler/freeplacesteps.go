@@ -24,6 +24,8 @@ import (
 type moveStep struct {
 	// request, renew and withdraw are the requests to write, to renew and to remove, each for one pod.
 	request, renew, withdraw []*moveRequest
+	// reserves: hosts are reserved for the graph in about. The reservation is recorded before the requests are written.
+	reserves bool
 	// about is the graph on which the events are reported.
 	about  *nvidiav1beta1.DynamoGraphDeployment
 	events []event
@@ -35,10 +37,11 @@ func (s *moveStep) report(reason, format string, args ...any) {
 	s.events = append(s.events, event{reason, fmt.Sprintf(format, args...)})
 }
 
-// adoptWithin is the time for which requests are kept for a graph that is not known to wait: the graph may not be planned yet.
+// adoptWithin is the time for which requests and a resumed batch are kept for a graph that is not known to wait: the graph may not be planned
+// yet.
 const adoptWithin = time.Minute
 
-// adoptBatch begins a batch for a graph with the moves that an earlier leader or a user has requested.
+// adoptBatch begins a batch for a graph with the moves that another client has requested.
 func (f *placeFreer) adoptBatch(first *moveRequest, movable []gang.Observation, step *moveStep, now time.Time) {
 	one := f.refused[first.graph]
 	if one == nil {
@@ -61,8 +64,9 @@ func (f *placeFreer) adoptBatch(first *moveRequest, movable []gang.Observation, 
 		return
 	}
 	f.reserver.reserveFreed(one, found.Plan, now)
+	step.reserves = true
 	f.batch.moves++
-	step.report(EventRepacking, "%s so that it gets %s", described(found.Plan.Cost), f.reserver.current.hosts())
+	step.report(EventRepacking, "%s so that it gets %s", f.reserver.current.described(), f.reserver.current.hosts())
 	step.wake.now = append(step.wake.now, first.graph)
 }
 
@@ -104,6 +108,7 @@ func (f *placeFreer) continueBatch(open []*moveRequest, movable []gang.Observati
 	f.withdraw(step, func(r *moveRequest) bool { return r.graph != b.graph })
 	open = slices.DeleteFunc(open, func(r *moveRequest) bool { return r.graph != b.graph })
 	switch {
+	case one == nil && !b.placed && now.Before(b.resumed.Add(adoptWithin)): // it is not planned yet
 	case one == nil:
 		f.endBatch(step, "", now)
 	case !f.reserver.has(b.graph):
@@ -147,9 +152,10 @@ func (f *placeFreer) move(
 ) {
 	b := f.batch
 	f.reserver.reserveFreed(one, plan, now)
+	step.reserves = true
 	b.until = now.Add(f.reserver.lasts)
 	if b.moves++; b.moves == 1 {
-		step.report(EventRepacking, "%s so that it gets %s", described(plan.Cost), f.reserver.current.hosts())
+		step.report(EventRepacking, "%s so that it gets %s", f.reserver.current.described(), f.reserver.current.hosts())
 	}
 	for _, pod := range podsOf(next.Replica, movable) {
 		request := &moveRequest{pod: client.ObjectKeyFromObject(pod), uid: pod.UID, graph: b.graph, most: b.most, at: now, seen: now}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -34,6 +35,13 @@ func (s *Scheduler) freePlaces(ctx context.Context) time.Duration {
 	}
 	step := s.ledger.decideMoves(movable)
 	now := s.options.Clock.Now()
+	if step.reserves {
+		if err := s.recordFreed(ctx, step.about); err != nil {
+			log.FromContext(ctx).Error(err, "recording the hosts that moves free", "for", client.ObjectKeyFromObject(step.about))
+			s.ledger.notRequested(client.ObjectKeyFromObject(step.about))
+			step.request = nil
+		}
+	}
 	for _, request := range append(step.request, step.renew...) {
 		value := leaving.Eviction{At: now, For: request.graph.String(), MaxGPUs: request.most}.String()
 		if err := s.annotate(ctx, request, &value); err != nil {
@@ -54,6 +62,21 @@ func (s *Scheduler) freePlaces(ctx context.Context) time.Duration {
 	}
 	s.queue.wakeUp(step.wake)
 	return step.again
+}
+
+// recordFreed writes the hosts that moves free for a deployment into its GraphPlacement. A new leader reserves them before it places
+// successors of the replicas that move.
+func (s *Scheduler) recordFreed(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) error {
+	freed := s.ledger.freedFor(client.ObjectKeyFromObject(dgd))
+	return retry.OnError(retry.DefaultRetry, changedMeanwhile, func() error {
+		was, err := s.placements.of(ctx, dgd)
+		if err != nil || was.record == nil || was.record.Freed.Equal(freed) {
+			return err
+		}
+		now := was.record.Clone()
+		now.Freed = freed
+		return s.placements.write(ctx, dgd, was, now)
+	})
 }
 
 // annotate writes the request into a pod, or removes it if value is nil. It ignores a pod that is gone.

@@ -76,6 +76,7 @@ func (e *evaluation) followRecord(o gang.Observation, stands func(gang string) b
 	shown := gang.Shown(o)
 	next.Follow(shown, gang.WantsReplica(o), stands, now)
 	next.SetRefused(slices.Clone(e.refused.places[e.d.graph]))
+	next.Freed = e.freer.freedFor(e.d.graph)
 	return next, shown
 }
 

@@ -42,6 +42,9 @@ type GraphPlacementSpec struct {
 	// +optional
 	// +listType=atomic
 	Refused []RefusedPlace `json:"refused,omitempty"`
+	// freed are hosts that replicas of other deployments leave for the deployment. Absent if no replicas move for it.
+	// +optional
+	Freed *FreedHosts `json:"freed,omitempty"`
 	// domains of the places. Places refer to them by index, from 0. A broader domain comes before the domains in it.
 	// +optional
 	// +listType=atomic
@@ -160,6 +163,41 @@ type RefusedPlace struct {
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Message string `json:"message,omitempty"`
+}
+
+// FreedHosts are hosts that are reserved for a waiting deployment while replicas of other deployments move away from them.
+type FreedHosts struct {
+	// hosts are the names of the nodes.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:items:MaxLength=253
+	// +required
+	// +listType=atomic
+	Hosts []string `json:"hosts"`
+	// domain of the hosts, as a path of label values from the broadest level down. Absent for the entire cluster.
+	// +kubebuilder:validation:MaxLength=1023
+	// +optional
+	Domain string `json:"domain,omitempty"`
+	// until is when the reservation ends.
+	// +required
+	Until metav1.Time `json:"until"`
+	// replicas counts the replicas that are still to move.
+	// +kubebuilder:validation:Minimum=1
+	// +required
+	Replicas int32 `json:"replicas"`
+	// gpus counts the GPUs of these replicas.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	GPUs int64 `json:"gpus,omitempty"`
+	// maxGPUs is the maximum number of GPUs that restart for the deployment, if the request for the moves has such a limit.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	MaxGPUs int64 `json:"maxGPUs,omitempty"`
+	// deployments are the DynamoGraphDeployments of these replicas, as namespace/name. Their replicas are not placed on the hosts.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:items:MaxLength=317
+	// +required
+	// +listType=atomic
+	Deployments []string `json:"deployments"`
 }
 
 // PlacedDomain is a domain of a topology level.
