@@ -25,8 +25,8 @@ import (
 // Running replicas move so that a waiting gang gets a place (package repack): one batch of moves at a time in the cluster, one replica at a
 // time. The hosts that the moves free are reserved for the gang. An annotation of the pods requests a move, and the scalinggroup controller
 // carries it out. Before the first request, the hosts are recorded in the GraphPlacement of the waiting deployment, and a new leader
-// continues the batch from there. Other clients that write the annotation, such as kubectl trellis repack, also begin a batch. A request that
-// is not renewed expires.
+// continues the batch from there. Other clients that write the annotation, such as kubectl trellis repack, also begin a batch. A request
+// that is not renewed expires.
 
 // placeFreer has the ledger's state of these moves.
 type placeFreer struct {

@@ -46,8 +46,8 @@ func (f *placeFreer) resume(o gang.Observation) {
 	}
 	f.reserver.lift()
 	f.reserver.current = &domainReservation{
-		graph: name, priority: math.MaxInt32, created: o.DGD.CreationTimestamp.Time, domain: freed.Domain, nodes: freed.Hosts, until: freed.Until,
-		moves: repack.Cost{Replicas: freed.Replicas, GPUs: freed.GPUs}, movers: map[types.NamespacedName]bool{},
+		graph: name, priority: math.MaxInt32, created: o.DGD.CreationTimestamp.Time, domain: freed.Domain, nodes: freed.Hosts,
+		until: freed.Until, moves: repack.Cost{Replicas: freed.Replicas, GPUs: freed.GPUs}, movers: map[types.NamespacedName]bool{},
 	}
 	for _, graph := range freed.Graphs {
 		f.reserver.current.movers[graph] = true

@@ -37,8 +37,8 @@ func (s *moveStep) report(reason, format string, args ...any) {
 	s.events = append(s.events, event{reason, fmt.Sprintf(format, args...)})
 }
 
-// adoptWithin is the time for which requests and a resumed batch are kept for a graph that is not known to wait: the graph may not be planned
-// yet.
+// adoptWithin is the time for which requests and a resumed batch are kept for a graph that is not known to wait: the graph may not be
+// planned yet.
 const adoptWithin = time.Minute
 
 // adoptBatch begins a batch for a graph with the moves that another client has requested.

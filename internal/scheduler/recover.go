@@ -14,14 +14,16 @@ import (
 )
 
 // recoverAll rebuilds the reservations and holds of all graphs before anything is planned: first for pods that an earlier leader released
-// and that are not bound yet, then for the gated pods of their gangs, and then for the missing pods of recorded gangs. It also continues the
-// recorded moves of replicas.
+// and that are not bound yet, then for the gated pods of their gangs, and then for the missing pods of recorded gangs. It also
+// continues the recorded moves of replicas.
 func (s *Scheduler) recoverAll(ctx context.Context) error {
 	graphs := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := s.objects.reader.List(ctx, graphs); err != nil {
 		return fmt.Errorf("listing graphs: %w", err)
 	}
-	for _, reserve := range []func(gang.Observation){s.ledger.reserveReleased, s.ledger.reserveRest, s.ledger.holdRecorded, s.ledger.freer.resume} {
+	for _, reserve := range []func(gang.Observation){
+		s.ledger.reserveReleased, s.ledger.reserveRest, s.ledger.holdRecorded, s.ledger.freer.resume,
+	} {
 		for i := range graphs.Items {
 			dgd := &graphs.Items[i]
 			err := s.ledger.recovered(func() (gang.Observation, error) {
