@@ -256,9 +256,10 @@ func TestResumedMoves(t *testing.T) {
 	former.ask(former.big)
 	former.pass(time.Minute)
 	former.step()
+	former.ask(former.big)
+	former.pass(recordAfter)
 	d := former.decide(former.big)
-	former.pass(time.Second)
-	if d = former.decide(former.big); d.record == nil || d.record.Freed == nil {
+	if d.record == nil || d.record.Freed == nil {
 		t.Fatalf("the hosts are not recorded: %v", d.record)
 	}
 	for _, written := range []bool{true, false} {
@@ -300,10 +301,19 @@ func TestResumedMoves(t *testing.T) {
 	if f.s.ledger.reserver.current != nil {
 		t.Error("hosts are still reserved for it")
 	}
-	f.pass(10 * time.Minute)
-	f.s.ledger.freer.resume(f.big)
-	if f.s.ledger.reserver.current != nil {
-		t.Error("hosts are reserved after the recorded end")
+	for name, edit := range map[string]func(*assignment.Freed){
+		"after the recorded end":   func(r *assignment.Freed) { r.Until = f.clock.Now() },
+		"more than the graph uses": func(r *assignment.Freed) { r.Hosts = []string{"a0", "a1", "b1"} },
+		"for longer than they are": func(r *assignment.Freed) { r.Until = f.clock.Now().Add(24 * time.Hour) },
+	} {
+		f, freed := newFreeing(t, 0), *d.record.Freed
+		edit(&freed)
+		f.clock.Step(former.clock.Since(f.clock.Now()))
+		f.big.Record = &assignment.Record{Freed: &freed}
+		f.s.ledger.freer.resume(f.big)
+		if r := f.s.ledger.reserver.current; r != nil && (len(r.nodes) > 2 || r.until.After(f.clock.Now().Add(10*time.Minute))) {
+			t.Errorf("%s: hosts are reserved: %v until %s", name, r.nodes, r.until)
+		}
 	}
 }
 

@@ -12,8 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/gang"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/repack"
 )
 
@@ -33,26 +35,36 @@ func (f *placeFreer) freedFor(graph types.NamespacedName) *assignment.Freed {
 	return freed
 }
 
-// resume continues the batch that an earlier leader has recorded for a graph. Of several batches only the one with the latest end continues.
-// The priority and the levels of the graph are not known before it is planned.
+// resume continues the batch that an earlier leader has recorded for a graph. Of several batches, only the one with the latest end
+// continues. The priority and the levels of the graph are not known before it is planned. A record reserves no more hosts than the graph
+// has pods, and for no longer than a reservation lasts, also where its content is not protected by admission.
 func (f *placeFreer) resume(o gang.Observation) {
 	now := f.state.clock.Now()
-	if o.Record == nil || o.Record.Freed == nil || !now.Before(o.Record.Freed.Until) {
+	if o.Record == nil || o.Record.Freed == nil || len(o.Record.Freed.Hosts) > wantedPods(o.Groups) {
 		return
 	}
 	freed, name := o.Record.Freed, client.ObjectKeyFromObject(o.DGD)
-	if f.batch != nil && !f.batch.until.Before(freed.Until) {
+	until := earlier(freed.Until, now.Add(f.reserver.lasts))
+	if !now.Before(until) || f.batch != nil && !f.batch.until.Before(until) {
 		return
 	}
 	f.reserver.lift()
 	f.reserver.current = &domainReservation{
 		graph: name, priority: math.MaxInt32, created: o.DGD.CreationTimestamp.Time, domain: freed.Domain, nodes: freed.Hosts,
-		until: freed.Until, moves: repack.Cost{Replicas: freed.Replicas, GPUs: freed.GPUs}, movers: map[types.NamespacedName]bool{},
+		until: until, moves: repack.Cost{Replicas: freed.Replicas, GPUs: freed.GPUs}, movers: map[types.NamespacedName]bool{},
 	}
 	for _, graph := range freed.Graphs {
 		f.reserver.current.movers[graph] = true
 	}
 	f.reserver.restore()
 	domainReserved.Set(1)
-	f.batch = &moveBatch{graph: name, until: freed.Until, most: freed.MaxGPUs, moves: 1, resumed: now}
+	f.batch = &moveBatch{graph: name, until: until, most: freed.MaxGPUs, moves: 1, resumed: now}
+}
+
+// wantedPods returns the number of pods of all wanted replicas.
+func wantedPods(of []*trellisv1alpha1.ScalingGroup) (n int) {
+	for _, sg := range of {
+		n += int(sg.Spec.Replicas) * int(render.PodsPerReplica(sg))
+	}
+	return n
 }
