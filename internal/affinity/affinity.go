@@ -12,11 +12,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Binder binds pods by rules about other pods. Namespaces has the labels of namespaces, for rules with a namespace selector; an unknown
-// namespace has no labels.
+// Binder reads the rules of pods about other pods. Namespaces contains the labels of namespaces, for rules with a namespace selector. An
+// unknown namespace has no labels.
 type Binder struct {
 	Namespaces map[string]map[string]string
-	// CountsAll: a spread constraint with an empty selector counts all pods of its namespace, otherwise no existing pods. See
+	// CountsAll: a spread constraint with an empty selector counts all pods of its namespace. Otherwise it counts no existing pods. See
 	// [kubescheduler.SpreadCountsAll].
 	CountsAll bool
 
@@ -53,7 +53,7 @@ type binding struct {
 	*Binder
 	cluster *topology.Cluster
 	tree    *topology.Tree
-	// repellings, groups and spreads are the rules by their text.
+	// repellings, groups and spreads contain the rules, by the text of each rule.
 	repellings map[string]*repelling
 	groups     map[string]*group
 	spreads    map[string]*spread
@@ -74,15 +74,15 @@ type class struct {
 	rule *rule
 }
 
-// effect is how a pod counts for the rules of other pods.
+// effect contains the rules that are affected by a pod's place: the rules that count the pod, and the pod's own anti-affinity rules.
 type effect struct {
 	groups []*group
-	// matched are the anti-affinity rules that match the pod, owned are its own.
+	// matched are the anti-affinity rules that match the pod, and owned are the pod's own anti-affinity rules.
 	matched, owned []*repelling
 	spread         []*spread
 }
 
-// read collects the rules of the plan's pods, and the rules of running pods that match them.
+// read collects the rules of the plan's pods, and the rules of running pods that match the plan's pods.
 func (b *binding) read(shapes []*topology.Shape) {
 	pods := distinct(shapes)
 	for _, s := range pods {
@@ -105,7 +105,7 @@ func (b *binding) read(shapes []*topology.Shape) {
 	b.forget()
 }
 
-// distinct returns one shape for each set of pods with the same rules and the same identity.
+// distinct returns one shape for each set of pods that have the same rules and the same identity.
 func distinct(shapes []*topology.Shape) []*topology.Shape {
 	var out []*topology.Shape
 	seen := map[string]bool{}
@@ -157,7 +157,7 @@ func (b *binding) repelling(t term) *repelling {
 	return r
 }
 
-// about returns the rules of running pods that match pods of the plan, or that pods of the plan have too.
+// about returns those rules of a running pod that match pods of the plan, or that pods of the plan also have.
 func (b *binding) about(from *repulsions, shapes []*topology.Shape) (rules []*repelling) {
 	for i := range from.terms {
 		t := &from.terms[i]
@@ -170,7 +170,7 @@ func (b *binding) about(from *repulsions, shapes []*topology.Shape) (rules []*re
 	return rules
 }
 
-// isAbout reports whether an anti-affinity term matches a pod and is not already counted by the node.
+// isAbout reports whether an anti-affinity term matches a pod that the node's one-per-host count does not cover already.
 func (b *binding) isAbout(t *term, pod *corev1.Pod) bool {
 	return t.matches(pod, b.Namespaces[pod.Namespace]) && !carries(pod, t.perHost)
 }
@@ -198,7 +198,7 @@ func (b *binding) all() []*repelling {
 	return out
 }
 
-// effectOf returns how a pod counts for the rules.
+// effectOf returns the rules that count a pod, including the pod's own anti-affinity rules.
 func (b *binding) effectOf(pod *corev1.Pod) effect {
 	e := b.seenBy(pod)
 	for _, t := range repulsionsOf(pod) {

@@ -66,7 +66,7 @@ func spreadsOf(s *topology.Shape) (out []*spread) {
 	return out
 }
 
-// text is equal for constraints that count the same pods on the same nodes.
+// text returns a text that is equal for constraints that count the same pods on the same nodes.
 func (s *spread) text() string {
 	pod := s.shape.Pod()
 	nodes, err := json.Marshal([]any{pod.Spec.NodeSelector, pod.Spec.Affinity, pod.Spec.Tolerations})
@@ -79,7 +79,7 @@ func (s *spread) text() string {
 	}, "\x00")
 }
 
-// classify sorts the pods of the plan into classes, and creates a rule for each class that is bound.
+// classify sorts the pods of the plan into classes. It creates a rule for each class that some rule concerns.
 func (b *binding) classify(shapes []*topology.Shape) {
 	for _, s := range shapes {
 		if s.Pod() != nil && b.ofShape[s] == nil {
@@ -147,7 +147,8 @@ func (b *binding) classFor(s *topology.Shape) *class {
 	return b.bySignature[signature]
 }
 
-// binds reports whether a rule keeps pods of a class off some node, may do so once other pods of the plan are placed, or counts such pods.
+// binds reports whether any rule concerns pods of a class: it keeps them off some node, may do so once other pods of the plan are placed,
+// or counts them.
 func (b *binding) binds(c *class) bool {
 	return c.affinity != nil || len(c.spreads) > 0 || len(c.groups) > 0 || len(c.spread) > 0 ||
 		slices.ContainsFunc(c.repels, func(r *repelling) bool { return len(r.matching) > 0 || r.byClass }) ||

@@ -21,10 +21,10 @@ func (t tally) add(value string, k int) {
 	}
 }
 
-// group is the affinity of a pod with all its terms, because one pod must match them all.
+// group is the affinity of a pod with all its terms. They belong together, because a pod is counted only if it matches all terms.
 type group struct {
 	terms []term
-	// counts are the matching pods by the value of each term's key; pairs is the total of these counts.
+	// counts holds the number of matching pods by the value of each term's key; pairs is the total of these counts.
 	counts []tally
 	pairs  int
 	// by are the classes of the plan whose pods match.
@@ -52,12 +52,13 @@ func (g *group) put(labels map[string]string, k int) {
 // repelling is one anti-affinity term of pods of the plan or of running pods.
 type repelling struct {
 	term
-	// own: some pod of the plan has the term. matching counts the pods that the term matches, owners the pods that have it, both by value.
+	// own: some pod of the plan has the term. matching counts the pods that the term matches, and owners the pods that have the term, each
+	// by value of the key.
 	own              bool
 	matching, owners tally
-	// matched and ownedBy are the first matching pod and the first owner by name, per value.
+	// matched and ownedBy are, by value of the key, the first matching pod and the first owner by name.
 	matched, ownedBy map[string]string
-	// byClass: pods of the plan match; ofClass: pods of the plan have the term.
+	// byClass: pods of the plan match the term; ofClass: pods of the plan have the term.
 	byClass, ofClass bool
 }
 
@@ -74,7 +75,7 @@ func (r *repelling) put(labels map[string]string, matches, owns bool, k int) {
 	}
 }
 
-// spread is one spread constraint of a pod, with the nodes that it counts.
+// spread is one spread constraint of a pod, with its counts of pods by node.
 type spread struct {
 	key                 string
 	namespace           string
@@ -83,13 +84,13 @@ type spread struct {
 	affinity, taints    bool
 	// countsAll is [Binder.CountsAll].
 	countsAll bool
-	// keys are the topology keys of all constraints of the pod: a node that lacks one does not count.
+	// keys are the topology keys of all constraints of the pod. A node that lacks one of these keys is not counted.
 	keys []string
-	// shape is the shape of the pods, whose selector, affinity and tolerations determine which nodes count.
+	// shape is the shape of the pods. Its selector, affinity and tolerations determine which nodes are counted.
 	shape *topology.Shape
 	// pods are the matching pods, by node.
 	pods map[topology.NodeID]int
-	// over are the counts over the nodes of a domain, computed on demand.
+	// over contains, by domain, the counts over the nodes of the domain. It is computed on demand.
 	over map[topology.DomainID]*domains
 	// by are the classes of the plan whose pods match.
 	by map[*class]bool
@@ -100,10 +101,10 @@ func (s *spread) matches(pod *corev1.Pod) bool {
 		s.selector.Matches(labels.Set(pod.Labels))
 }
 
-// selects reports whether the constraint counts pods of a class. A new pod always counts for the empty selector.
+// selects reports whether the constraint counts pods of a class. An empty selector always counts the new pod itself.
 func (s *spread) selects(c *class) bool { return s.selector.Empty() && !nothing(s.selector) || s.by[c] }
 
-// counts reports whether a node counts, regardless of the domain that must hold the pod.
+// counts reports whether a node is counted, regardless of the domain that must hold the pod.
 func (s *spread) counts(c *topology.Cluster, n topology.NodeID) bool {
 	of := c.LabelsOf(n)
 	for _, key := range s.keys {
@@ -155,7 +156,7 @@ func (s *spread) of(b *binding, scope topology.DomainID) *domains {
 	return d
 }
 
-// domains has the values of a key on the counted nodes, with their pods, and the minimum number of pods.
+// domains contains, for the counted nodes, the values of a key with the number of pods per value, and the minimum of these numbers.
 type domains struct {
 	pods   map[string]int
 	byPods map[int]int
@@ -180,7 +181,7 @@ func (d *domains) add(value string, k int) {
 	}
 }
 
-// least returns the global minimum of the constraint.
+// least returns the global minimum of the constraint: the fewest pods in any domain, or 0 if there are fewer domains than minDomains.
 func (d *domains) least(minDomains int) int {
 	if len(d.pods) < minDomains {
 		return 0

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Excludes implements topology.Binding: it decides as the kube-scheduler would for the next pod.
+// Excludes implements topology.Binding. It excludes a node if the kube-scheduler would exclude it for the next pod.
 func (b *binding) Excludes(s *topology.Shape, n topology.NodeID, scope topology.DomainID) string {
 	c := b.classOf(s)
 	if c == nil {
@@ -34,8 +34,8 @@ func (b *binding) Excludes(s *topology.Shape, n topology.NodeID, scope topology.
 	return ""
 }
 
-// Bars implements topology.Binding. Pods that repel each other do so in any order. Affinity that no other pod of the plan can match is also
-// final. All other rules are final only when all pods are on nodes.
+// Bars implements topology.Binding. Pods that repel each other do so in any order of binding, so this exclusion is final. An affinity that
+// no other pod of the plan can match is also final. All other rules are final only when all pods are on nodes.
 func (b *binding) Bars(s *topology.Shape, n topology.NodeID, _ topology.DomainID) string {
 	c := b.classOf(s)
 	if c == nil {
@@ -52,7 +52,7 @@ func (b *binding) Bars(s *topology.Shape, n topology.NodeID, _ topology.DomainID
 	return ""
 }
 
-// repelled returns the anti-affinity that keeps pods of a class off a node.
+// repelled returns the anti-affinity that keeps pods of a class off a node; "" for none.
 func (c *class) repelled(of map[string]string) string {
 	for _, r := range c.repels {
 		if value, has := of[r.key]; has && r.matching[value] > 0 {
@@ -67,7 +67,8 @@ func (c *class) repelled(of map[string]string) string {
 	return ""
 }
 
-// met reports whether a node meets an affinity. Pods that match their own affinity need no other pod if none matches yet.
+// met reports whether a node meets an affinity. If no pod matches the affinity yet, pods that match their own affinity (itself) need no
+// other pod.
 func (g *group) met(of map[string]string, itself bool) bool {
 	all := true
 	for i := range g.terms {
@@ -89,7 +90,7 @@ func (g *group) unmetAt(of map[string]string) string {
 	return unmet(g.terms[0].key)
 }
 
-// exceeded returns why more pods on a node would exceed the skew of a constraint; "" if they do not.
+// exceeded returns the reason why more pods on a node would exceed the skew of a constraint; "" if they would not exceed it.
 func (s *spread) exceeded(b *binding, more int, n topology.NodeID, scope topology.DomainID) string {
 	value, has := b.cluster.LabelsOf(n)[s.key]
 	if !has {
@@ -105,12 +106,12 @@ func (s *spread) exceeded(b *binding, more int, n topology.NodeID, scope topolog
 	return ""
 }
 
-// exceededOn reports whether more pods pinned to a host, which counts as one domain, would exceed the skew there.
+// exceededOn reports whether more pods pinned to a host would exceed the skew, if the host is counted as the only domain.
 func (s *spread) exceededOn(n topology.NodeID, more int) bool {
 	return s.minDomains > 1 && s.pods[n]+more > s.maxSkew
 }
 
-// Mark implements topology.Binding. Each host has its own value for rules over hosts; hosts with equal counts are alike.
+// Mark implements topology.Binding. For rules over hosts, each host has its own label value, so hosts with equal counts are alike.
 func (b *binding) Mark(n topology.NodeID) uint64 {
 	of := b.cluster.LabelsOf(n)
 	mark := uint64(0)

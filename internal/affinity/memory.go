@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// memory keeps the rules of running pods from one plan to the next. Pod objects are immutable, so an object always has the same rules.
+// memory caches the rules of running pods across plans. Pod objects are immutable, so an object always has the same rules.
 type memory struct {
 	plan     uint64
 	ofPod    map[*corev1.Pod]*remembered
@@ -20,7 +20,7 @@ type memory struct {
 	parsed int
 }
 
-// remembered has a pod's rules, and the last plan that used the pod.
+// remembered contains a pod's rules, and the last plan that used the pod.
 type remembered struct {
 	*repulsions
 	plan uint64
@@ -29,8 +29,8 @@ type remembered struct {
 // repulsions are required anti-affinity terms that several pods may share.
 type repulsions struct{ terms []term }
 
-// source identifies the input of repulsions: a term may copy labels of its pod into the selector, and is counted by the node if it matches
-// the pod itself.
+// source identifies the input of repulsions. The pod's identity belongs to it, because a term may copy labels of its pod into the selector,
+// and because the node counts a term that matches the pod itself.
 type source struct {
 	affinity *corev1.Affinity
 	identity string
@@ -64,7 +64,7 @@ func (m *memory) repulsionsOf(pod *corev1.Pod) *repulsions {
 	return m.ofPod[pod].repulsions
 }
 
-// forgetAfter is after how many plans an unused pod is dropped.
+// forgetAfter is the number of plans after which an unused pod is dropped.
 const forgetAfter = 256
 
 // forget ends a plan. Every forgetAfter plans it drops the pods that no recent plan used.

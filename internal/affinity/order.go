@@ -13,19 +13,19 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// order has the rules of pods that are bound one after the other. The order of binding matters for two kinds of rules: affinity, where a
-// first pod leads and others follow it, and spread constraints.
+// order contains the rules of pods that are bound one after the other. The order of binding matters for two kinds of rules: for affinity,
+// where a first pod must be bound before the pods that need it, and for spread constraints.
 //
-// The kube-scheduler compares a constraint that honors affinity on the host that the pod is pinned to. It compares all other constraints
-// over all nodes, and a domain that has too many pods now may be allowed later.
+// If a constraint honors affinity, the kube-scheduler evaluates it only on the host to which the pod is pinned. It evaluates all other
+// constraints over all nodes; a domain that currently has too many pods may be allowed later.
 type order struct {
 	*binding
 	pods    []topology.Waiting
 	classes []*class
 	ties    [][]string
-	// leading are the affinities for which a waiting pod may be the first.
+	// leading contains the affinities for which a waiting pod may be the first pod.
 	leading map[*group]bool
-	// refusing are the constraints that may refuse a pod in some order.
+	// refusing contains the constraints that may refuse a pod in some order.
 	refusing map[*spread]bool
 }
 
@@ -58,7 +58,7 @@ func (b *binding) Order(pods []topology.Waiting) topology.Order {
 	return o
 }
 
-// ties returns the affinities and constraints of waiting pods that a pod has or counts for.
+// ties returns those affinities and constraints of waiting pods that a pod has itself or that count the pod.
 func (c *class) ties(owned map[*group]bool, of map[*spread]bool) (list []string) {
 	if c == nil {
 		return nil
@@ -80,7 +80,8 @@ func (c *class) ties(owned map[*group]bool, of map[*spread]bool) (list []string)
 	return slices.Compact(list)
 }
 
-// counted returns how many waiting pods a constraint counts in the i-th pod's domain, or on its node if the constraint honors affinity.
+// counted returns how many waiting pods a constraint counts in the i-th pod's domain, or on the i-th pod's node if the constraint honors
+// affinity.
 func (o *order) counted(s *spread, i int) (pods int) {
 	value := o.cluster.LabelsOf(o.pods[i].Node)[s.key]
 	for k, c := range o.classes {
@@ -93,12 +94,13 @@ func (o *order) counted(s *spread, i int) (pods int) {
 	return pods
 }
 
-// extra returns 1 if a constraint counts the i-th pod itself while the pod is new but not once it is bound, and 0 otherwise.
+// extra returns 1 if a constraint counts the i-th pod while the pod is new but not after the pod is bound; 0 otherwise.
 func (o *order) extra(s *spread, i int) int {
 	return bools.Int(s.selects(o.classes[i]) && !s.by[o.classes[i]])
 }
 
-// mayRefuse reports whether a constraint refuses the i-th pod if all others are bound before it, none in a domain with the fewest pods.
+// mayRefuse reports whether a constraint refuses the i-th pod in the worst case: all other waiting pods are bound before it, and none of
+// them in a domain with the fewest pods.
 func (o *order) mayRefuse(s *spread, i int) bool {
 	n, more := o.pods[i].Node, o.counted(s, i)+o.extra(s, i)
 	if s.affinity {
@@ -107,7 +109,7 @@ func (o *order) mayRefuse(s *spread, i int) bool {
 	return s.exceeded(o.binding, more, n, topology.Nowhere) != ""
 }
 
-// exceedsLast reports whether a constraint refuses the i-th pod once all others are bound.
+// exceedsLast reports whether a constraint refuses the i-th pod after all other waiting pods are bound.
 func (o *order) exceedsLast(s *spread, i int) bool {
 	n, more := o.pods[i].Node, o.counted(s, i)+o.extra(s, i)
 	if s.affinity {
@@ -165,7 +167,7 @@ func (o *order) Free(i int) bool {
 	return len(o.mayRefuseBy(c.spreads)) == 0 && len(o.mayRefuseBy(c.effect.spread)) == 0
 }
 
-// Alike implements topology.Order with the values of all keys in the rules of waiting pods.
+// Alike implements topology.Order. Pods are alike if their nodes have the same values for all keys in the rules of waiting pods.
 func (o *order) Alike(i int) string {
 	c, of := o.classes[i], o.cluster.LabelsOf(o.pods[i].Node)
 	if c == nil {
@@ -191,9 +193,9 @@ func (o *order) Alike(i int) string {
 	return strings.Join(texts, "\x00")
 }
 
-// Orderly implements topology.Order. If only spread constraints can refuse pods, and each pod has and counts for only one of them, then
-// pods can be bound as long as one remains for the domain with the fewest pods. Once none remains, that domain's count is the final
-// minimum.
+// Orderly implements topology.Order. The answer is known if only spread constraints can refuse pods, and each pod has and counts for only
+// one of these constraints. Pods can then be bound as long as a pod remains for the domain with the fewest pods. Once no such pod remains,
+// that domain's count is the final minimum.
 func (o *order) Orderly(some []int) (every, known bool) {
 	for _, i := range some {
 		c := o.classes[i]
@@ -229,5 +231,5 @@ func (o *order) mayRefuseBy(list []*spread) (some []*spread) {
 	return some
 }
 
-// State implements topology.Order. It is constant, because the order has no effect beyond which pods are bound.
+// State implements topology.Order. It is constant, because the order of binding has no effect other than the set of bound pods.
 func (o *order) State() uint64 { return 0 }

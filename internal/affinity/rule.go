@@ -17,14 +17,14 @@ import (
 type rule struct {
 	key      string
 	together bool
-	// needs are labels that the node must have.
+	// needs lists labels that the node must have.
 	needs []string
-	// barred are the values of keys that repel the pods; only are the only values that the pods accept.
+	// barred contains values of keys that repel the pods. only contains, for some keys, the only values that the pods accept.
 	barred []valueRule
 	only   []valueRule
 }
 
-// valueRule has the affected values of a label, each with the reason.
+// valueRule contains the affected values of a label, each with the reason.
 type valueRule struct {
 	key    string
 	values map[string]string
@@ -56,7 +56,8 @@ func (b *binding) ruleOf(c *class, signature string) *rule {
 	return r
 }
 
-// settled reports whether the affinity of a class is final: no other pod of the plan can match it where no pod matches yet.
+// settled reports whether the affinity of a class is final: no other pod of the plan can match the affinity in a place where no pod matches
+// it yet.
 func (b *binding) settled(c *class) bool {
 	g := c.affinity
 	return len(g.by) == 0 || g.pairs > 0 && len(g.by) == 1 && g.by[c]
@@ -83,8 +84,8 @@ func reasons(counts tally, why func(value string) string) map[string]string {
 	return out
 }
 
-// repelsWhom names a pod that the term keeps pods of the plan away from; repelledBy names a pod whose term keeps them away. For terms over
-// hosts both omit the name, so that messages can count the hosts.
+// repelsWhom names a pod that the term keeps away from pods of the plan. repelledBy names a pod whose term keeps pods of the plan away. For
+// terms over hosts they omit the name, so that messages can count the hosts.
 func (r *repelling) repelsWhom(value string) string {
 	return r.named("pod anti-affinity over "+r.key, " with ", r.matched[value])
 }
@@ -109,7 +110,7 @@ func skewed(s *spread, pods, least int) string {
 	return fmt.Sprintf("topology spread over %s: %d pods, least %d, maxSkew %d", s.key, pods, least, s.maxSkew)
 }
 
-// text is equal for rules that keep pods of the same class off the same nodes for the same reasons.
+// text returns a text that is equal for rules that keep pods of the same class off the same nodes for the same reasons.
 func (r *rule) text(signature string) string {
 	h := topology.HashOf(signature, strconv.FormatBool(r.together))
 	list := func(of []valueRule) {

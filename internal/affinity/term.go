@@ -22,8 +22,8 @@ type term struct {
 	// byLabels selects further namespaces by their labels.
 	byLabels labels.Selector
 	selector labels.Selector
-	// perHost is the key of a term that matches its own pod's labels on one host ([topology.OnePerHost]). The node counts pods that have the
-	// same term, at no cost; here the term applies to other matching pods.
+	// perHost is the key of a term that matches the labels of its own pod on one host ([topology.OnePerHost]). For pods that have the same
+	// term, the node's one-per-host count suffices. In this package, the term applies only to other matching pods.
 	perHost string
 	// text is equal for equal terms.
 	text string
@@ -50,7 +50,7 @@ func repulsion(pod *corev1.Pod, t *corev1.PodAffinityTerm) term {
 	return out
 }
 
-// carries reports whether a pod has the one-per-host term with this key, so that the node counts it already.
+// carries reports whether a pod has the one-per-host term with this key, so that the node's one-per-host count already covers it.
 func carries(pod *corev1.Pod, perHost string) bool {
 	if perHost == "" {
 		return false
@@ -62,7 +62,8 @@ func carries(pod *corev1.Pod, perHost string) bool {
 	})
 }
 
-// textOf returns the text of a selector. It distinguishes the selectors that match everything and nothing, whose own texts are both empty.
+// textOf returns the text of a selector. The selectors that match everything and nothing get different texts, although their own texts are
+// both empty.
 func textOf(s labels.Selector) string {
 	if nothing(s) {
 		return "nothing"
@@ -85,7 +86,8 @@ func selectorOf(s *metav1.LabelSelector) labels.Selector {
 	return selector
 }
 
-// withKeys adds the pod's own values of the given labels to a selector, as the API server does on creation, except labels that it lacks.
+// withKeys adds the pod's own values of the given labels to a selector, as the API server does on creation. It skips labels that the pod
+// lacks.
 func withKeys(s labels.Selector, own map[string]string, keys []string, operator selection.Operator) labels.Selector {
 	if nothing(s) {
 		return s

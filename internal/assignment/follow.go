@@ -15,13 +15,13 @@ import (
 type Shown struct {
 	// Gang is the gang of the released pods; "" without a visible release.
 	Gang string
-	// Domain is the domain of the released pods; Hosts are the planned hosts of the unbound ones, by index.
+	// Domain is the domain of the released pods. Hosts are the planned hosts of the unbound pods, by index.
 	Domain topology.Path
 	Hosts  []string
 	State  State
-	// Attempt is the attempt of the released pods; 0 for pods of an earlier version.
+	// Attempt is the attempt of the released pods; 0 for pods of an earlier operator version.
 	Attempt int32
-	// Base marks pods that an earlier version released with the base gang of the graph. It is used only for an unrecorded gang.
+	// Base marks pods that an earlier operator version released with the base gang of the graph. It is used only for an unrecorded gang.
 	Base bool
 }
 
@@ -43,10 +43,10 @@ const (
 	Lost
 )
 
-// Follow updates the record with the state of the graph's pods. shown has an entry for each replica with pods; unknown replicas are
-// imported. A replica without pods keeps its last place while wanted returns true. Gated pods of a gang keep their places while stands
-// returns true, for a later release. A base gang with released pods keeps its replicas until all of them are bound: those without pods, or
-// with gated pods, are placed again with it.
+// Follow updates the record with the state of the graph's pods. shown has an entry for each replica with pods. Follow imports unknown
+// replicas. A replica without pods keeps its last place while wanted returns true. Gated pods of a gang keep their places for a later
+// release while stands returns true. A base gang with released pods keeps its replicas until all of them are bound: its replicas without
+// pods, or with gated pods, are placed again as part of the gang.
 func (r *Record) Follow(shown map[Key]Shown, wanted func(Key) bool, stands func(gang string) bool, now time.Time) {
 	was, begun := r.keys(), r.begunBaseGang(shown)
 	for key, gang := range was {
@@ -69,7 +69,8 @@ func (r *Record) Follow(shown map[Key]Shown, wanted func(Key) bool, stands func(
 	r.settle(shown)
 }
 
-// BaseGang returns the name of the unbound base gang of the graph: the assigned one, else an evicted one; "" for none.
+// BaseGang returns the name of the graph's unbound base gang; "" for none. An assigned base gang takes precedence over an evicted base
+// gang.
 func (r *Record) BaseGang() (name string) {
 	for of, g := range r.Gangs {
 		if g.Base && (name == "" || g.State == trellisv1alpha1.GangAssigned) {
@@ -113,7 +114,8 @@ func (r *Record) retire(key Key, wanted bool) {
 	}
 }
 
-// followReleased updates the place of a recorded replica from its released pods. Pods of an earlier attempt are being deleted and ignored.
+// followReleased updates the place of a recorded replica from its released pods. It ignores pods of an earlier attempt, which are being
+// deleted.
 func (r *Record) followReleased(key Key, gang string, one Shown, now time.Time) {
 	bound, is := r.Bound[key]
 	switch {

@@ -21,7 +21,8 @@ type Freed struct {
 	Domain topology.Path
 	// Until is the end of the reservation, in whole seconds.
 	Until time.Time
-	// Replicas and GPUs count what is still to move. MaxGPUs limits the GPUs that restart for the graph; 0: no limit in the request.
+	// Replicas and GPUs count the replicas that are still to move, and their GPUs. MaxGPUs limits the GPUs that restart for the graph; 0:
+	// no limit in the request.
 	Replicas      int
 	GPUs, MaxGPUs int64
 	// Graphs are the graphs of the replicas that move, sorted.

@@ -38,7 +38,7 @@ type Place struct {
 	Domain topology.Path
 	// Hosts are the planned hosts of the pods, by index; "" for a pod with a node or without a planned host. Nil if there are none.
 	Hosts []string
-	// NeverBound: at no attempt all pods of the replica were bound yet.
+	// NeverBound: at no attempt so far were all pods of the replica bound.
 	NeverBound bool
 }
 
@@ -64,11 +64,11 @@ type Record struct {
 	Domain topology.Path
 	// Gangs are the unbound and evicted gangs by name.
 	Gangs map[string]Gang
-	// Bound are the replicas of bound gangs, Former the last places of replicas without a place.
+	// Bound has the replicas of bound gangs. Former has the last places of replicas that have no place now.
 	Bound, Former map[Key]Place
 	// Refused are the places where a scheduler refused pods of the graph; see [Record.SetRefused].
 	Refused []Refused
-	// Freed are the hosts that replicas of other graphs leave for the graph; nil for none. They are not changed.
+	// Freed are the hosts that replicas of other graphs leave for the graph; nil for none. Clones share the value, so it is never changed.
 	Freed *Freed
 	// gangOf is the gang of each replica in Gangs.
 	gangOf map[Key]string
@@ -154,7 +154,7 @@ func (r *Record) take(key Key) Place {
 }
 
 // Assign gives a replica a place in a gang. hosts are the planned hosts of its pods, by index. A replica that is already in the gang keeps
-// its attempt, because only further pods of it are placed.
+// its attempt, because only its remaining pods are placed.
 func (r *Record) Assign(gang string, key Key, domain topology.Path, hosts []string, now time.Time) {
 	if p, has := r.Gangs[gang].Places[key]; has {
 		p.Domain, p.Hosts = domain, mergeHosts(p.Hosts, hosts)
@@ -171,8 +171,8 @@ func (r *Record) Assign(gang string, key Key, domain topology.Path, hosts []stri
 	r.gangOf[key] = gang
 }
 
-// Restart prepares the next attempt of a replica that is placed again in its gang. The gang keeps its time: it has to be complete in time,
-// however often a replica is placed again.
+// Restart prepares the next attempt of a replica that is placed again in its gang. The gang keeps its Since time, because it must be
+// complete in time however often a replica is placed again.
 func (r *Record) Restart(key Key) {
 	g, known := r.Gangs[r.gangOf[key]]
 	if !known {
@@ -183,7 +183,7 @@ func (r *Record) Restart(key Key) {
 	g.Places[key] = p
 }
 
-// Raise makes the attempt of a replica in a gang at least the given one.
+// Raise raises the attempt of a replica in a gang to at least the given attempt.
 func (r *Record) Raise(key Key, attempt int32) {
 	if gang := r.gangOf[key]; gang != "" {
 		p := r.Gangs[gang].Places[key]
@@ -192,7 +192,7 @@ func (r *Record) Raise(key Key, attempt int32) {
 	}
 }
 
-// PlaceOf returns the recorded place of a replica, also a last one; false for none.
+// PlaceOf returns the recorded place of a replica, which may be its last place in Former; false for none.
 func (r *Record) PlaceOf(key Key) (place Place, recorded bool) {
 	if r == nil {
 		return Place{}, false
@@ -207,15 +207,15 @@ func (r *Record) PlaceOf(key Key) (place Place, recorded bool) {
 	return place, recorded
 }
 
-// Ran reports whether pods of a replica are or were in its recorded place. Those of a place with planned hosts in an assigned gang may not
-// exist yet.
+// Ran reports whether pods of a replica are or were in its recorded place. It returns false for a place with planned hosts in an assigned
+// gang, because the pods may not exist yet.
 func (r *Record) Ran(key Key) bool {
 	place, recorded := r.PlaceOf(key)
 	return recorded && (len(place.Hosts) == 0 || r.Evicting(r.gangOf[key]))
 }
 
-// FormerDomain returns the domain of the place that a replica had before; nil for none. Pods may never have been in a place with planned
-// hosts.
+// FormerDomain returns the domain of the place that a replica had before; nil for none. It returns nil for a place with planned hosts,
+// because pods may never have been there.
 func (r *Record) FormerDomain(key Key) topology.Path {
 	if place, _ := r.PlaceOf(key); len(place.Hosts) == 0 {
 		return place.Domain
@@ -229,8 +229,8 @@ func (r *Record) AttemptOf(key Key) int32 {
 	return place.Attempt
 }
 
-// LowestAttempt returns the lowest attempt of pods that count. For a replica in Former it is the attempt after the last one: pods of the
-// last attempt, which another operator instance released or created meanwhile, do not count.
+// LowestAttempt returns the lowest attempt at which the pods of a replica count. For a replica in Former, this is the attempt after the
+// last one. Another operator instance may have released or created pods at the last attempt meanwhile, and these pods do not count.
 func (r *Record) LowestAttempt(key Key) int32 {
 	if last, is := r.Former[key]; is {
 		return last.Attempt + 1

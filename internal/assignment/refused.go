@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxRefused is the maximum number of recorded refused places; the most frequently refused ones are kept.
+	// maxRefused is the maximum number of recorded refused places. The most frequently refused places are kept.
 	maxRefused = 64
 	// MaxRefusedMessage is the maximum length of a scheduler's message, in bytes.
 	MaxRefusedMessage = 256
@@ -32,12 +32,13 @@ type Refused struct {
 	// Domain is the refused domain, or the narrowest domain of a refused host.
 	Domain  topology.Path
 	Message string
-	// Times counts the successive refusals. Last is the time of the last one; plans exclude the place until Until. Both are in whole seconds.
+	// Times counts the successive refusals. Last is the time of the last refusal. Plans exclude the place until Until. Last and Until are
+	// in whole seconds.
 	Times       int
 	Last, Until time.Time
 }
 
-// Name is what messages call the place.
+// Name returns the name of the place in messages.
 func (r *Refused) Name() string {
 	if r.Place.Host != "" {
 		return "host " + r.Place.Host
@@ -45,7 +46,7 @@ func (r *Refused) Name() string {
 	return r.Domain.String()
 }
 
-// Overlaps reports whether two refused places overlap: they are the same, or one holds the other.
+// Overlaps reports whether two refused places overlap: they are equal, or one contains the other.
 func (r *Refused) Overlaps(other *Refused) bool {
 	switch {
 	case r.Place.Equal(other.Place):
@@ -56,7 +57,7 @@ func (r *Refused) Overlaps(other *Refused) bool {
 	return other.Place.Host == "" && other.Domain.Contains(r.Domain) || r.Place.Host == "" && r.Domain.Contains(other.Domain)
 }
 
-// equal ignores Until, because its change alone does not justify a write.
+// equal ignores Until, because a change of Until alone does not justify a write.
 func (r Refused) equal(other Refused) bool {
 	return r.Shape == other.Shape && r.Place.Equal(other.Place) && r.Times == other.Times && r.Last.Equal(other.Last)
 }

@@ -11,7 +11,7 @@ type Replicas struct {
 	component string
 }
 
-// Replicas returns the replicas of a component; none of a nil record.
+// Replicas returns the recorded replicas of a component; none for a nil record.
 func (r *Record) Replicas(component string) Replicas { return Replicas{r, component} }
 
 func (r Replicas) key(ordinal int32) Key { return Key{r.component, int(ordinal)} }
@@ -43,7 +43,7 @@ func (r Replicas) appendOrdinals(ordinals []int, places map[Key]Place) []int {
 // Ran returns [Record.Ran] of a replica.
 func (r Replicas) Ran(ordinal int32) bool { return r.of.Ran(r.key(ordinal)) }
 
-// WasBound reports whether all pods of a replica were bound at an attempt.
+// WasBound reports whether all pods of a replica were bound at some attempt.
 func (r Replicas) WasBound(ordinal int32) bool {
 	place, recorded := r.of.PlaceOf(r.key(ordinal))
 	return recorded && !place.NeverBound
@@ -70,7 +70,7 @@ func (r Replicas) Assigned(ordinal int32) (gang string, place Place, assigned bo
 	return r.of.GangOf(key), place, assigned
 }
 
-// Members returns [Record.Members] of a gang, also of other components.
+// Members returns [Record.Members] of a gang, including its replicas of other components.
 func (r Replicas) Members(gang string) (members []Key, base bool) {
 	if r.of == nil {
 		return nil, false
@@ -78,5 +78,5 @@ func (r Replicas) Members(gang string) (members []Key, base bool) {
 	return r.of.Members(gang)
 }
 
-// Record returns the record that the replicas are of; nil for none.
+// Record returns the record that contains the replicas; nil for none.
 func (r Replicas) Record() *Record { return r.of }

@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// question is the cache key of an answer: the node's devices as the class sees them, the taken devices, the class's shared claims that are
-// already allocated, and its resources that the node does not offer.
+// question is the cache key of an answer. It identifies the node's devices as the class sees them, the taken devices, the class's shared
+// claims that are already allocated, and the class's resources that the node does not offer.
 type question struct {
 	like, taken   uint64
 	shared, lacks uint64
@@ -24,14 +24,14 @@ type question struct {
 
 // answer is the allocation for one more pod of a class on a node.
 type answer struct {
-	// refused is the reason that keeps the pod off, and about are the indices of the claims that the reason concerns, -1 for served resources;
-	// "" when the pod gets its devices. Claim names in the reason are replaced by marks, because classes with other claim names may use the
-	// same answer.
+	// refused is the reason that keeps the pod off the node; "" when the pod gets its devices. about has the indexes of the claims that the
+	// reason concerns, -1 for served resources. Marks replace the claim names in the reason, because classes with other claim names may use
+	// the same answer.
 	refused string
 	about   []int
-	// failed: the allocator could not decide.
+	// failed: the allocator returned an error.
 	failed bool
-	// given are the devices of each claim of the question.
+	// given lists the devices that each claim of the question gets.
 	given []given
 }
 
@@ -39,10 +39,10 @@ type answer struct {
 type given struct {
 	// shared is the index of a shared claim in the class; -1 for a claim of the pod alone.
 	shared int
-	// devices are indices of the node's devices, -1 for a device of which results has the name.
+	// devices are indexes of the node's devices; -1 for a device that only results names.
 	devices []int
 	results []resourcev1.DeviceRequestAllocationResult
-	// selector limits where the allocation can be used; here: only on the node.
+	// selector limits the nodes on which the allocation can be used. here: it can be used only on this node.
 	selector *corev1.NodeSelector
 	here     bool
 }
@@ -69,7 +69,7 @@ func (a *answer) why(c *class) string {
 // mark returns the placeholder for the name of a class's claim.
 func mark(i int) string { return "\x00" + strconv.Itoa(i) + "\x00" }
 
-// on returns the given devices with the names on a particular node.
+// on returns the given devices under their names on a particular node.
 func (g *given) on(h *hostDevices) []resourcev1.DeviceRequestAllocationResult {
 	out := make([]resourcev1.DeviceRequestAllocationResult, len(g.results))
 	for i := range g.results {
@@ -85,14 +85,16 @@ func (g *given) on(h *hostDevices) []resourcev1.DeviceRequestAllocationResult {
 // maxReason is the maximum length of an allocator's error in messages.
 const maxReason = 120
 
-// spent is the reason for nodes that are not checked because the plan's budget is used up. The cached answers let the next plan continue.
+// spent is the reason that is reported for nodes that are not checked because the plan's budget is used up. The next plan continues with
+// the cached answers.
 const spent = "the plan compared too much"
 
-// lateWork is the cost of an allocation that takes too long, in comparisons. It limits their number per plan, for any number of classes.
+// lateWork is the cost, in comparisons, that is added for an allocation that takes too long. It limits the number of such allocations per
+// plan, for any number of classes.
 const lateWork = 8_000_000
 
-// tooLong is how many allocations of a class may take too long before the class is refused without asking, as long as the devices do not
-// change. Each takes up to a second, during which no other graph is planned.
+// tooLong is the number of allocations of a class that may take too long. Beyond it, the class is refused without a call of the allocator
+// until the devices change. Each such allocation takes up to a second, during which no other graph is planned.
 const tooLong = 2
 
 // ask returns the answer for one more pod of a class on a node.
@@ -120,7 +122,8 @@ func (b *binding) ask(c *class, h *hostDevices, taken state, shared, lacks uint6
 	return a
 }
 
-// toAllocate returns the unallocated claims of one more pod, and the index of each in the class; -1 for the claim of served resources.
+// toAllocate returns the claims to allocate for one more pod, and the index of each claim in the class; -1 for the claim of served
+// resources.
 func (c *class) toAllocate(shared, lacks uint64) (list []*resourcev1.ResourceClaim, which []int) {
 	for i, claim := range c.claims {
 		if claim.object != nil && (claim.own || shared&(1<<i) == 0) {
@@ -171,7 +174,8 @@ func (b *binding) allocate(c *class, h *hostDevices, taken state, list []*resour
 	return a
 }
 
-// work is the cost of an allocation without its selectors, in comparisons, and workPerDevice the cost per device and claim.
+// work is the cost of an allocation, in comparisons, without the evaluation of selectors. workPerDevice is the additional cost per device
+// and claim.
 const work, workPerDevice = 256, 16
 
 func (b *binding) try(h *hostDevices, taken state, list []*resourcev1.ResourceClaim) ([]resourcev1.AllocationResult, error) {
@@ -180,8 +184,8 @@ func (b *binding) try(h *hostDevices, taken state, list []*resourcev1.ResourceCl
 	return b.store.Allocator.Allocate(Question{Node: h.node, Claims: list, Slices: h.slices, Classes: b.store.classes, Taken: taken.results})
 }
 
-// lacking names the first request that fails by itself, with the number of devices that it needs and the number that are free; if all
-// succeed separately, it says that no devices meet the claims.
+// lacking returns an answer that names the first request that fails by itself, with the number of devices that the request needs and the
+// number that are free. If each request succeeds by itself, the answer states that no devices meet the claims.
 func (b *binding) lacking(h *hostDevices, taken state, list []*resourcev1.ResourceClaim, which []int) *answer {
 	for k, claim := range list {
 		for i := range claim.Spec.Devices.Requests {
@@ -200,7 +204,7 @@ func (b *binding) lacking(h *hostDevices, taken state, list []*resourcev1.Resour
 	return &answer{refused: "no free devices meet it", about: which}
 }
 
-// most returns how many devices, fewer than requested, a request could get by itself.
+// most returns how many devices a request could get by itself; fewer than requested if the request fails.
 func (b *binding) most(h *hostDevices, taken state, claim *resourcev1.ResourceClaim, r *resourcev1.DeviceRequest) int {
 	meets := func(count int64) bool {
 		one := &resourcev1.ResourceClaim{ObjectMeta: claim.ObjectMeta}
@@ -220,7 +224,7 @@ func (b *binding) most(h *hostDevices, taken state, claim *resourcev1.ResourceCl
 	return int(low)
 }
 
-// words names claims of the class in messages.
+// words names the given claims of the class for messages.
 func (c *class) words(which []int) string {
 	switch first := which[0]; {
 	case first < 0:
@@ -235,7 +239,7 @@ func (c *class) words(which []int) string {
 // maxRoom is the maximum number of pods counted on one node.
 const maxRoom = 256
 
-// room returns how many further pods of a class a node holds by its devices, ignoring shared claims; false for no limit.
+// room returns how many further pods of a class a node's devices suffice for. It ignores shared claims. It returns false for no limit.
 func (b *binding) room(c *class, h *hostDevices, taken state, lacks uint64) (n int32, limited bool) {
 	all := uint64(1)<<len(c.claims) - 1
 	q := question{like: b.store.like(h, c), taken: taken.sum, lacks: lacks}

@@ -45,7 +45,7 @@ func concerned(c *topology.Cluster, shape *topology.Shape) bool {
 	return shape.Pod() != nil && (len(shape.Pod().Spec.ResourceClaims) > 0 || len(c.Served(shape)) > 0)
 }
 
-// binding has the claims of the pods of one plan, and the devices that the plan has allocated to them.
+// binding contains the claims of the pods of one plan, and the devices that the plan has allocated to these claims.
 type binding struct {
 	store   *Store
 	cluster *topology.Cluster
@@ -55,7 +55,7 @@ type binding struct {
 	hosts   map[string]*host
 	// shared are the shared claims that the plan has allocated.
 	shared map[types.NamespacedName]*allocation
-	// wide are the allocated devices of pools that several nodes can access.
+	// wide contains the allocated devices of pools that several nodes can access.
 	wide map[poolID][]resourcev1.DeviceRequestAllocationResult
 }
 
@@ -68,7 +68,7 @@ type class struct {
 	rule   *rule
 	names  *names
 	rooms  map[question]int32
-	// told caches the reasons of answers with the class's claim names.
+	// told caches the reasons of answers, with the claim names of the class filled in.
 	told map[*answer]string
 }
 
@@ -77,10 +77,10 @@ type host struct {
 	*hostDevices
 	// lacks are, by class, the resources that the node does not offer.
 	lacks map[*class]uint64
-	// pods are the pods counted on the node, in order. The first fixed of them were there before the plan.
+	// pods are the pods counted on the node, in order. The first fixed pods were on the node before the plan.
 	pods  []entry
 	fixed int
-	// taken are the devices of all these pods and of the shared claims allocated here.
+	// taken are the devices of these pods and of the shared claims that are allocated on the node.
 	taken state
 }
 
@@ -175,7 +175,7 @@ func (b *binding) host(name string) *host {
 	return h
 }
 
-// lacksOf returns the set of a class's resources that a node does not offer.
+// lacksOf returns, as a bit set, the resources of a class that a node does not offer.
 func (b *binding) lacksOf(c *class, h *host) uint64 {
 	if len(c.served) == 0 {
 		return 0
@@ -195,7 +195,7 @@ func (b *binding) lacksOf(c *class, h *host) uint64 {
 	return lacks
 }
 
-// putOthers counts other pods that are bound or have a reservation, and whose claims are not allocated yet.
+// putOthers counts the pods outside the plan that are bound or have a reservation, if their claims are not allocated yet.
 func (b *binding) putOthers() {
 	type placed struct {
 		name string
@@ -218,8 +218,8 @@ func (b *binding) putOthers() {
 	}
 }
 
-// servedOf returns the resources of a pod that DeviceClasses serve and that are not allocated yet. A bound pod has none, because the
-// kube-scheduler allocates their claim before it binds the pod.
+// servedOf returns the resources of a pod that DeviceClasses serve and for which no devices are allocated yet. It returns none for a bound
+// pod, because the kube-scheduler allocates the claim for these resources before it binds the pod.
 func (b *binding) servedOf(pod *corev1.Pod) []string {
 	if pod.Spec.NodeName != "" || pod.Status.ExtendedResourceClaimStatus != nil || b.cluster.ServesNone() {
 		return nil

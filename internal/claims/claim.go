@@ -19,20 +19,20 @@ type claim struct {
 	name types.NamespacedName
 	// title is the name of the claim in messages.
 	title string
-	// object is the claim to allocate, without an allocation; nil if it needs none.
+	// object is the claim to allocate, without an allocation; nil if the claim needs no allocation.
 	object *resourcev1.ResourceClaim
-	// own: the claim is created for one pod, so pods with equal specs of such claims are equivalent.
+	// own: the claim is created for one pod, so pods whose own claims have equal specs are equivalent.
 	own bool
 	// unusable is the reason that keeps the claim's pods off every node; "" for none.
 	unusable string
-	// allocated: the claim has its devices, usable on the nodes of usable; nil: everywhere.
+	// allocated: the claim already has its devices. usable selects the nodes on which they can be used; nil: all nodes.
 	allocated bool
 	usable    *nodeaffinity.NodeSelector
 	// text is equal for claims that request the same devices.
 	text string
 }
 
-// claimsOf returns the claims of a pod, without unknown ones; all reports whether all claims are known.
+// claimsOf returns the known claims of a pod; all reports whether all claims of the pod are known.
 func (s *Store) claimsOf(pod *corev1.Pod) (list []*claim, all bool) {
 	all = true
 	for i := range pod.Spec.ResourceClaims {
@@ -70,7 +70,7 @@ func (s *Store) claimOf(pod *corev1.Pod, entry *corev1.PodResourceClaim) (c *cla
 	return s.fromTemplate(types.NamespacedName{Namespace: pod.Namespace, Name: *entry.ResourceClaimTemplateName})
 }
 
-// named reads a claim by its name. owner is the pod that the claim was created for; nil for a claim that pods refer to by name.
+// named reads a claim by its name. owner is the pod for which the claim was created; nil for a claim that pods refer to by name.
 func (s *Store) named(name types.NamespacedName, owner *corev1.Pod) (*claim, bool) {
 	o := s.claims[name]
 	c := &claim{name: name, title: "resource claim " + name.Name, own: owner != nil, text: "claim " + name.String()}
@@ -110,7 +110,7 @@ func (s *Store) fromTemplate(name types.NamespacedName) (*claim, bool) {
 // ofTemplate is the title of claims created from a template.
 func ofTemplate(name string) string { return "resource claim of template " + name }
 
-// readAllocation reads on which nodes an allocated claim can be used.
+// readAllocation reads the selector of the nodes on which an allocated claim can be used.
 func (c *claim) readAllocation(a *resourcev1.AllocationResult) {
 	c.allocated = true
 	if a.NodeSelector == nil {

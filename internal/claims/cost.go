@@ -11,19 +11,19 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// Cost of selectors. CEL measures it in units of about 100 ns. Kubernetes lets one evaluation of a selector for one device cost
-// resourcev1.CELSelectorExpressionMaxCost, a tenth of a second. While a plan evaluates selectors, no other graph is planned, so the plan's
-// budget includes evaluations at their maximum cost. Also, the different selectors of a namespace are counted only up to the maximum cost
-// of one selector.
+// Cost of selectors. CEL measures this cost in units of about 100 ns. Kubernetes lets one evaluation of a selector for one device cost
+// resourcev1.CELSelectorExpressionMaxCost, a tenth of a second. While a plan evaluates selectors, no other graph is planned. The plan's
+// budget is therefore charged the maximum cost of each evaluation. In addition, a namespace's different selectors are counted only up to
+// the maximum cost of one selector.
 
 const (
-	// perUnit is how many comparisons of a plan correspond to one unit of CEL cost.
+	// perUnit is the number of a plan's comparisons that correspond to one unit of CEL cost.
 	perUnit = 2
-	// Compiled is how many compiled selectors an allocator caches. One takes some 100 KiB.
+	// Compiled is the number of compiled selectors that an allocator caches. A compiled selector takes some 100 KiB.
 	Compiled = 256
 	// compiling is the cost of compiling a selector, in comparisons.
 	compiling = 100_000
-	// maxSelectors bounds the total cost of the counted selectors of a namespace.
+	// maxSelectors bounds the total cost of the selectors in a namespace that are counted.
 	maxSelectors = resourcev1.CELSelectorExpressionMaxCost
 )
 
@@ -31,7 +31,7 @@ const (
 type selectors struct {
 	// uses counts the objects with each selector.
 	uses map[string]int
-	// beyond are the most expensive selectors, which are not counted; nil: to be computed again.
+	// beyond are the most expensive selectors, which are not counted; nil: must be computed again.
 	beyond map[string]bool
 }
 
@@ -88,7 +88,7 @@ func (s *Store) use(namespace string, spec *resourcev1.ResourceClaimSpec, n int)
 	}
 }
 
-// tooDear says that a claim has selectors which are not counted, because the selectors of its namespace are too expensive together; ""
+// tooDear returns a reason if a claim has selectors that are not counted because its namespace's selectors are too expensive together; ""
 // otherwise. The cheaper selectors of the namespace are counted.
 func (s *Store) tooDear(c *claim) string {
 	of := s.selectors[c.name.Namespace]
@@ -105,7 +105,7 @@ func (s *Store) tooDear(c *claim) string {
 		c.name.Name, c.name.Namespace, maxSelectors)
 }
 
-// dearest returns the most expensive selectors of a namespace, such that the others stay within maxSelectors.
+// dearest returns the most expensive selectors of a namespace. Without them, the total cost stays within maxSelectors.
 func (s *Store) dearest(of *selectors) map[string]bool {
 	type priced struct {
 		expression string

@@ -14,8 +14,8 @@ import (
 )
 
 // Resources that a DeviceClass serves. On a node that does not offer such a resource, the kube-scheduler creates a claim for the pod, with
-// one request for each container that requests the resource. The rules are those of createRequestsAndMappings in its plugin
-// DynamicResources.
+// one request for each container that requests the resource. The functions below follow createRequestsAndMappings in the kube-scheduler's
+// plugin DynamicResources.
 
 // served is a requested resource that a class serves, and the device requests for it.
 type served struct {
@@ -35,7 +35,7 @@ func (s *Store) servedOf(pod *corev1.Pod, names []string) (list []served) {
 	return list
 }
 
-// requestsOf returns the device requests of a pod's containers for a resource. Containers that end leave their devices to later containers.
+// requestsOf returns the device requests of a pod's containers for a resource. Later containers reuse the devices of containers that end.
 func requestsOf(pod *corev1.Pod, resource corev1.ResourceName, class string) (list []resourcev1.DeviceRequest) {
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 	staying := make([]*resourcev1.DeviceRequest, len(containers))
@@ -67,7 +67,7 @@ func ends(containers []corev1.Container, i, initial int) bool {
 	return i < initial && (policy == nil || *policy != corev1.ContainerRestartPolicyAlways)
 }
 
-// requestOf returns a container's request beyond the devices that it can reuse; nil for none.
+// requestOf returns a container's request for the devices that it needs in addition to reusable ones; nil for none.
 func requestOf(i int, c *corev1.Container, resource corev1.ResourceName, class string,
 	reusable []*resourcev1.DeviceRequest) *resourcev1.DeviceRequest {
 	quantity, asked := c.Resources.Requests[resource]

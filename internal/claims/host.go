@@ -27,22 +27,22 @@ type deviceID struct {
 // hostDevices are the devices that a node can access.
 type hostDevices struct {
 	node *corev1.Node
-	// pools are in the order in which the allocator uses them; slices are all slices of these pools.
+	// pools are the accessible pools, in the order in which the allocator uses them. slices are all slices of these pools.
 	pools  []*pool
 	slices []*resourcev1.ResourceSlice
 	// alone: no other node can access these devices.
 	alone bool
-	// devices are in the order of the pools; at is the index of each.
+	// devices are the devices of the pools, in the same order. at maps each device to its index.
 	devices []deviceID
 	at      map[deviceID]int
-	// taken are the devices of allocated claims. stale: taken must be read again.
+	// taken are the devices of allocated claims. stale: taken must be computed again.
 	taken state
 	stale bool
-	// likes are hashes by a class's text, equal for nodes whose devices the class cannot distinguish.
+	// likes caches a hash by the text of a class. The hash is equal for nodes whose devices the class cannot distinguish.
 	likes map[string]uint64
 }
 
-// state is a set of taken devices. sum is equal for equal states of nodes that are alike.
+// state is a set of taken devices. If nodes are alike, equal states of these nodes have equal sums.
 type state struct {
 	results []resourcev1.DeviceRequestAllocationResult
 	sum     uint64
@@ -73,7 +73,7 @@ func (s *Store) host(name string, labels map[string]string) *hostDevices {
 	return h
 }
 
-// take reads which devices are allocated to claims.
+// take reads the devices that are allocated to claims.
 func (h *hostDevices) take() {
 	if !h.stale {
 		return
@@ -116,7 +116,7 @@ func (s state) with(h *hostDevices, results []resourcev1.DeviceRequestAllocation
 	return s
 }
 
-// mark returns a hash of a taken device, by its index on the node, and of the taken share.
+// mark returns a hash of a taken device's index on the node and of the taken share.
 func (h *hostDevices) mark(r *resourcev1.DeviceRequestAllocationResult) uint64 {
 	id := deviceID{poolID{r.Driver, r.Pool}, r.Device}
 	at, known := h.at[id]
@@ -134,7 +134,7 @@ func (h *hostDevices) mark(r *resourcev1.DeviceRequestAllocationResult) uint64 {
 	return topology.HashOf(text)
 }
 
-// like is equal for nodes whose devices the pods of a class cannot distinguish when the same of them are taken.
+// like is equal for nodes whose devices the pods of a class cannot distinguish as long as the same devices are taken on these nodes.
 func (s *Store) like(h *hostDevices, c *class) uint64 {
 	if like, known := h.likes[c.text]; known {
 		return like
@@ -162,7 +162,7 @@ func (s *Store) like(h *hostDevices, c *class) uint64 {
 	return h.likes[c.text]
 }
 
-// textOf is equal for equal devices of the pool.
+// textOf returns a text that is equal for pools with equal devices.
 func (p *pool) textOf(current []*resourcev1.ResourceSlice) string {
 	if p.text == "" {
 		var texts []string
@@ -183,11 +183,11 @@ func textOf(v any) string {
 	return string(text)
 }
 
-// names are the attributes by which selectors and constraints of a class can distinguish devices.
+// names identifies the attributes by which a class's selectors and constraints can distinguish devices.
 type names struct {
-	// classes are the device classes with their selectors.
+	// classes contains the names of the device classes and their selectors.
 	classes string
-	// text has all selectors and constraints. all: one of them may read all attributes of a device.
+	// text contains all selectors and constraints. all: one of these may read all attributes of a device.
 	text string
 	all  bool
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// order has the claims of pods that are bound one after the other. Each pod gets devices that are still free, and the first pod with a
-// shared claim determines its allocation.
+// order contains the claims of pods that are bound one after the other. Each pod gets devices that are still free. The first pod with a
+// shared claim determines the claim's allocation.
 type order struct {
 	*binding
 	classes []*class
@@ -77,7 +77,7 @@ func (o *order) Alike(i int) string {
 // Orderly implements topology.Order.
 func (o *order) Orderly([]int) (every, known bool) { return false, false }
 
-// State implements topology.Order: the devices taken on the nodes of waiting pods, and those of shared claims.
+// State implements topology.Order. It covers the devices that are taken on the nodes of waiting pods, and the devices of shared claims.
 func (o *order) State() (sum uint64) {
 	for i, h := range o.hosts {
 		if !slices.Contains(o.hosts[:i], h) {

@@ -25,9 +25,9 @@ type pool struct {
 	id poolID
 	// slices are the slices of all generations, by name, with the taints of DeviceTaintRules.
 	slices map[string]*resourcev1.ResourceSlice
-	// nodes are the nodes that can access the devices of each slice.
+	// nodes contains, by slice, the nodes that can access the slice's devices.
 	nodes map[string][]nodes
-	// text is equal for equal devices of a pool that several nodes can access; "": to be computed again.
+	// text is equal if the devices of a pool that several nodes can access are equal; "": must be computed again.
 	text string
 	// taken are the allocated devices, by claim.
 	taken map[types.NamespacedName][]resourcev1.DeviceRequestAllocationResult
@@ -85,7 +85,7 @@ func (s *Store) drop(p *pool) {
 	}
 }
 
-// reach records which nodes can access the devices of a pool; unreach removes the record.
+// reach records the nodes that can access the devices of a pool; unreach removes the record.
 func (s *Store) reach(p *pool) {
 	for _, slice := range p.slices {
 		node := ptr.Deref(slice.Spec.NodeName, "")
@@ -110,7 +110,7 @@ func (s *Store) unreach(p *pool) {
 	}
 }
 
-// local returns the only node that can access the pool; "" when there may be several.
+// local returns the only node that can access the pool; "" when several nodes may access it.
 func (p *pool) local() (node string) {
 	for _, slice := range p.slices {
 		of := ptr.Deref(slice.Spec.NodeName, "")
@@ -170,7 +170,7 @@ func (s *Store) withTaints(slice *resourcev1.ResourceSlice) *resourcev1.Resource
 	return out
 }
 
-// concerns reports whether a rule may apply to devices of a slice's pool. A rule without a selector applies to none.
+// concerns reports whether a rule may apply to devices of a slice's pool. A rule without a selector applies to no devices.
 func concerns(rule *resourcev1.DeviceTaintRule, slice *resourcev1.ResourceSlice) bool {
 	return rule != nil && rule.Spec.DeviceSelector != nil && selects(rule.Spec.DeviceSelector.Driver, slice.Spec.Driver) &&
 		selects(rule.Spec.DeviceSelector.Pool, slice.Spec.Pool.Name)

@@ -42,7 +42,7 @@ func (b *binding) put(c *class, h *host, k int) {
 	}
 }
 
-// push allocates devices for one more pod, if there are enough.
+// push counts one more pod and allocates devices for it, if enough devices are free.
 func (b *binding) push(c *class, h *host) {
 	e := entry{class: c}
 	a := b.ask(c, h.hostDevices, h.taken, b.have(c), b.lacksOf(c, h))
@@ -67,7 +67,7 @@ func (b *binding) push(c *class, h *host) {
 	h.pods = append(h.pods, e)
 }
 
-// pop releases the devices of the last pod of a class.
+// pop removes the last pod of a class and releases its devices.
 func (b *binding) pop(c *class, h *host) {
 	for i := range slices.Backward(h.pods) {
 		if h.pods[i].class != c {
@@ -101,7 +101,7 @@ func (c *class) sharing() (list []*claim) {
 	return list
 }
 
-// have returns the set of the class's shared claims that the plan has allocated.
+// have returns, as a bit set, the class's shared claims that the plan has allocated.
 func (b *binding) have(c *class) (set uint64) {
 	for i, one := range c.claims {
 		if !one.own && one.object != nil && b.shared[one.name] != nil {
@@ -111,7 +111,7 @@ func (b *binding) have(c *class) (set uint64) {
 	return set
 }
 
-// change marks devices as taken or free on a node, and a device that several nodes can access on all of these nodes.
+// change marks devices as taken or free on a node. A device that several nodes can access is marked on all of these nodes.
 func (b *binding) change(h *host, results []resourcev1.DeviceRequestAllocationResult, taken bool) {
 	for i := range results {
 		id := poolID{results[i].Driver, results[i].Pool}
@@ -143,7 +143,7 @@ func (h *host) change(r *resourcev1.DeviceRequestAllocationResult, taken bool) {
 	}
 }
 
-// without returns the list without the last entry of a device, or of a share of it.
+// without returns the list without the last entry for the device, or for the share of the device, in r.
 func without(list []resourcev1.DeviceRequestAllocationResult,
 	r *resourcev1.DeviceRequestAllocationResult) []resourcev1.DeviceRequestAllocationResult {
 	for i := range slices.Backward(list) {

@@ -17,14 +17,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// nodes are the nodes that can access a slice or a device: the named node, all nodes, or those that the selector matches.
+// nodes identifies the nodes that can access a slice or a device: the named node, all nodes, or the nodes that the selector matches.
 type nodes struct {
 	name     string
 	all      bool
 	selector *nodeaffinity.NodeSelector
 }
 
-// nodesOf returns the nodes that can access the devices of a slice: one entry for all devices, or one for each.
+// nodesOf returns the nodes that can access the devices of a slice: one entry for all devices, or one entry per device.
 func nodesOf(slice *resourcev1.ResourceSlice) []nodes {
 	if !ptr.Deref(slice.Spec.PerDeviceNodeSelection, false) {
 		return []nodes{readNodes(slice.Spec.NodeName, slice.Spec.AllNodes, slice.Spec.NodeSelector)}
@@ -37,7 +37,8 @@ func nodesOf(slice *resourcev1.ResourceSlice) []nodes {
 	return list
 }
 
-// readNodes treats an invalid selector as matching all nodes, because the allocator refuses to decide there.
+// readNodes reads the nodes of a slice or a device. It treats an invalid selector as one that matches all nodes, because the allocator
+// returns an error on these nodes.
 func readNodes(name *string, all *bool, selector *corev1.NodeSelector) nodes {
 	n := nodes{name: ptr.Deref(name, ""), all: ptr.Deref(all, false)}
 	if selector == nil {
@@ -69,7 +70,7 @@ func (p *pool) reachedBy(node *corev1.Node) bool {
 	return false
 }
 
-// partOf is equal for nodes that can access the same devices of the pool.
+// partOf returns a text that is equal for nodes that can access the same devices of the pool.
 func (p *pool) partOf(node *corev1.Node) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(p.nodes)) {
@@ -84,7 +85,7 @@ func (p *pool) partOf(node *corev1.Node) string {
 	return b.String()
 }
 
-// only reports whether an allocation can be used on one node alone, selected by name.
+// only reports whether an allocation can be used only on one node, which its selector selects by name.
 func only(selector *corev1.NodeSelector, node string) bool {
 	return selector != nil && slices.ContainsFunc(selector.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
 		return slices.ContainsFunc(t.MatchFields, func(r corev1.NodeSelectorRequirement) bool {
@@ -93,7 +94,7 @@ func only(selector *corev1.NodeSelector, node string) bool {
 	})
 }
 
-// each calls f for the cached nodes that can access a pool, or could before a change.
+// each calls f for the cached nodes that can access a pool, or could access it before a change.
 func (s *Store) each(p *pool, f func(node string, h *hostDevices)) {
 	if s.wide[p.id] != nil {
 		for node, h := range s.hosts {
@@ -117,7 +118,7 @@ func (s *Store) forget(p *pool) {
 	s.each(p, func(node string, _ *hostDevices) { delete(s.hosts, node) })
 }
 
-// prune drops the cached devices of nodes that the cluster no longer has, if there are many.
+// prune drops the cached devices of nodes that the cluster no longer has, if there are too many such nodes.
 func (s *Store) prune(c *topology.Cluster) {
 	if len(s.hosts) > c.Size()+maxGone {
 		maps.DeleteFunc(s.hosts, func(node string, _ *hostDevices) bool {

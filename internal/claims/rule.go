@@ -13,20 +13,22 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// rule has the constraints that the claims of a class put on nodes before the plan, and bounds its pods per node during the plan.
+// rule contains the node constraints that a class's claims impose before the plan. During the plan, it bounds the number of the class's
+// pods per node.
 type rule struct {
 	key      string
 	binding  *binding
 	class    *class
 	together bool
-	// kept is the reason that keeps the pods off each node; base is how many pods each node holds before the plan, where that is limited.
+	// kept is, by node, the reason that keeps the pods off the node. base is, by node, how many pods the node holds before the plan, where
+	// this number is limited.
 	kept map[string]string
 	base map[string]int32
 	// blocked is the reason that keeps the pods off every node until an object changes; "" for none.
 	blocked string
 }
 
-// judge creates the rules from the devices that are taken before the plan.
+// judge creates the rules, based on the devices that are taken before the plan.
 func (b *binding) judge() {
 	asking := 0
 	for _, c := range b.classes() {
@@ -96,7 +98,8 @@ func (b *binding) keeps(c *class, h *host) string {
 	return b.never(c, h)
 }
 
-// never returns the reason that keeps one more pod of a class off a node with the current devices, whichever pod allocates shared claims.
+// never returns the reason that keeps one more pod of a class off a node with the current devices, regardless of which pod allocates shared
+// claims.
 func (b *binding) never(c *class, h *host) string {
 	for _, one := range c.sharing() {
 		switch of := b.shared[one.name]; {
@@ -112,7 +115,7 @@ func (b *binding) never(c *class, h *host) string {
 	return b.ask(c, h.hostDevices, h.taken, 1<<len(c.claims)-1, b.lacksOf(c, h)).why(c)
 }
 
-// only returns the class of pods with one claim alone.
+// only returns the class of pods whose only claim is the given claim.
 func (b *binding) only(namespace string, one *claim) *class {
 	text := namespace + "\x00" + one.text
 	if b.byText[text] == nil {
@@ -166,7 +169,7 @@ func (r *rule) Full(node string) string {
 	return a.why(r.class)
 }
 
-// End releases the state of the plan from the rules, because views keep the rules.
+// End removes the state of the plan from the rules. Views keep the rules and would otherwise keep that state in memory.
 func (b *binding) End() {
 	for r := range b.ofRule {
 		r.binding, r.class = nil, nil
@@ -182,8 +185,8 @@ func (b *binding) Excludes(s *topology.Shape, n topology.NodeID, _ topology.Doma
 	return b.why(class, b.host(b.cluster.NodeName(n)))
 }
 
-// Bars implements topology.Binding. Further pods only take more devices, so every exclusion is final, except for classes with shared
-// claims: a later pod may allocate them elsewhere.
+// Bars implements topology.Binding. Further pods only take more devices, so every exclusion is final. Classes with shared claims are an
+// exception, because a later pod may allocate the shared claims elsewhere.
 func (b *binding) Bars(s *topology.Shape, n topology.NodeID, scope topology.DomainID) string {
 	class := b.classOf(s)
 	if class == nil || !class.rule.together || len(class.sharing()) == 0 {
@@ -204,7 +207,7 @@ func (b *binding) Mark(n topology.NodeID) (mark uint64) {
 	return mark + h.taken.sum
 }
 
-// Uncounted returns the reason why some claims of a pod are not counted; "" when all are, or there are none.
+// Uncounted returns the reason why some claims of a pod are not counted; "" when all claims are counted, or the pod has none.
 func (s *Store) Uncounted(pod *corev1.Pod) string {
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return ""
@@ -232,7 +235,7 @@ func (s *Store) Uncounted(pod *corev1.Pod) string {
 	return ""
 }
 
-// unknown is the reason for claims whose objects or devices may not all be known.
+// unknown is the reason for claims that are not counted because their objects or devices may not all be known.
 const unknown = "they, their classes or devices are not known"
 
 // Unknown returns the reason why no claim is counted; "" when claims are counted.

@@ -13,31 +13,32 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Store has the devices of a cluster and their claims. It never changes these objects.
+// Store contains the devices of a cluster and the claims for them. It never changes these objects.
 type Store struct {
-	// Allocator decides which devices claims get; nil: no claim is counted.
+	// Allocator chooses the devices that claims get; nil: no claim is counted.
 	Allocator Allocator
-	// Partial: objects may exist that are not in the store, so a claim with an unknown class or template is ignored.
+	// Partial: the cluster may have objects that are not in the store, so a claim with an unknown class or template is ignored.
 	Partial bool
 
 	classes   map[string]*resourcev1.DeviceClass
 	templates map[types.NamespacedName]*resourcev1.ResourceClaimTemplate
 	claims    map[types.NamespacedName]*resourcev1.ResourceClaim
 	rules     map[string]*resourcev1.DeviceTaintRule
-	// slices are as their drivers publish them; pools have them with the taints of DeviceTaintRules.
+	// slices are the slices as their drivers publish them. pools contain the same slices with the taints of DeviceTaintRules.
 	slices map[string]*resourcev1.ResourceSlice
 	pools  map[poolID]*pool
-	// reaching are the pools with slices of one node, by its name; wide are the pools with slices that several nodes may access.
+	// reaching contains, by node name, the pools that have slices of this single node. wide contains the pools that have slices which
+	// several nodes may access.
 	reaching map[string]map[poolID]*pool
 	wide     map[poolID]*pool
-	// beyond has, by slice, an unsupported feature.
+	// beyond contains, by slice, the name of an unsupported feature.
 	beyond map[string]string
 	// hosts caches the devices of nodes. An entry is dropped when the devices of the node change.
 	hosts map[string]*hostDevices
-	// serving is the class that serves each resource; nil: to be computed again.
+	// serving contains, by resource, the class that serves the resource; nil: must be computed again.
 	serving map[string]*resourcev1.DeviceClass
 	answers map[question]*answer
-	// selectors are the selectors of each namespace; different is their total number.
+	// selectors contains the selectors of each namespace; different is their total number.
 	selectors map[string]*selectors
 	different int
 	// late counts the allocations that took too long, by class of pods.
@@ -47,11 +48,11 @@ type Store struct {
 }
 
 const (
-	// maxAnswers is how many answers are cached. One with eight devices takes 1.4 KB.
+	// maxAnswers is the maximum number of cached answers. An answer with eight devices takes 1.4 KB.
 	maxAnswers = 1 << 14
-	// maxLikes is for how many classes of pods hashes are cached per node.
+	// maxLikes is the maximum number of hashes, one per class of pods, that are cached for each node.
 	maxLikes = 64
-	// maxGone is how many nodes stay cached that the cluster no longer has.
+	// maxGone is the maximum number of cached nodes that the cluster no longer has.
 	maxGone = 64
 )
 
@@ -110,7 +111,7 @@ func (s *Store) Set(object any) (mayFree bool) {
 	return false
 }
 
-// Expect adds a claim template that will be created, unless there is one with its name.
+// Expect adds a claim template that will be created, unless the store has a template with the same name.
 func (s *Store) Expect(t *resourcev1.ResourceClaimTemplate) {
 	if s.templates[nameOf(t)] == nil {
 		s.Set(t)
@@ -143,7 +144,8 @@ func (s *Store) Delete(object any) (mayFree bool) {
 	return false
 }
 
-// setClaim stores a claim and its devices. Pods may have waited for a claim that is new, or for devices that it no longer has.
+// setClaim stores a claim and its devices. It reports true if pods may have waited for a new claim, or for devices that the claim no longer
+// has.
 func (s *Store) setClaim(o *resourcev1.ResourceClaim) (mayFree bool) {
 	name := nameOf(o)
 	old := s.claims[name]
@@ -159,7 +161,7 @@ func (s *Store) setClaim(o *resourcev1.ResourceClaim) (mayFree bool) {
 	return had != has || (old.DeletionTimestamp == nil) != (o.DeletionTimestamp == nil) || old.UID != o.UID
 }
 
-// take records the devices of a claim as taken, or as free.
+// take records the devices of a claim as taken or as free.
 func (s *Store) take(c *resourcev1.ResourceClaim, taken bool) {
 	if c == nil || c.Status.Allocation == nil {
 		return
@@ -180,8 +182,8 @@ func (s *Store) take(c *resourcev1.ResourceClaim, taken bool) {
 	}
 }
 
-// classOf returns the class that serves a resource; nil for none. Of several it is the newest, then the first by name, as in the
-// kube-scheduler.
+// classOf returns the class that serves a resource; nil for none. If several classes serve it, it returns the newest class, then the first
+// by name, as the kube-scheduler does.
 func (s *Store) classOf(resource string) *resourcev1.DeviceClass {
 	if s.serving == nil {
 		s.serving = map[string]*resourcev1.DeviceClass{}
@@ -197,8 +199,8 @@ func (s *Store) classOf(resource string) *resourcev1.DeviceClass {
 	return s.serving[resource]
 }
 
-// Beyond names an object with an unsupported feature; "" for none. If there is one, no claim is counted, because the effect depends on
-// features that are off by default in a kube-scheduler of this version.
+// Beyond names an object with an unsupported feature; "" for none. If there is such an object, no claim is counted, because the effect of
+// the object depends on features that are off by default in a kube-scheduler of this version.
 func (s *Store) Beyond() string {
 	if len(s.beyond) == 0 {
 		return ""

@@ -36,7 +36,7 @@ func FromAnnotations(dgd *nvidiav1beta1.DynamoGraphDeployment) Annotated {
 	}
 }
 
-// Set reports whether the annotations request a placement. The name of a topology alone does not.
+// Set reports whether the annotations request a placement. The name of a topology alone is no request.
 func (a Annotated) Set() bool { return a.Required != "" || a.Preferred != "" }
 
 // DomainOf returns the name of the level with the label key; false when the topology has no such level.
@@ -48,8 +48,8 @@ func DomainOf(ct *grovev1alpha1.ClusterTopology, key string) (string, bool) {
 	return ct.Spec.Levels[i].Domain, true
 }
 
-// WithoutAnnotations returns the deployment without constraint annotations, which no longer count once they are frozen, or the deployment
-// itself if it has none.
+// WithoutAnnotations returns the deployment without constraint annotations, which no longer apply once the constraint is frozen. If the
+// deployment has none, it returns the deployment itself.
 func WithoutAnnotations(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1.DynamoGraphDeployment {
 	if !FromAnnotations(dgd).Set() {
 		return dgd

@@ -18,10 +18,11 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// AnnotationDefault is "true" on each default topology: multinode components without any constraint prefer to be packed by it.
+// AnnotationDefault is "true" on each default topology. Multinode components without any constraint prefer to be packed by a default
+// topology.
 const AnnotationDefault = "trellis.dev/is-default-topology"
 
-// Defaults returns the topologies that are annotated as default, the oldest first. [Counting] selects those that are used.
+// Defaults returns the topologies that are annotated as default, oldest first. [Counting] selects the topologies that are used.
 func Defaults(topologies []grovev1alpha1.ClusterTopology) []*grovev1alpha1.ClusterTopology {
 	var out []*grovev1alpha1.ClusterTopology
 	for i := range topologies {
@@ -35,7 +36,7 @@ func Defaults(topologies []grovev1alpha1.ClusterTopology) []*grovev1alpha1.Clust
 	return out
 }
 
-// Counting returns the default topologies that are used: of several with the same node selector, the oldest.
+// Counting returns the default topologies that are used. Of several default topologies with the same node selector, it returns the oldest.
 func Counting(defaults []*grovev1alpha1.ClusterTopology) []*grovev1alpha1.ClusterTopology {
 	var out []*grovev1alpha1.ClusterTopology
 	for _, ct := range defaults {
@@ -46,7 +47,7 @@ func Counting(defaults []*grovev1alpha1.ClusterTopology) []*grovev1alpha1.Cluste
 	return out
 }
 
-// Elder returns the older default topology with the same node selector that is used instead of ct; nil when ct is used.
+// Elder returns the older default topology with the same node selector, which is used instead of ct; nil when ct is used.
 func Elder(ct *grovev1alpha1.ClusterTopology, defaults []*grovev1alpha1.ClusterTopology) *grovev1alpha1.ClusterTopology {
 	for _, d := range defaults { // sorted, the oldest first
 		if d.Name == ct.Name {
@@ -59,15 +60,15 @@ func Elder(ct *grovev1alpha1.ClusterTopology, defaults []*grovev1alpha1.ClusterT
 	return nil
 }
 
-// Undecided is a multinode component for which several default topologies are equally suitable, so that it uses none.
+// Undecided is a multinode component for which several default topologies are equally suitable. It uses none of them.
 type Undecided struct {
 	Component string
 	// Topologies are the names of these topologies, sorted.
 	Topologies []string
 }
 
-// followDefaults assigns each multinode component the default topology of the nodes that its pods can use. If all multinode components get
-// the same topology, the other components get it too, without packing.
+// followDefaults assigns each multinode component the default topology of the nodes that the component's pods can use. If all multinode
+// components get the same topology, the other components get this topology too, without packing.
 func followDefaults(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources, out map[string]*trellisv1alpha1.ResolvedTopology) (
 	undecided []Undecided) {
 	candidates := bases(s.Defaults)
@@ -102,8 +103,8 @@ func followDefaults(dgd *nvidiav1beta1.DynamoGraphDeployment, s Sources, out map
 	return undecided
 }
 
-// followSiblings returns the default topology for a component without a frozen constraint, chosen from the frozen topologies of its
-// siblings and the current defaults.
+// followSiblings returns the default topology for a component without a frozen constraint. It chooses among the frozen topologies of the
+// component's siblings and the current defaults.
 func followSiblings(c *nvidiav1beta1.ComponentSpec, s Sources) *trellisv1alpha1.ResolvedTopology {
 	var candidates []*trellisv1alpha1.ResolvedTopology
 	add := func(t *trellisv1alpha1.ResolvedTopology) {
@@ -145,9 +146,9 @@ func automatic(t *trellisv1alpha1.ResolvedTopology, c *nvidiav1beta1.ComponentSp
 	return out
 }
 
-// defaultOf chooses the topology whose nodes the pods of a component can use, among topologies with different node selectors. Of several it
-// takes the one whose node selector is narrower than all others. It returns nil when none is suitable, or, with their names, when several
-// are equally suitable.
+// defaultOf chooses the topology whose nodes a component's pods can use. The candidates have different node selectors. If several
+// candidates are suitable, it takes the one whose node selector is narrower than all others. It returns nil when none is suitable; when
+// several are equally suitable, it returns nil and their names.
 func defaultOf(
 	c *nvidiav1beta1.ComponentSpec, candidates []*trellisv1alpha1.ResolvedTopology, nodes []*corev1.Node,
 ) (chosen *trellisv1alpha1.ResolvedTopology, several []string) {
@@ -179,12 +180,12 @@ func defaultOf(
 	return nil, several
 }
 
-// within reports whether nodes with the labels has always have the labels others too.
+// within reports whether every node with the labels has also has the labels others.
 func within(has, others map[string]string) bool {
 	return labels.Set(others).AsSelectorPreValidated().Matches(labels.Set(has))
 }
 
-// offers reports whether any of the nodes has the labels and matches the pod's required affinity.
+// offers reports whether at least one of the nodes has the labels and matches the pod's required affinity.
 func offers(nodes []*corev1.Node, pod *corev1.Pod, taken map[string]string) bool {
 	required := nodeaffinity.GetRequiredNodeAffinity(pod)
 	return slices.ContainsFunc(nodes, func(n *corev1.Node) bool {
@@ -196,7 +197,8 @@ func offers(nodes []*corev1.Node, pod *corev1.Pod, taken map[string]string) bool
 	})
 }
 
-// suits reports whether a node with the given labels, and any other labels, could match the selector and the required affinity of a pod.
+// suits reports whether a node with the given labels could match the pod's selector and required affinity. The node may have further
+// labels.
 func suits(pod *corev1.Pod, labels map[string]string) bool {
 	for key, value := range pod.Spec.NodeSelector {
 		if has, is := labels[key]; is && has != value {

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package constraint determines how a deployment is packed:
+// Package constraint determines the constraint by which a deployment is packed:
 //
 //	StatementOf   the constraint that a deployment states, in fields or annotations
 //	Of            the resolved constraint of every component: frozen, else stated, else a default topology

@@ -11,7 +11,7 @@ import (
 )
 
 // Drift lists the topology annotations of a deployment that differ from the frozen constraint. now is the constraint that the deployment
-// states today. Admission refuses such changes; if a change was made without admission, the frozen constraint applies
+// states today. Admission refuses changes of these annotations. If a change bypassed admission, the frozen constraint still applies
 // (docs/placement.md#where-a-constraint-comes-from).
 func Drift(dgd *nvidiav1beta1.DynamoGraphDeployment, now Statement, frozen map[string]*trellisv1alpha1.ResolvedTopology) []string {
 	base, some := frozenBase(frozen, dgd)

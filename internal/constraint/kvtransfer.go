@@ -11,7 +11,7 @@ import (
 )
 
 // transfer adds the kvTransferPolicy of a new deployment to its constraint (docs/placement.md#prefill-alongside-decode). It adds nothing if
-// the policy names no level of the topology, or a level that is not narrower than the graph domain; the policy then only affects routing.
+// the policy names no level of the topology, or if the level is not narrower than the graph domain. The policy then affects only routing.
 func transfer(base *trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoGraphDeployment) {
 	if dgd.Spec.Experimental == nil || dgd.Spec.Experimental.KVTransferPolicy == nil {
 		return
@@ -24,8 +24,8 @@ func transfer(base *trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoG
 	base.KVTransferDomain, base.KVTransferRequired = domain, policy.Enforcement == nvidiav1beta1.KVTransferRequired
 }
 
-// transferFrozen reports whether a component that transfers KV caches has a frozen constraint, which the other components follow. Otherwise
-// the policy is new to the deployment, even if other components already have scaling groups.
+// transferFrozen reports whether a component that transfers KV caches has a frozen constraint. The other components then use the policy of
+// this constraint. If no such component has one, the policy is new to the deployment, even if other components already have scaling groups.
 func transferFrozen(frozen map[string]*trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return slices.ContainsFunc(dgd.Spec.Components, func(c nvidiav1beta1.ComponentSpec) bool {
 		_, is := frozen[c.Name]
@@ -33,7 +33,7 @@ func transferFrozen(frozen map[string]*trellisv1alpha1.ResolvedTopology, dgd *nv
 	})
 }
 
-// TransferDomain returns the level of a topology that a policy names; "" when it names none of its levels.
+// TransferDomain returns the level of a topology that a policy names; "" when the policy names no level of this topology.
 func TransferDomain(base *trellisv1alpha1.ResolvedTopology, policy *nvidiav1beta1.KVTransferPolicy) string {
 	at := slices.IndexFunc(base.Levels, func(l trellisv1alpha1.ResolvedLevel) bool {
 		if policy.LabelKey != "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// Kinds of problems that callers distinguish.
+// Kinds of problems between which callers distinguish.
 var (
 	// ErrTopologyNotFound: a constraint names a ClusterTopology that does not exist.
 	ErrTopologyNotFound = errors.New("ClusterTopology not found")
@@ -34,18 +34,19 @@ var (
 	pathAnnotations  = field.NewPath("metadata", "annotations")
 )
 
-// Sources are the inputs of a deployment's constraints besides the deployment itself.
+// Sources are the inputs, other than the deployment itself, from which a deployment's constraints are resolved.
 type Sources struct {
 	// Topology is the current ClusterTopology that the deployment names; nil when it does not exist.
 	Topology *grovev1alpha1.ClusterTopology
-	// Defaults are the cluster's default topologies, the oldest first, for deployments without a stated constraint; see [Defaults].
+	// Defaults are the cluster's default topologies, oldest first. They apply to deployments without a stated constraint; see [Defaults].
 	Defaults []*grovev1alpha1.ClusterTopology
-	// Nodes are the nodes of the cluster, used to choose among default topologies that suit a component; empty where nodes are unknown.
+	// Nodes are the nodes of the cluster. They serve to choose among several default topologies that suit a component; empty where nodes
+	// are unknown.
 	Nodes []*corev1.Node
-	// Frozen holds, by component name, the constraint that was stored when the component was first reconciled. It takes precedence over all
-	// others. A nil value means frozen without a constraint.
+	// Frozen holds, by component name, the constraint that was stored when the component was first reconciled. It takes precedence over
+	// every other source. A nil value means that the component was frozen without a constraint.
 	Frozen map[string]*trellisv1alpha1.ResolvedTopology
-	// OnlyRoutes: Trellis does not place the pods, so a kvTransferPolicy affects routing only.
+	// OnlyRoutes: Trellis does not place the pods, so a kvTransferPolicy affects only the routing of requests.
 	OnlyRoutes bool
 }
 
@@ -65,13 +66,13 @@ type Resolved struct {
 	Topologies map[string]*trellisv1alpha1.ResolvedTopology
 	// Problems are the reasons why constraints cannot be resolved.
 	Problems []Problem
-	// Undecided are the components for which several default topologies are equally suitable.
+	// Undecided lists the components for which several default topologies are equally suitable.
 	Undecided []Undecided
 }
 
-// Of resolves the constraint of every component of a deployment. Frozen constraints do not change. A component without a frozen constraint
-// (the operator stopped between two writes) gets the levels that its siblings froze, so that a graph never mixes two versions of a
-// topology.
+// Of resolves the constraint of every component of a deployment. Frozen constraints do not change. A component may have no frozen
+// constraint although its siblings have one, because the operator stopped between two writes. Such a component gets the levels of its
+// siblings, so that a graph never mixes two versions of a topology.
 func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) Resolved {
 	out := map[string]*trellisv1alpha1.ResolvedTopology{}
 	base, problems := baseOf(dgd, stated, s)
@@ -117,7 +118,8 @@ func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) R
 	return Resolved{Topologies: out, Problems: problems}
 }
 
-// baseOf returns the part that all components share: the levels and the deployment-level domains. Nil means unconstrained.
+// baseOf returns the part of the constraint that all components share: the levels and the deployment-level domains. Nil means
+// unconstrained.
 func baseOf(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) (*trellisv1alpha1.ResolvedTopology, []Problem) {
 	if base, frozen := frozenBase(s.Frozen, dgd); frozen {
 		return base, nil
@@ -181,7 +183,7 @@ func baseOfAnnotations(a Annotated, s Sources) (*trellisv1alpha1.ResolvedTopolog
 	return base, problems
 }
 
-// preferNarrowest sets the constraint that a default topology gives a multinode component: each replica prefers the narrowest level
+// preferNarrowest sets the constraint of a multinode component with a default topology: each replica prefers the narrowest level
 // (docs/placement.md#where-a-constraint-comes-from).
 func preferNarrowest(t *trellisv1alpha1.ResolvedTopology, c *nvidiav1beta1.ComponentSpec) {
 	if _, multinode := c.PodsPerReplica(); multinode && len(t.Levels) > 0 {
@@ -212,7 +214,7 @@ func NotFound(name string) string {
 		name)
 }
 
-// UnknownDomain is the message about a field that names a level which the topology, read from an object of the given kind, does not have.
+// UnknownDomain is the message about a field that names an unknown level. The topology is read from an object of the given kind.
 func UnknownDomain(field, domain, kind, topology string, available []string) string {
 	return fmt.Sprintf("%s not found in cluster topology: domain %q does not exist in %s %q; available domains: [%s]",
 		field, domain, kind, topology, strings.Join(available, ", "))

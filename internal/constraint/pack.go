@@ -9,11 +9,11 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Domains are the domains requested from a scheduler at one place, in a normal form that all schedulers interpret equally: Preferred, if
-// set, is narrower than every domain required at that place.
+// Domains are the domains that one place of a constraint requests from a scheduler. They are in a normal form that all schedulers interpret
+// equally: Preferred, if set, is narrower than every domain required at that place.
 //
-// Users may write a preferred level that has no effect, because it is as broad as the required level. Grove warns about it, KAI never
-// schedules it, others ignore it. The normal form drops it, so that renderers need not handle it:
+// Users may write a preferred level that has no effect, because it is as broad as the required level. Grove warns about such a level, KAI
+// never schedules the pods, and other schedulers ignore it. The normal form drops such a level, so renderers need not handle it:
 //
 //	required  preferred       asked for
 //	zone      rack            zone, rack first
@@ -36,7 +36,8 @@ func OfGraph(t *trellisv1alpha1.ResolvedTopology) Domains {
 	return Domains{t.GraphPackDomain, narrower(t, t.GraphPreferredPackDomain, t.GraphPackDomain)}
 }
 
-// OfComponent returns the domains that the component level requests for each replica, without those inherited from the deployment level.
+// OfComponent returns the domains that the component level requests for each replica. It excludes domains inherited from the deployment
+// level.
 func OfComponent(t *trellisv1alpha1.ResolvedTopology) Domains {
 	if t == nil {
 		return Domains{}
@@ -45,7 +46,7 @@ func OfComponent(t *trellisv1alpha1.ResolvedTopology) Domains {
 	return Domains{t.PackDomain, narrower(t, preferred, t.GraphPackDomain)}
 }
 
-// narrower returns domain if its level is below that of limit, else "".
+// narrower returns domain if its level is narrower than the level of limit, else "".
 func narrower(t *trellisv1alpha1.ResolvedTopology, domain, limit string) string {
 	if domain == "" || limit != "" && Level(t, domain) <= Level(t, limit) {
 		return ""
@@ -53,7 +54,7 @@ func narrower(t *trellisv1alpha1.ResolvedTopology, domain, limit string) string 
 	return domain
 }
 
-// Level returns the index of a domain among the frozen levels, broadest first; -1 if it is not among them.
+// Level returns the index of a domain among the frozen levels, broadest first; -1 if no level has this domain.
 func Level(t *trellisv1alpha1.ResolvedTopology, domain string) int {
 	return slices.IndexFunc(t.Levels, func(l trellisv1alpha1.ResolvedLevel) bool { return l.Domain == domain })
 }
@@ -69,8 +70,8 @@ func Key(t *trellisv1alpha1.ResolvedTopology, domain string) string {
 	return ""
 }
 
-// BaseGang reports whether the first replicas of every component start together (docs/placement.md#how-much-begins-together): the graph
-// requires one domain.
+// BaseGang reports whether the first replicas of every component start together (docs/placement.md#how-much-begins-together). They do if
+// the graph requires one domain.
 func BaseGang(groups []*trellisv1alpha1.ScalingGroup) bool {
 	return OfGraph(TopologyOf(groups)).Required != ""
 }
@@ -81,8 +82,8 @@ func Packed(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Spec.Multinode || !OfGraph(t).Empty() || !OfComponent(t).Empty() || Spread(t) || Transfers(t)
 }
 
-// TopologyOf returns a frozen topology of the graph, for the fields that all its groups share: name, levels and deployment level. It is
-// nil without a topology. If groups follow different default topologies, it is the topology of the first component by name.
+// TopologyOf returns a frozen topology of the graph, for the fields that all its groups share: name, levels and deployment level. It
+// returns nil without a topology. If groups use different default topologies, it returns the topology of the first component by name.
 func TopologyOf(groups []*trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ResolvedTopology {
 	var first *trellisv1alpha1.ScalingGroup
 	for _, sg := range groups {

@@ -12,9 +12,9 @@ import (
 )
 
 // Refreshed returns the frozen constraints of a deployment with the current levels and node selector of their ClusterTopology. It returns
-// nil when nothing has changed, or when the constraints do not fit the current topology: a level in use is gone or has moved, or
-// annotations name a level by its former key. Constraints from several topologies are not refreshed, because these are defaults, which
-// never block a deployment.
+// nil when nothing has changed. It also returns nil when the constraints do not fit the current topology: a level in use is gone or has
+// moved, or annotations name a level by its former key. Constraints from several topologies are not refreshed, because they are default
+// topologies, which never block a deployment.
 func Refreshed(frozen map[string]*trellisv1alpha1.ResolvedTopology, stated Statement, now *grovev1alpha1.ClusterTopology,
 ) map[string]*trellisv1alpha1.ResolvedTopology {
 	if now == nil || now.DeletionTimestamp != nil {
@@ -63,7 +63,7 @@ func Mixed(groups []*trellisv1alpha1.ScalingGroup) bool {
 	return false
 }
 
-// keepsOrder reports whether other has the levels that a constraint uses, in the same order.
+// keepsOrder reports whether other has all levels that a constraint uses, in the same order.
 func keepsOrder(t, other *trellisv1alpha1.ResolvedTopology) bool {
 	used := []string{
 		t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain, t.SpreadDomain, t.PreferredSpreadDomain,
@@ -83,8 +83,8 @@ func keepsOrder(t, other *trellisv1alpha1.ResolvedTopology) bool {
 	return true
 }
 
-// keepsAnnotated reports whether the label keys in a deployment's annotations still match the levels of its constraint. Constraints that
-// are not from annotations always match.
+// keepsAnnotated reports whether the label keys in a deployment's annotations still match the levels of its constraint. A constraint that
+// does not come from annotations always matches.
 func keepsAnnotated(t *trellisv1alpha1.ResolvedTopology, stated Statement, now *trellisv1alpha1.ResolvedTopology) bool {
 	if stated.ByFields || !stated.Annotated.Set() || t.Automatic {
 		return true

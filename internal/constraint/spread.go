@@ -8,8 +8,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// SpreadOf returns the domains over which the replicas of a component are spread, as stated by the component or else by the deployment;
-// inherited is true for the deployment's statement.
+// SpreadOf returns the domains over which the replicas of a component are spread. The component states them, or else the deployment;
+// inherited is true if the deployment states them.
 func SpreadOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) (spread Domains, inherited bool) {
 	if own := c.TopologyConstraint; own != nil && (own.SpreadDomain != "" || own.PreferredSpreadDomain != "") {
 		return Domains{own.SpreadDomain, own.PreferredSpreadDomain}, false
@@ -25,7 +25,7 @@ func Spread(t *trellisv1alpha1.ResolvedTopology) bool {
 	return t != nil && (t.SpreadDomain != "" || t.PreferredSpreadDomain != "")
 }
 
-// spread sets the spread of a component's replicas, where it has an effect.
+// spread sets the spread of a component's replicas, where the spread has an effect.
 func spread(t *trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) {
 	_, multinode := c.PodsPerReplica()
 	stated, _ := SpreadOf(dgd, c)
@@ -63,8 +63,8 @@ const (
 	SpreadInReplica
 )
 
-// SpreadProblem compares a spread level with the levels that the deployment and the component require for packing. Levels are indices, 0 is
-// the broadest, negative means none.
+// SpreadProblem compares a spread level with the levels that the deployment and the component require for packing. Levels are given by
+// index: 0 is the broadest, negative means none.
 func SpreadProblem(spread, graph, component int, multinode bool) Misfit {
 	switch {
 	case spread < 0:

@@ -11,7 +11,7 @@ import (
 
 // Statement is the topology constraint that a deployment states, before it is resolved against a ClusterTopology. [StatementOf] reads it.
 type Statement struct {
-	// ByFields reports whether the deployment or a component of it has the field topologyConstraint.
+	// ByFields reports whether the deployment or any of its components has the field topologyConstraint.
 	ByFields bool
 	// Annotated is the constraint in annotations, which is ignored if ByFields is set.
 	Annotated Annotated
@@ -51,7 +51,7 @@ func TopologyName(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	return StatementOf(dgd).ClusterTopology
 }
 
-// ByFields reports whether the deployment or a component of it has the field topologyConstraint.
+// ByFields reports whether the deployment or any of its components has the field topologyConstraint.
 func ByFields(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return dgd.Spec.TopologyConstraint != nil ||
 		slices.ContainsFunc(dgd.Spec.Components, func(c nvidiav1beta1.ComponentSpec) bool { return c.TopologyConstraint != nil })

@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package evictions finds the replica that loses a pod to an eviction, and stores the request to move the replica in the pod. The webhook
-// on pods/eviction and the responder to Eviction resources share this package.
+// Package evictions finds the replica that loses a pod to an eviction, and stores a request in the pod to move the replica. The webhook on
+// pods/eviction and the responder to Eviction resources share this package.
 package evictions
 
 import (
@@ -32,11 +32,11 @@ type Requests struct {
 	Cached client.Reader
 	// Writer writes leaving.AnnotationEviction.
 	Writer client.Writer
-	// Leaving decides which nodes are to be removed.
+	// Leaving has the rules for nodes that are to be removed.
 	Leaving leaving.Rules
 }
 
-// Target is a pod to be evicted, of a replica that the operator moves.
+// Target is a pod to be evicted whose replica the operator moves.
 type Target struct {
 	Pod   *corev1.Pod
 	group *trellisv1alpha1.ScalingGroup
@@ -104,7 +104,7 @@ func (r Requests) serves(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, 
 	return ready >= render.ReplicaSize(sg, pod), nil
 }
 
-// Store stores the request in the pod, unless the pod has a recent one.
+// Store stores the request in the pod, unless the pod has a recent request.
 func (r Requests) Store(ctx context.Context, t *Target) error {
 	request := leaving.Eviction{At: time.Now()}
 	node := &corev1.Node{}
@@ -119,7 +119,7 @@ func (r Requests) Store(ctx context.Context, t *Target) error {
 	return r.annotate(ctx, t.Pod, &value)
 }
 
-// Withdraw removes the request from the pod, except for a request later than until, or one that frees a place for a waiting deployment.
+// Withdraw removes the request from the pod. It keeps a request that is later than until, or that frees a place for a waiting deployment.
 func (r Requests) Withdraw(ctx context.Context, t *Target, until time.Time) error {
 	if request, has := leaving.EvictionOf(t.Pod); !has || request.For != "" || request.At.After(until) {
 		return nil
@@ -127,7 +127,7 @@ func (r Requests) Withdraw(ctx context.Context, t *Target, until time.Time) erro
 	return r.annotate(ctx, t.Pod, nil)
 }
 
-// annotate writes the annotation of a pod; nil removes it. The UID in the patch rules out another pod of the same name.
+// annotate writes the annotation of a pod; nil removes it. Because of the UID in the patch, it never changes another pod of the same name.
 func (r Requests) annotate(ctx context.Context, pod *corev1.Pod, value *string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "annotations": map[string]*string{leaving.AnnotationEviction: value},

@@ -12,12 +12,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Answer is a plan, sorted into the replicas to release and those that wait.
+// Answer is a plan, sorted into the replicas to release and the replicas that wait.
 type Answer struct {
 	// Placed are the replicas to release.
 	Placed []placement.ReplicaResult
-	// Unmade are replicas that are not released because pods of theirs, or of replicas that are released together with them, do not exist yet.
-	// The caller returns the capacity that the plan took for them. They are placed once all these pods exist.
+	// Unmade are replicas that are not released because some of their pods, or of the pods that are released together with them, do not
+	// exist yet. The caller gives back the capacity that the plan took for these replicas. They are placed once all these pods exist.
 	Unmade []placement.ReplicaResult
 	// Waiting, which includes the Unmade replicas, and Surplus are as in a [Result].
 	Waiting, Surplus []Waiting
@@ -25,7 +25,7 @@ type Answer struct {
 	Unmet *placement.Unmet
 }
 
-// Answer sorts the replicas of a plan into those to release and those that wait.
+// Answer sorts the replicas of a plan into replicas to release and replicas that wait.
 func (r *Request) Answer(planned *placement.Result) Answer {
 	var a Answer
 	heads := r.headsInCreation(planned)
@@ -67,8 +67,8 @@ func (a *Answer) refuse(replica placement.ReplicaResult, surplus bool) {
 	})
 }
 
-// together returns the name in messages of the replicas with which a refused replica is placed; "" when it is placed alone, or follows the
-// base gang.
+// together returns the name, in messages, of the replicas that are placed together with a refused replica, including the replica itself; ""
+// when the replica is placed alone, or follows the base gang.
 func together(replica placement.ReplicaResult) string {
 	switch {
 	case replica.Base:
@@ -79,8 +79,8 @@ func together(replica placement.ReplicaResult) string {
 	return ""
 }
 
-// Planned returns the gated pods that the plan has decided about, by ID: all except the pods of Unmade replicas, and of replicas that are
-// not to be placed yet ([placement.Replica].Later).
+// Planned returns the gated pods that the plan covers, by ID: all pods except those of Unmade replicas, and of replicas that are not to be
+// placed yet ([placement.Replica].Later).
 func (r *Request) Planned(a *Answer) map[string]*corev1.Pod {
 	unmade := map[Key]bool{}
 	for _, replica := range a.Unmade {
@@ -102,8 +102,8 @@ func (r *Request) Planned(a *Answer) map[string]*corev1.Pod {
 	return out
 }
 
-// WaitsForCreation reports whether nothing is released yet because the base gang is released as a unit, and one of its replicas is still to
-// be created, or is to be created gated.
+// WaitsForCreation reports whether nothing is released yet because of a missing replica of the base gang. The base gang is released as a
+// unit, so it waits for a replica that is still to be created, or is to be created gated.
 func (r *Request) WaitsForCreation(planned *placement.Result) bool {
 	if r.Graph.Required == topology.NoLevel || r.Graph.Anchor != nil {
 		return false

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// baseRest is a base gang that is released in part: some of its replicas have no released pods.
+// baseRest is a partly released base gang: some of its replicas have no released pods.
 type baseRest struct {
 	gang string
 	// since is the time at which the gang was assigned.
@@ -59,9 +59,9 @@ func (r *Request) findRests(o *Observation, states map[string][]replicaState) {
 	}
 }
 
-// Overdue returns the released pods, by ID with a message, of an incomplete base gang that was assigned no later than a given time. A base
-// gang is incomplete if some of its replicas lack pods, or wait for other controllers. since is the time of assignment of an incomplete
-// base gang, even if that is later; zero without such a gang.
+// Overdue returns the released pods of an incomplete base gang that was assigned no later than before, by ID with a message. A base gang is
+// incomplete if some of its replicas lack pods, or wait for other controllers. since is the assignment time of an incomplete base gang,
+// even if it is later than before; zero without such a gang.
 func (r *Request) Overdue(before time.Time) (pods map[string]string, since time.Time) {
 	pods = map[string]string{}
 	for key, rest := range r.rests {
@@ -87,8 +87,8 @@ func BaseGang(o Observation) string {
 	return o.Record.BaseGang()
 }
 
-// RunsWithout reports whether a graph runs without the gangs for which isOf is true: each component that Trellis places has as many bound
-// replicas of other gangs as it needs to run (MinAvailable, but at least one, and at most all of its replicas).
+// RunsWithout reports whether a graph can run without the gangs for which isOf is true: each component that Trellis places has as many
+// bound replicas of other gangs as it needs to run (MinAvailable, but at least one, and at most all of its replicas).
 func RunsWithout(o Observation, isOf func(gang string) bool) bool {
 	byGroup := podsByGroup(o.Pods)
 	return !slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool {

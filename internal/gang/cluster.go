@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// NewCluster returns an empty cluster cache that knows the gang of each pod (see [Of]), and reads the further rules that bind pods with
-// binders.
+// NewCluster returns an empty cluster cache that knows the gang of each pod (see [Of]). Its binders apply further rules about where pods
+// can run.
 func NewCluster(binders ...topology.Binder) *topology.Cluster {
 	c := topology.NewCluster()
 	c.GangOf, c.Binders = Of, binders
@@ -34,8 +34,8 @@ func NodesOf(c *topology.Cluster, id string) []string {
 	return nil
 }
 
-// Score returns the [placement.Score] of all replicas of the graph that a constraint packs, by the nodes to which their pods are bound or
-// that they have reserved.
+// Score returns the [placement.Score] of all replicas of the graph that a constraint packs. It uses the nodes on which their pods are bound
+// or have a reservation.
 func Score(c *topology.Cluster, o Observation) float64 {
 	least := float64(placement.Unscored)
 	pods := podsByGroup(o.Pods)
@@ -61,7 +61,7 @@ func Score(c *topology.Cluster, o Observation) float64 {
 	return least
 }
 
-// WillBeFollowed reports whether the replica of a pod that is gone will be recreated. pods are the remaining pods of the group.
+// WillBeFollowed reports whether the replica of a deleted or terminated pod will be recreated. pods are the remaining pods of the group.
 func WillBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev1.Pod, pods []*corev1.Pod, recorded assignment.Replicas) bool {
 	ordinal, _, ok := render.ReplicaOf(gone)
 	if !ok {

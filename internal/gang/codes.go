@@ -11,15 +11,16 @@ const (
 	CodeCreating = "Creating"
 	// CodeProviderNotReady means that the graph's provider does not work in this cluster, or does not suit this graph.
 	CodeProviderNotReady = "ProviderNotReady"
-	// CodeSchedulerRefuses means that the replica is placed and was released, and that the provider's scheduler does not bind it to its place.
+	// CodeSchedulerRefuses means that the replica is placed and was released, and that the provider's scheduler does not bind it to its
+	// place.
 	CodeSchedulerRefuses = "SchedulerRefuses"
 	// CodeUnschedulable means that the replica is placed and was released, and that the kube-scheduler refuses one of its pods.
 	CodeUnschedulable = "Unschedulable"
 	// CodeSchedulingBlocked means that the replica is released and that nothing tries to bind one of its pods.
 	CodeSchedulingBlocked = "SchedulingBlocked"
-	// CodePreempting means that the replica is placed, and that pods of lower priority have to leave before it can be bound.
+	// CodePreempting means that the replica is placed, and that pods of lower priority must be preempted before it can be bound.
 	CodePreempting = "PreemptionPending"
-	// CodePodsNotEnding means that the replica is to be recreated, but must wait for one of its pods, which was deleted and does not end.
+	// CodePodsNotEnding means that the replica is to be recreated, but one of its pods was deleted and does not terminate.
 	CodePodsNotEnding = "PodsNotEnding"
 	// CodeWaitingForAdmission means that pods of the gang have scheduling gates of other controllers, such as Kueue's. The gang is planned
 	// when these gates are removed.
@@ -30,8 +31,8 @@ const (
 	CodeRecordFull = "RecordFull"
 	// CodeOutsideGraphDomain means that pods are outside the domain that must hold the deployment.
 	CodeOutsideGraphDomain = "OutsideGraphDomain"
-	// CodeOutsideReplicaDomain means that pods of a replica, or of a single-node component, are outside the domain that must hold all of its
-	// pods.
+	// CodeOutsideReplicaDomain means that pods of a replica, or of a single-node component, are outside the domain that must hold all of
+	// its pods.
 	CodeOutsideReplicaDomain = "OutsideReplicaDomain"
 	// CodeRefusedEverywhere means that domains have capacity for the replica by Trellis' count, and that a scheduler refused the replica in
 	// each of these domains.

@@ -23,7 +23,8 @@ type groupView struct {
 	sg        *trellisv1alpha1.ScalingGroup
 	component placement.Component
 	last      map[int32][]string
-	// clusterTopology is the current ClusterTopology, and lost are the levels that the group requires and the ClusterTopology does not offer.
+	// clusterTopology is the current ClusterTopology, and lost are the levels that the group requires and the ClusterTopology does not
+	// offer.
 	clusterTopology *grovev1alpha1.ClusterTopology
 	lost            lostLevels
 	states          []replicaState
@@ -76,8 +77,8 @@ func (g *groupView) addReplica(state replicaState) {
 	g.component.Waiting = append(g.component.Waiting, replica)
 }
 
-// unplaced returns a replica with pods to place, without these pods: its former domain, and the pinned domain and the IDs of its released
-// pods.
+// unplaced returns a replica that has pods to place, but without these pods. It sets the former domain, and the pinned domain and the IDs
+// of the replica's released pods.
 func (g *groupView) unplaced(state replicaState) placement.Replica {
 	key := g.keyOf(state)
 	replica := placement.Replica{Ordinal: state.ordinal, Avoid: g.avoid(key), Generation: generationOf(g.sg, state)}
@@ -94,8 +95,8 @@ func (g *groupView) unplaced(state replicaState) placement.Replica {
 	return replica
 }
 
-// avoid returns the hosts that a replica uses only as a last resort: hosts that come last for it, and hosts that other pods have not left
-// in time for it. If a host has rejected its pods, avoid also records that the replica does not return to its former domain first.
+// avoid returns the hosts that a replica uses only as a last resort: hosts that have rejected its pods, and hosts that victims have not
+// left in time for it. If a host has rejected its pods, avoid also records that the replica does not return to its former domain first.
 func (g *groupView) avoid(key Key) (hosts []string) {
 	last := g.last[int32(key.Ordinal)]
 	if len(last) > 0 {

@@ -14,10 +14,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// Excess ranks the bound replicas of a group for a scale-in: the replica with the highest rank goes first. The ranks follow from how far
-// the role of a replica is in excess in its recorded domain, so that any number of removed replicas leaves the least imbalance of the
-// roles. Of equal replicas, the younger one ranks higher; created are the creation times by ordinal. If both roles are scaled in at once,
-// their groups leave the same domains: the ranks of each group follow from one order of the replicas of all groups.
+// Excess ranks the bound replicas of a group for a scale-in: the replica with the highest rank is removed first. The rank grows with the
+// excess of the replica's role in its recorded domain, so that any number of removed replicas leaves the least imbalance of the roles. Of
+// equal replicas, the younger one ranks higher. created has the creation times by ordinal. If both roles are scaled in at once, Excess
+// ranks the replicas of all groups in one common order, so that the groups leave the same domains.
 func Excess(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup, record *assignment.Record, created map[int32]int64,
 ) map[int32]int {
 	if record == nil {
@@ -55,7 +55,7 @@ type excess struct {
 	bound  map[Key]assignment.Place
 	groups []*shrinking
 	counts map[string][2]int
-	// wanted are the desired replicas of each role.
+	// wanted is the desired number of replicas of each role.
 	wanted [2]int
 }
 
@@ -64,13 +64,13 @@ type shrinking struct {
 	name string
 	role int
 	at   map[int32]string
-	// left are the remaining replicas; of those with equal excess, the first is removed first. taken are the removed replicas, in order, and
-	// surplus is the number of replicas that are still to be scaled in.
+	// left are the remaining replicas. Of several replicas with equal excess, the first in this list is removed first. taken are the
+	// removed replicas, in order. surplus is the number of replicas that are still to be scaled in.
 	left, taken []int32
 	surplus     int
 }
 
-// add counts the bound replicas of a group by domain. A replica that is in no domain counts in one of its own.
+// add counts the bound replicas of a group by domain. A replica in no domain counts as alone in a domain of its own.
 func (e *excess) add(sg *trellisv1alpha1.ScalingGroup, level int) *shrinking {
 	c := &shrinking{name: sg.Spec.Component, role: int(RoleOf(sg) - placement.Prefill), at: map[int32]string{}}
 	for key, place := range e.bound {
@@ -103,7 +103,7 @@ func (e *excess) count(domain string, role, replicas int) {
 	e.counts[domain] = n
 }
 
-// scaleIn removes the surplus of all groups, in turns, if both roles have a surplus.
+// scaleIn removes the surplus of all groups, one replica of each group in turn, if both roles have a surplus.
 func (e *excess) scaleIn() {
 	shrinks := func(role int) bool {
 		return slices.ContainsFunc(e.groups, func(c *shrinking) bool { return c.role == role && c.surplus > 0 })

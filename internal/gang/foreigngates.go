@@ -15,8 +15,8 @@ import (
 )
 
 // AdmissionWait returns a message about the scheduling gates of other controllers, such as Kueue's, for which a replica waits; "" if its
-// pods have none. These gates come first, because the controller that removes them may also restrict the nodes. pods are the pods of the
-// replica that have Trellis' own gate.
+// pods have none. A replica is planned only after these gates are removed, because the controller that removes them may also restrict the
+// nodes. pods are the pods of the replica that have Trellis' own gate.
 func AdmissionWait(pods []*corev1.Pod) string {
 	var first *corev1.Pod
 	lowest := int32(0)
@@ -37,7 +37,7 @@ func AdmissionWait(pods []*corev1.Pod) string {
 	return fmt.Sprintf("waits for admission: another controller has to remove the scheduling gate %q from pod %s", gates[0], first.Name)
 }
 
-// OnlyAdmission reports whether all of the waiting replicas wait for admission only, so that no change of the cluster's capacity concerns
+// OnlyAdmission reports whether all waiting replicas wait only for admission. If so, a change of the cluster's capacity does not concern
 // them.
 func OnlyAdmission(waiting []Waiting) bool {
 	return !slices.ContainsFunc(waiting, func(w Waiting) bool { return w.Code != CodeWaitingForAdmission })
@@ -47,15 +47,15 @@ func OnlyAdmission(waiting []Waiting) bool {
 type admission struct {
 	// awaiting has a message for each replica whose pods have scheduling gates of other controllers (see [AdmissionWait]).
 	awaiting map[Key]string
-	// held are the gated pods, by ID, of the replicas that are not planned for this reason.
+	// held are the gated pods, by ID, of the replicas that are not planned because they wait for other controllers.
 	held map[string]*corev1.Pod
-	// unadmitted lists these replicas.
+	// unadmitted lists the replicas that wait for other controllers.
 	unadmitted []Waiting
 }
 
-// hold removes the replicas that wait for admission from the replicas to plan, and returns them. If a replica of the base gang waits, all
-// replicas of the graph wait with it; if one of the first replicas of a component, which are placed together, waits, all replicas of the
-// component do. Any other replica waits alone, and counts only when domains are compared.
+// hold removes the replicas that wait for admission from the replicas to plan, and returns them. Replicas that are placed together wait
+// together: if a replica of the base gang waits, all replicas of the graph wait. If one of the first replicas of a component waits, and
+// they are placed together, all replicas of the component wait. Any other replica waits alone, and counts only when domains are compared.
 func (a *admission) hold(graph *placement.Demand, gated map[string]*corev1.Pod) []Waiting {
 	if len(a.awaiting) == 0 {
 		return nil
@@ -77,9 +77,9 @@ func (a *admission) hold(graph *placement.Demand, gated map[string]*corev1.Pod) 
 	return a.unadmitted
 }
 
-// headAwaits returns the message of the first replica that waits for admission, among replicas that are placed together: with base, the
-// replicas of the base gang, otherwise the first replicas of a component. It returns "" when none waits, or when the replicas are placed
-// one by one.
+// headAwaits returns the message of the first replica that waits for admission, among replicas that are placed together. With base, these
+// are the replicas of the base gang. Otherwise, they are the first replicas of a component. It returns "" when no such replica waits, or
+// when the replicas are placed one by one.
 func (a *admission) headAwaits(base bool, components []placement.Component) string {
 	for i := range components {
 		s := &components[i]
@@ -106,7 +106,7 @@ func (a *admission) holdAll(why string, components []placement.Component, gated 
 	}
 }
 
-// holdEach makes only those replicas of a component wait that wait for admission themselves.
+// holdEach makes the replicas of a component wait that wait for admission themselves, and no other replicas.
 func (a *admission) holdEach(s *placement.Component, gated map[string]*corev1.Pod) {
 	for i := range s.Waiting {
 		if why := a.awaiting[Key{Component: s.Name, Ordinal: s.Waiting[i].Ordinal}]; why != "" {

@@ -16,16 +16,16 @@ import (
 
 // inPart holds the gangs that are released in part.
 type inPart struct {
-	// gangs are the gangs of released pods, by replica, so that the rest of an interrupted release joins the same gang.
+	// gangs are the gangs of released pods, by replica, so that the remaining pods of an interrupted release join the same gang.
 	gangs map[Key]string
-	// halves are replicas of which all pods exist, some released and others gated.
+	// halves are replicas whose pods all exist, some of them released and the others gated.
 	halves map[Key]replicaState
 	// rests are the replicas without released pods whose base gang is released in part.
 	rests map[Key]baseRest
 }
 
-// Parted returns the released pods, by ID, of replicas and base gangs that were never complete and of which the plan refuses the rest. The
-// values are the reasons.
+// Parted returns the released pods of replicas and base gangs that were never complete and whose other pods the plan refuses. It maps pod
+// IDs to reasons.
 func (p *inPart) Parted(a Answer) map[string]string {
 	parted := map[string]string{}
 	for _, w := range slices.Concat(a.Waiting, a.Surplus) {
@@ -47,7 +47,7 @@ func (p *inPart) Parted(a Answer) map[string]string {
 }
 
 // Halves returns the sorted names of the gangs that are released only in part and were never complete. It omits a base gang that was
-// assigned after a given time: the failures until then may be those of earlier releases.
+// assigned after a given time, because the failures until then may be those of earlier releases.
 func (p *inPart) Halves(before time.Time) []string {
 	var gangs []string
 	for _, rest := range p.rests {

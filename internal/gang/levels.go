@@ -45,8 +45,8 @@ type lostLevels struct {
 	graph, component, spread string
 }
 
-// blocks returns the lost level that keeps a replica from being placed; "" for none. A graph, a unit or a replica with an anchor does not
-// need its lost level.
+// blocks returns the lost level because of which a replica is not placed; "" for none. An anchored graph, unit or replica does not need its
+// lost level.
 func (l lostLevels) blocks(graphAnchored, unitAnchored, replicaAnchored bool) string {
 	if l.graph != "" && !graphAnchored {
 		return l.graph
@@ -93,7 +93,7 @@ func OtherKey(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.Cluste
 	return "", "", false
 }
 
-// unavailable explains why nothing is placed by a level that the ClusterTopology does not offer as it was resolved.
+// unavailable explains why no pod is placed by a level that the ClusterTopology lacks, or offers with another key.
 func unavailable(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.ClusterTopology, level string) string {
 	if was, now, differ := OtherKey(frozen, ct, level); differ {
 		return fmt.Sprintf("level '%s' has the key %s now, and pods are placed by its former key %s: restore it, or recreate the deployment",
@@ -103,8 +103,8 @@ func unavailable(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.Clu
 		level, ct.Source(), frozen.ClusterTopology)
 }
 
-// Available reports whether a frozen level still has the meaning that it had when it was frozen: it exists, has the same key, and is still
-// below those levels above it that still exist. No level ("") is always available.
+// Available reports whether a frozen level has not changed its meaning: the ClusterTopology has the level with the same key, and below all
+// existing levels that were above it when it was frozen. The empty level ("") is always available.
 func Available(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.ClusterTopology, domain string) bool {
 	if domain == "" {
 		return true

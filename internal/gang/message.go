@@ -52,7 +52,7 @@ func WaitingMessage(placed, wanted int, waiting []Waiting) string {
 	return head + who + ": " + strings.TrimPrefix(text, who+" ") + tail // the cause may begin with the replica's name
 }
 
-// namesOf names replicas, and shortens runs of consecutive ones: "Worker-3..5", "Decode-0,1, Prefill-0 and 9 more".
+// namesOf names replicas, and shortens runs of consecutive replicas: "Worker-3..5", "Decode-0,1, Prefill-0 and 9 more".
 func namesOf(list []Waiting) string {
 	var b strings.Builder
 	i := 0
@@ -87,8 +87,8 @@ func namesOf(list []Waiting) string {
 	return b.String()
 }
 
-// leading returns the waiting replica with the most important cause. A gang that never fits comes before all others, because no waiting
-// helps it; a real shortage comes before a wait for the creation of pods or for the base gang, which only follows from another cause.
+// leading returns the waiting replica with the most important cause. A gang that never fits comes first, because waiting does not help it.
+// Waits for the creation of pods or for the base gang come last, because they only follow from another cause.
 func leading(waiting []Waiting) Waiting {
 	if i := slices.IndexFunc(waiting, func(w Waiting) bool {
 		return w.Code == placement.CodeNeverFits || w.Refusal != nil && w.Refusal.Never != nil

@@ -29,8 +29,8 @@ type Movable struct {
 	GPUs func(*corev1.Pod) (int64, bool)
 }
 
-// Of returns the replicas of a group of which all pods are bound, and that a plan on the topology of a place can place again. pods are the
-// group's pods. The deployment must have the annotation [render.AnnotationMayMove].
+// Of returns the fully bound replicas of a group that a plan on the topology of place can place again. pods are the group's pods. The
+// deployment must have the annotation [render.AnnotationMayMove].
 func (m *Movable) Of(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place *repack.Place) (out []repack.Replica) {
 	if !render.Gated(sg) || render.Oversized(sg) || sg.Spec.Moves == trellisv1alpha1.MovesNever || !place.SameTopology(placedBy(sg)) {
 		return nil
@@ -44,7 +44,7 @@ func (m *Movable) Of(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place
 	return out
 }
 
-// Replacing reports whether replicas of a stored group are outdated, or requested to leave for another reason than to free a place. pods
+// Replacing reports whether replicas of a stored group are outdated, or have an eviction request that does not serve to free a place. pods
 // are the group's pods.
 func Replacing(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) bool {
 	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
@@ -98,8 +98,8 @@ func (m *Movable) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []
 	return out
 }
 
-// successor returns the group in which a replica is placed again: in the domain of its graph, and in the domains to which rules about
-// several replicas tie it. It returns false when the replica is outside these domains.
+// successor returns the group in which a replica is placed again: within the domain of its graph, and within the domains that rules about
+// several replicas require. It returns false when the replica is outside these domains.
 func (m *Movable) successor(sg *trellisv1alpha1.ScalingGroup, ordinal int, r *repack.Replica) (*placement.Group, bool) {
 	g := &placement.Group{Required: topology.NoLevel, Preferred: topology.NoLevel, Apart: render.DistinctHosts(sg)}
 	if t := sg.Spec.Topology; t != nil {

@@ -18,8 +18,8 @@ type left struct {
 	why  string
 }
 
-// Moved returns a message with the domains from which and to which a replica moves, and the reason why it does not return; "" when it
-// returns, or has no domain of its own. The cluster must have the reservation of the replica's new capacity.
+// Moved returns a message with the old and the new domain of a replica, and the reason for the move; "" when the replica returns to its old
+// domain, or has no domain of its own. The cluster must have the reservation of the replica's new capacity.
 func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) string {
 	component, waiting := r.waiting(replica)
 	if waiting == nil {
@@ -60,7 +60,7 @@ func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) st
 	return fmt.Sprintf("from %s to %s: %s", from, to, why)
 }
 
-// waiting returns the waiting replica that a result is about, and its component; nil if there is none.
+// waiting returns the waiting replica to which a result belongs, and its component; nil if there is none.
 func (r *Request) waiting(replica placement.ReplicaResult) (*placement.Component, *placement.Replica) {
 	for i := range r.Graph.Components {
 		component := &r.Graph.Components[i]

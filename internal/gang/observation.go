@@ -29,7 +29,7 @@ type Observation struct {
 	Record *assignment.Record
 	// Admission has the objects that the API server's admission reads for new pods, such as RuntimeClasses and LimitRanges.
 	Admission newpod.Objects
-	// Spent are the attempts that were carried out, by replica: Trellis does not create a replica without pods again at such an attempt.
+	// Spent are the attempts that were carried out, by replica. Trellis does not create the pods of a replica again at a spent attempt.
 	Spent map[Key]int32
 	// Unfinished is the reason why nothing of the graph is planned yet: its constraint is resolved anew, or recorded gangs are released; ""
 	// for none.
@@ -38,20 +38,20 @@ type Observation struct {
 	Releasing map[string]topology.Path
 	// Idle are the reasons why nothing tries to bind released pods, by pod ID.
 	Idle map[string]string
-	// Preempting are messages about the pods that have to leave for released pods, by the IDs of the released pods.
+	// Preempting has, by the ID of a released pod, the message about the preemption victims that must leave for the pod.
 	Preempting map[string]string
 	// Unschedulable are the messages with which a scheduler refuses released pods, by pod ID.
 	Unschedulable map[string]string
-	// NotEnding are messages about deleted pods that do not end in time, by pod ID; see [NotEnding].
+	// NotEnding are messages about deleted pods that do not terminate in time, by pod ID; see [NotEnding].
 	NotEnding map[string]string
-	// Avoid are the hosts that other pods have not left in time for a replica, by the replica's name (see [Of]).
+	// Avoid are the hosts that preemption victims have not left in time for a replica, by the replica's name (see [Of]).
 	Avoid map[string][]string
 	// Refused are the places where a scheduler refused pods of a shape, by the digest of the shape.
 	Refused map[string][]placement.RefusedPlace
 	// Failing is the reason why releases of the graph fail repeatedly; "" when they do not.
 	Failing string
-	// Bars is the reason why nothing of the graph is released now; "" when it may be released. Objections are the reasons why the scheduler of
-	// released pods does not bind them, by pod UID.
+	// Bars is the reason why no pod of the graph is released now; "" when pods may be released. Objections are the reasons why a scheduler
+	// does not bind released pods, by pod UID.
 	Bars       string
 	Objections map[types.UID]Objection
 }
@@ -76,8 +76,8 @@ type Pin struct {
 	Labels map[string]string
 	// Node is the planned host.
 	Node string
-	// Preempts: other pods have to free capacity. Wide then has the labels of the widest domain to which Trellis itself must pin the pod, for
-	// a scheduler that keeps the pod in the narrower domains itself and chooses the victims.
+	// Preempts: other pods must be preempted for the pod. Wide then has the labels of the widest domain to which Trellis itself must pin
+	// the pod. It is for a scheduler that keeps the pod in the narrower domains itself and chooses the victims.
 	Preempts bool
 	Wide     map[string]string
 	// Apart: the pods of the replica must be on different hosts, which only the pins to hosts ensure.

@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// Ordinals lists the replicas of a group that exist or will be created, as the operator will decide from the group's pods. Of the replicas
-// to create, it lists at most as many as the API allows for a component. Recorded replicas are created before others.
+// Ordinals lists the replicas of a group that exist or will be created, as the operator will choose them from the group's pods. Of the
+// replicas to create, it lists at most as many as the API allows for a component. Recorded replicas are created before other replicas.
 func Ordinals(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, recorded assignment.Replicas) []int {
 	ordinals, _ := ordinalsOf(sg, podsByOrdinal(pods), recorded, nvidiav1beta1.MaxReplicas)
 	return ordinals
@@ -31,8 +31,9 @@ func aheadOf(sg *trellisv1alpha1.ScalingGroup) int {
 	return max(1, lookAhead/int(max(1, render.PodsPerReplica(sg))))
 }
 
-// ordinalsOf lists the replicas that exist or will be created, as the scaling group controller will decide. Of the replicas to create, it
-// lists the first most and counts those beyond. A replica without a pod that stays is leaving.
+// ordinalsOf lists the replicas that exist or will be created, as the scaling group controller will choose them. Of the replicas to create,
+// it lists at most the given number, and returns the number of further ones as beyond. A replica counts as leaving if none of its pods
+// stays.
 func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Pod, recorded assignment.Replicas, most int) (
 	ordinals []int, beyond int,
 ) {
@@ -56,7 +57,7 @@ func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Po
 }
 
 // markSurplus marks the unplaced replicas beyond the number that the component wants permanently, the highest ordinals first. beyond counts
-// the replicas without a state; they count as wanted unless they are surplus.
+// the replicas without a state. They count as wanted unless they are surplus.
 func (r *Request) markSurplus(sg *trellisv1alpha1.ScalingGroup, states []replicaState, beyond int) {
 	surplus := len(states) + beyond - int(sg.Spec.Replicas)
 	r.Wanted += beyond - min(beyond, max(0, surplus))

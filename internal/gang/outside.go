@@ -17,7 +17,7 @@ import (
 )
 
 // Outside describes a replica, or a single-node component, with pods outside a domain that a constraint requires, by the current labels of
-// the pods' nodes. Labels change under running pods, and other clients than Trellis may place pods. The pods stay where they are.
+// the pods' nodes. Labels change under running pods, and clients other than Trellis may place pods. The pods stay where they are.
 type Outside struct {
 	// Code is a reason of the condition Placed.
 	Code string
@@ -45,10 +45,9 @@ func OutsideMessage(list []Outside) string {
 	return "by the labels of their nodes, " + limit.Join(named, len(list), maxOutside, "; ") + "; running pods stay"
 }
 
-// FindOutside returns the replicas, and single-node components, with bound pods outside a domain that a constraint requires. That domain is
-// graphDomain for all pods of a graph with a graph domain, and the domain of the other pods for the pods of a replica or of a single-node
-// component. Later pods follow the pins of existing pods, so pins decide which of several domains is the required one. Without pins, it is
-// the domain of most pods.
+// FindOutside returns the replicas, and single-node components, with bound pods outside a required domain. For the pods of a graph with a
+// required level, this is graphDomain. For the pods of a replica or of a single-node component with a required level, this is the domain to
+// which they are pinned, because later pods follow the pins of existing pods. Without graphDomain or pins, it is the domain of most pods.
 func FindOutside(c *topology.Cluster, o Observation, graphDomain topology.Path) []Outside {
 	f, pods := outsideFinder{cluster: c, domains: map[string]topology.Path{}}, podsByGroup(o.Pods)
 	var groups []boundGroup
@@ -160,8 +159,9 @@ func (f *outsideFinder) outsideUnits(g boundGroup, noted map[string]bool) {
 	}
 }
 
-// home returns the domain of a level that must hold the pods of a unit. A multinode replica is recreated as a unit, in any domain, so its
-// pins decide only if the pinned domain contains one of its pods.
+// home returns the domain of a level that must hold the pods of a unit: the pinned domain or, without pins, the domain of most pods. The
+// pins of a multinode replica count only if the pinned domain contains one of its pods, because the replica is recreated as a unit, in any
+// domain.
 func (g boundGroup) home(unit boundPods, level int) topology.Path {
 	for _, pod := range unit.pods {
 		pinned := g.levels.PathOf(pod.Spec.NodeSelector).Truncate(level)
@@ -176,8 +176,8 @@ func (g boundGroup) home(unit boundPods, level int) topology.Path {
 	return Home(unit.places, level)
 }
 
-// note adds the pods that are outside a domain of a level to the result, and reports whether there are any. Without a domain, none of the
-// pods is in a domain of the level.
+// note adds the pods outside home, a domain of a level, to the result, and reports whether there are any. home is nil if none of the pods
+// is in a domain of the level. All pods are then outside.
 func (f *outsideFinder) note(code string, pods boundPods, levelName string, level int, home topology.Path) bool {
 	away := slices.DeleteFunc(slices.Clone(pods.places), func(p PodPlace) bool { return home != nil && home.Contains(p.Domain) })
 	if len(away) == 0 {

@@ -69,8 +69,8 @@ func InPlace(sg *trellisv1alpha1.ScalingGroup) bool {
 	return render.Gated(sg) && specs.Named(sg.Spec.Provider).InPlace && !render.InSets(sg)
 }
 
-// Foreseeable reports whether the place of a pod can be decided before the pod exists. The place of a pod with rules about other pods, with
-// volume claims or with resource claims depends on objects that do not exist before the pod.
+// Foreseeable reports whether the place of a pod can be determined before the pod exists. The place of a pod with rules about other pods,
+// with volume claims or with resource claims depends on objects that do not exist before the pod.
 func Foreseeable(pod *corev1.Pod) bool {
 	claimed := func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil }
 	if len(pod.Spec.ResourceClaims) > 0 || len(pod.Spec.TopologySpreadConstraints) > 0 || slices.ContainsFunc(pod.Spec.Volumes, claimed) {
@@ -83,8 +83,8 @@ func Foreseeable(pod *corev1.Pod) bool {
 // asked reports whether no pod of a replica exists, and its planned pods have no place yet.
 func (state replicaState) asked() bool { return len(state.closed) > 0 && Planned(state.closed[0]) }
 
-// gateBaseGang removes the planned pods of a base gang that also has gated pods: the removed pods are created gated, and released with the
-// others.
+// gateBaseGang removes the planned pods of a base gang that also has gated pods. The removed pods are created gated, and released together
+// with the gated pods.
 func (r *Request) gateBaseGang(states map[string][]replicaState) {
 	if r.Graph.Required == topology.NoLevel || r.Graph.Anchor != nil {
 		return
@@ -128,9 +128,9 @@ func created(replica placement.ReplicaResult) bool {
 	return slices.ContainsFunc(replica.Pods, func(pod placement.PodResult) bool { return isPlanned(pod.ID) })
 }
 
-// notNow reports whether a placed replica with planned pods is created gated instead of in place: because other pods have to leave first,
-// for the replica or for its base gang, or because its component needs several replicas to run, which are released together when all of
-// them exist.
+// notNow reports whether a placed replica with planned pods is created gated instead of in place. This is so if other pods must be
+// preempted first, for the replica or for its base gang. It is also so if the replica's component needs several replicas to run: they are
+// released together when all of them exist.
 func (r *Request) notNow(planned *placement.Result, replica placement.ReplicaResult) bool {
 	if replica.Refusal != nil || !created(replica) {
 		return false

@@ -22,8 +22,8 @@ type PodPlace struct {
 	Domain topology.Path
 }
 
-// Home returns the domain of a level that contains the most pods; of domains with equally many pods, the domain with the oldest pod. Pods
-// outside any domain of the level do not count. It returns nil when no pod counts.
+// Home returns the domain of a level that contains the most pods. Of several such domains, it returns the domain with the oldest pod. Pods
+// outside any domain of the level do not count. Home returns nil when no pod counts.
 func Home(places []PodPlace, level int) topology.Path {
 	type tally struct {
 		path  topology.Path

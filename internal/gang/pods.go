@@ -48,7 +48,7 @@ func (o *Observation) NameOf(key Key) string {
 	return ""
 }
 
-// Leaving reports whether a pod is being deleted or has ended. Such pods neither anchor nor wait.
+// Leaving reports whether a pod is being deleted or has terminated. Such a pod neither anchors a domain nor waits to be placed.
 func Leaving(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
@@ -85,8 +85,8 @@ func WaitsForScheduler(pod *corev1.Pod) bool {
 	return pod.Annotations[render.AnnotationGang] != "" && pod.Spec.NodeName == "" && !render.GateClosed(pod) && !Leaving(pod)
 }
 
-// WhyUnschedulable returns the message of a scheduler that does not bind a pod, with any reason; "" for none. It ignores the condition of a
-// gated pod, which no scheduler has set.
+// WhyUnschedulable returns the scheduler's message about a pod that it does not bind, whatever the condition's reason; "" for none. It
+// ignores the condition of a gated pod, because no scheduler has set that condition.
 func WhyUnschedulable(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != corev1.PodReasonSchedulingGated {
@@ -106,8 +106,8 @@ func boundAt(pod *corev1.Pod) *metav1.Time {
 	return nil
 }
 
-// FirstPods returns the pod of the lowest index of each replica, which stands for the replica, by component label and ordinal. It skips
-// leaving pods.
+// FirstPods returns the pod with the lowest index of each replica, by component label and ordinal. This pod represents the replica.
+// FirstPods skips leaving pods.
 func FirstPods(pods []*corev1.Pod) map[Key]*corev1.Pod {
 	first, lowest := map[Key]*corev1.Pod{}, map[Key]int32{}
 	for _, pod := range pods {

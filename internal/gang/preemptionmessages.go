@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Preempts returns a message about the pods and replicas that have to leave for a replica that was just placed.
+// Preempts returns a message about the pods and replicas that must be preempted for a replica that was just placed.
 func Preempts(replica placement.ReplicaResult) string {
 	return fmt.Sprintf("goes to %s once pods of lower priority have left: %d of %s", OrCluster(replica.Domain), replica.Preempts.Pods,
 		Victims(replica.Preempts))
@@ -41,8 +41,8 @@ func andMore(victims []topology.Leaving) string {
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Victims names the replicas that have to free capacity, in a few words. It only counts pods that do not belong to Trellis: their names do
-// not tell which workload loses them.
+// Victims names the replicas that are preempted, in a few words. Pods that do not belong to Trellis are only counted: their names do not
+// tell which workload loses them.
 func Victims(p *placement.Preemption) string {
 	var names []string
 	others := 0

@@ -23,7 +23,7 @@ type RecordedPod struct {
 	// Replica of the pod.
 	Replica Key
 	Name    types.NamespacedName
-	// UID of a gated pod; "" for a missing one.
+	// UID of a gated pod; "" for a missing pod.
 	UID types.UID
 	// Domain of the replica, and Host of the pod.
 	Domain topology.Path
@@ -60,7 +60,7 @@ func RecordedPods(o Observation) (out []RecordedPod) {
 	return out
 }
 
-// recordedPod describes one pod of a replica; false for a released or ending pod.
+// recordedPod describes one pod of a replica; false for a pod that is released or leaving.
 func recordedPod(o *Observation, sg *trellisv1alpha1.ScalingGroup, key Key, index int32, byName map[types.NamespacedName]*corev1.Pod) (
 	RecordedPod, bool) {
 	one := RecordedPod{
@@ -79,9 +79,9 @@ func recordedPod(o *Observation, sg *trellisv1alpha1.ScalingGroup, key Key, inde
 }
 
 // RecordedReleases returns, for each assigned gang with gated or planned pods, the releases of these pods to their recorded hosts. The base
-// gang comes first, then the gang of the lowest replica. It omits a gang if one of its pods is missing, leaves, is outdated, has a gate of
-// another controller, or was released with another gang, or if its planned pods are of a spent attempt. If it would omit the base gang, it
-// returns nothing.
+// gang comes first, then the other gangs by component and ordinal. RecordedReleases omits a gang if one of its pods is missing, is leaving,
+// is outdated, has a gate of another controller, or was released with another gang. It also omits a gang with planned pods of a spent
+// attempt. If it would omit the base gang, it returns nothing.
 func RecordedReleases(o Observation) (out [][]Release) {
 	if o.Record == nil {
 		return nil

@@ -26,7 +26,7 @@ func NewRecordedDomains(o Observation) *RecordedDomains {
 }
 
 // Satisfy reports whether the recorded releases of a gang, together with the released pods of the graph, satisfy the graph's frozen
-// constraint: another client may have written the record. It sets [Release.Undecided].
+// constraint. They may not, because another client may have written the record. Satisfy sets [Release.Undecided].
 func (d *RecordedDomains) Satisfy(releases []Release) bool {
 	taken := maps.Clone(d.taken)
 	for i := range releases {
@@ -54,7 +54,7 @@ func (d *RecordedDomains) Satisfy(releases []Release) bool {
 	return true
 }
 
-// Fail rejects a gang: further recorded gangs must not decide the domains that it shares.
+// Fail rejects a gang. Further recorded gangs must not determine the domains that this gang shares.
 func (d *RecordedDomains) Fail(releases []Release) {
 	for i := range releases {
 		for _, name := range d.undecided(&releases[i]) {
@@ -63,7 +63,7 @@ func (d *RecordedDomains) Fail(releases []Release) {
 	}
 }
 
-// undecided returns [Release.Undecided] of a release.
+// undecided returns the value of [Release.Undecided] for a release.
 func (d *RecordedDomains) undecided(r *Release) (domains []string) {
 	shared := sharedDomains(r)
 	for _, name := range []string{OfGraph, ofComponent(r.Group)} {
@@ -102,8 +102,8 @@ func releasedDomains(o Observation) map[string]topology.Path {
 
 func ofComponent(sg *trellisv1alpha1.ScalingGroup) string { return "component " + sg.Spec.Component }
 
-// sharedDomains returns the owners of the shared domains of a pod, with their required levels: its graph, and its single-node component or
-// its replica.
+// sharedDomains returns the owners of a pod's shared domains, with the required level of each. The owners are the pod's graph, and its
+// single-node component or its replica.
 func sharedDomains(r *Release) map[string]int {
 	out, t := map[string]int{}, r.Group.Spec.Topology
 	if t == nil {

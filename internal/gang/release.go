@@ -25,11 +25,12 @@ type Release struct {
 	Group *trellisv1alpha1.ScalingGroup
 	// Domain is the domain to which the pod is pinned.
 	Domain topology.Path
-	// Base: the pod belongs to the base gang, with which a graph in one domain begins. Rest: it belongs to a base gang of which other replicas
-	// are released.
+	// Base: the pod belongs to the base gang, with which a graph in one domain begins. Rest: the pod belongs to a base gang with other
+	// replicas that are already released.
 	Base, Rest bool
-	// Undecided are the domains, the broadest first, that the pod shares with other pods and that no released pod decides yet: the domains of
-	// its graph and of its single-node component. The first pod that is released into such a domain decides it for the other pods.
+	// Undecided are the domains, the broadest first, that the pod shares with other pods and that no released pod determines yet: the
+	// domains of the pod's graph and single-node component. The first pod that is released into such a domain determines it for the other
+	// pods.
 	Undecided []string
 }
 
@@ -59,8 +60,8 @@ func (r *Request) name(members ...placement.ReplicaResult) string {
 	return r.Graph.Name + "-" + hex.EncodeToString(hash[:5])
 }
 
-// Releases returns the releases that pin one replica's pods to their planned hosts, and to the labels of the domain around these hosts
-// (docs/providers.md#gates). c is the cluster on which the replica was planned, and base the name of the base gang.
+// Releases returns the releases that pin one replica's pods to their planned hosts, and to the labels of the domain that contains these
+// hosts (docs/providers.md#gates). c is the cluster on which the replica was planned, and base the name of the base gang.
 func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult, base string) []Release {
 	key := Key{Component: replica.Component, Ordinal: replica.Ordinal}
 	gang := cmp.Or(r.gangs[key], r.rests[key].gang)
@@ -92,7 +93,7 @@ func (r *Request) Releases(c *topology.Cluster, replica placement.ReplicaResult,
 // OfGraph stands for the domain of the graph in [Release.Undecided].
 const OfGraph = "graph"
 
-// undecided returns the domains that the replicas of a component share and that no released pod decides yet, the broadest first.
+// undecided returns the domains that the replicas of a component share and that no released pod determines yet, the broadest first.
 func (r *Request) undecided(of *placement.Component) (domains []string) {
 	if r.Graph.Required != topology.NoLevel && r.Graph.Anchor == nil {
 		domains = append(domains, OfGraph)
@@ -103,7 +104,7 @@ func (r *Request) undecided(of *placement.Component) (domains []string) {
 	return domains
 }
 
-// undecidedComponent reports whether the replicas of a component share a domain that no released pod decides yet.
+// undecidedComponent reports whether the replicas of a component share a domain that no released pod determines yet.
 func undecidedComponent(of *placement.Component) bool {
 	return !of.Multinode && of.Required != topology.NoLevel && of.Anchor == nil
 }
@@ -117,9 +118,9 @@ func (r *Request) component(name string) *placement.Component {
 	return &placement.Component{Name: name}
 }
 
-// widest returns the domain to which a preempting replica must be pinned, even if its scheduler knows domains itself: the graph's domain,
-// which holds other replicas, the domain to which the replica is spread, or the domain of a single-node component, which all of its
-// replicas share. Later plans read these domains from the pins of its pods.
+// widest returns the domain to which Trellis must pin a preempting replica, even if the replica's scheduler knows domains itself. This is
+// the domain of the graph, the domain to which the replica is spread, or the domain that all replicas of a single-node component share.
+// Later plans read these domains from the pins of the replica's pods.
 func (r *Request) widest(s *placement.Component, replica placement.ReplicaResult) topology.Path {
 	switch {
 	case !s.Multinode:

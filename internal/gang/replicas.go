@@ -73,10 +73,10 @@ func (r *Request) sortPod(
 	state.open = append(state.open, pod)
 }
 
-// withoutSuperseded omits the pods of a replica that were never released and are of an older revision, as if they did not exist yet: the
-// scaling group controller recreates them at once, with any strategy, because nothing is lost with them. If they were released meanwhile,
-// their gang would lose them, and they might not even match the gang. While an update is paused, a replica for which [CanStay] is true is
-// placed as it is.
+// withoutSuperseded omits the pods of a replica that were never released and are of an older revision, as if they did not exist yet. The
+// scaling group controller recreates such pods at once, with any strategy, because nothing is lost with them. If they were released
+// meanwhile, their gang would lose them, and they might not even match the gang. While an update is paused, a replica for which [CanStay]
+// is true is placed as it is.
 func withoutSuperseded(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, releasing map[string]topology.Path) []*corev1.Pod {
 	begun := slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
 		_, onItsWay := releasing[topology.PodID(pod)]
@@ -91,9 +91,9 @@ func withoutSuperseded(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, rel
 	})
 }
 
-// CanStay reports whether the pods of a replica that waits while an update is paused are an entire replica of an older revision, which can
-// be placed. A replica whose size differs from the spec can be placed only if its gang has begun, that is, if some of its pods are
-// released: providers form gangs by the spec.
+// CanStay reports whether the pods of a waiting replica are a complete replica of an older revision, which can be placed while an update is
+// paused. A replica whose size differs from the spec can be placed only if some of its pods are released (begun), because providers form
+// gangs by the spec.
 func CanStay(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, begun bool) bool {
 	size := 0
 	for _, pod := range pods {

@@ -31,15 +31,16 @@ type Request struct {
 
 	// o is the observation from which the request is made.
 	o *Observation
-	// incomplete are replicas with pods that are wanted and do not exist yet. A plan includes these pods, but the replicas are not released.
+	// incomplete are replicas with pods that are wanted and do not exist yet. A plan includes these pods, but the replicas are not
+	// released.
 	incomplete map[Key]bool
-	// replacing are the components of which so many replicas are being recreated that a base gang would begin without replicas that belong to
+	// replacing are components with replicas that are being recreated, so many that a base gang would begin without replicas that belong to
 	// it (docs/placement.md#how-much-begins-together).
 	replacing map[string]bool
-	// left are the former domains to which replicas do not return first, by replica, with the reasons.
+	// left has, by replica, the former domain to which the replica does not return first, and the reason.
 	left map[Key]left
-	// surplus are replicas beyond the number that the component wants permanently: they wait for capacity during an update, and users are not
-	// notified.
+	// surplus are replicas beyond the number that the component wants permanently: they wait for capacity during an update, and users are
+	// not notified.
 	surplus map[Key]bool
 	inPart
 	admission admission
@@ -58,12 +59,12 @@ type Progress struct {
 	unbound bool
 }
 
-// Unplanned are the waiting replicas that a plan leaves out, by cause.
+// Unplanned are the waiting replicas that are not planned, by cause.
 type Unplanned struct {
 	// Blocked are replicas that are not planned, because a level that they need is gone.
 	Blocked []Waiting
-	// Refused are replicas that are released and not bound for a known reason, for example because their scheduler refuses them or nothing
-	// tries to bind them, or replicas that cannot be recreated yet, because one of their pods does not end.
+	// Refused are replicas of two kinds. Released replicas are not bound for a known reason, for example because their scheduler refuses
+	// them or nothing tries to bind them. Other replicas cannot be recreated yet, because one of their pods does not terminate.
 	Refused []Waiting
 	// Unadmitted are replicas that are not planned because pods have scheduling gates of other controllers: their own pods, or pods of
 	// replicas that are placed together with them.
@@ -118,7 +119,7 @@ func (r *Request) AllBound() bool {
 	return !r.Creating && !r.unbound && len(r.Blocked)+len(r.Unadmitted) == 0 && !r.HasWaiting()
 }
 
-// AllWaiting lists every replica that is to be planned as waiting, with the same cause.
+// AllWaiting returns every replica that is to be planned as a waiting replica with the given cause.
 func (r *Request) AllWaiting(code, message string) []Waiting {
 	var out []Waiting
 	for _, component := range r.Graph.Components {
@@ -151,7 +152,7 @@ func MissingGroups(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1
 	return false
 }
 
-// setConstraint takes the graph's constraint from the first group that has one: all groups froze the same constraint.
+// setConstraint takes the graph's constraint from the first group that has one: all groups have the same frozen constraint.
 func (r *Request) setConstraint(groups []*trellisv1alpha1.ScalingGroup) {
 	for _, sg := range groups {
 		t := sg.Spec.Topology
@@ -167,7 +168,7 @@ func (r *Request) setConstraint(groups []*trellisv1alpha1.ScalingGroup) {
 }
 
 // anchorGraph reads the graph domain from the path to which active replicas are pinned (docs/placement.md#which-domain). A replica that is
-// being replaced does not count: once its pods are gone, the other replicas would be in a domain in which it may not fit.
+// being replaced does not count: once its pods are gone, the other replicas would be in a domain in which the new replica may not fit.
 func (r *Request) anchorGraph(states map[string][]replicaState) {
 	if r.Graph.Required == topology.NoLevel {
 		return
@@ -221,8 +222,8 @@ func (r *Request) addComponent(sg *trellisv1alpha1.ScalingGroup, states []replic
 	r.Graph.Components = append(r.Graph.Components, *component)
 }
 
-// blockBaseGang blocks all waiting replicas if one replica of the base gang is blocked: the base gang is released as a unit, so one blocked
-// component holds up all of them (docs/placement.md#how-much-begins-together).
+// blockBaseGang blocks all waiting replicas if one replica of the base gang is blocked. The base gang is released as a unit, so one blocked
+// component blocks all components (docs/placement.md#how-much-begins-together).
 func (r *Request) blockBaseGang() {
 	if r.Graph.Required == topology.NoLevel || r.Graph.Anchor != nil || len(r.Blocked) == 0 {
 		return

@@ -14,9 +14,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Reserve reserves capacity for the graph's released, unbound pods without a reservation, on the hosts to which they are pinned. For pods
-// that only labels pin, for example by an earlier version of the operator, the planner looks for capacity in their domain, which their
-// scheduler will find as well. Idle pods get no reservation.
+// Reserve reserves capacity for the graph's released, unbound pods without a reservation, on the hosts to which they are pinned. Some pods
+// are pinned only by labels, for example by an earlier version of the operator. For these pods the planner looks for capacity in their
+// domain, which their scheduler will find as well. Idle pods get no reservation.
 func Reserve(c *topology.Cluster, o Observation) {
 	byGroup := podsByGroup(o.Pods)
 	for _, sg := range o.Groups {
@@ -74,9 +74,9 @@ func reserve(c *topology.Cluster, sg *trellisv1alpha1.ScalingGroup, place placem
 	}
 }
 
-// ReserveRest reserves capacity for the gated pods of gangs of which other pods are released, for example after a restart in the middle of
-// a release. It returns the names of their gangs, by pod ID. These pods are planned like other waiting pods; until then no other gang may
-// take their capacity.
+// ReserveRest reserves capacity for the gated pods of partly released gangs, for example after a restart in the middle of a release. It
+// returns the names of their gangs, by pod ID. These pods are planned like other waiting pods; until then no other gang may take their
+// capacity.
 func ReserveRest(c *topology.Cluster, o Observation) map[string]string {
 	r := NewRequest(o)
 	rest := map[string]string{}

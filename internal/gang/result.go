@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Checked is the result of looking for the place of a Workload: Why is the reason why it has none, or "" if all its pods have a place.
-// Fingerprint identifies the pods for which a place was looked for, and their expected changes: see quota.Promise.
+// Checked is the result of a search for places for a Workload. Why is the reason why the Workload has no place; "" if all its pods have a
+// place. Fingerprint identifies the pods for which the search was made, and their expected changes: see quota.Promise.
 type Checked struct{ Why, Fingerprint string }
 
 // Waiting is one replica that is not placed or not bound yet, and the reason.
@@ -22,17 +22,17 @@ type Waiting struct {
 	Ordinal   int
 	// Code is a reason constant, and Message a sentence for the user.
 	Code, Message string
-	// Refusal has the planner's numbers; nil when the cause is another one.
+	// Refusal has the planner's numbers; nil when the replica waits for another cause.
 	Refusal *placement.Refusal
 	// Note says what Trellis does for the replica meanwhile; Message ends with it, too.
 	Note string
-	// Gang is the name in messages of the replicas that are placed together with this replica, the same for each of them; "" when the replica
-	// is placed alone.
+	// Gang is the name in messages of the replicas that are placed together with this replica, the same for each of them; "" when the
+	// replica is placed alone.
 	Gang string
 }
 
-// Blocked describes what keeps the replica, or the gang that it follows, off every node however much capacity is free; "" when free
-// capacity may suffice.
+// Blocked describes why the replica, or the gang that it follows, can run on no node, however much capacity is free; "" when free capacity
+// may suffice.
 func (w *Waiting) Blocked() string {
 	for r := w.Refusal; r != nil; r = r.Cause {
 		if r.Blocked != "" {
@@ -71,14 +71,14 @@ type Result struct {
 	Uncounted []Uncounted
 	// Cliques are the NVLink cliques of placed pods, by the templates of the pods' claims.
 	Cliques []Claimed
-	// UncountedClaims explain why the resource claims of components are not counted, by component, and UncountedVolumes what is not known
-	// about the components' volumes.
+	// UncountedClaims has, by component, the reason why the component's resource claims are not counted. UncountedVolumes names, by
+	// component, the unknown objects of its volumes.
 	UncountedClaims, UncountedVolumes map[string]string
 	// Waiting are the replicas that wait, sorted by component and ordinal.
 	Waiting []Waiting
 	// Outside are replicas and single-node components with pods outside the domain that must hold them.
 	Outside []Outside
-	// Checked are the results of looking for the places of Kueue's Workloads, by Workload name, before their pods may run.
+	// Checked has, by Workload name, the results of the searches for places for Kueue's Workloads before Kueue admits them.
 	Checked map[string]Checked
 	// Surplus are replicas without capacity that an update would add beyond the number that is wanted permanently.
 	Surplus []Waiting

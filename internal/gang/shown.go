@@ -107,8 +107,8 @@ func (n *shownPods) state() assignment.State {
 	return assignment.Released
 }
 
-// WantsReplica returns a function that reports whether a replica exists or will be created, by [Ordinals]. The function lists the ordinals
-// of a component at its first call for the component.
+// WantsReplica returns a function that reports whether a replica exists or will be created, according to [Ordinals]. The function lists the
+// ordinals of a component at its first call for the component.
 func WantsReplica(o Observation) func(Key) bool {
 	byGroup, wanted := podsByGroup(o.Pods), map[string]map[int]bool{}
 	return func(key Key) bool {

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// placeOf returns the component's own topology, which may have no levels; nil if it is the same as the graph's. Components without a
+// placeOf returns the component's own topology, which may have no levels; nil if it equals the graph's topology. Components without a
 // constraint follow the default topologies of their nodes.
 func (r *Request) placeOf(t *trellisv1alpha1.ResolvedTopology) *placement.Place {
 	var selector map[string]string
@@ -26,8 +26,8 @@ func (r *Request) placeOf(t *trellisv1alpha1.ResolvedTopology) *placement.Place 
 	return &placement.Place{Levels: levels, NodeSelector: selector}
 }
 
-// spreadOf describes how the replicas of a component are spread, and the domains of the replicas that stay; nil when they are not spread. A
-// replica that is being recreated counts in its next domain, and the planner counts a replica that is released in part.
+// spreadOf describes how the replicas of a component are spread, and the domains of the replicas that stay; nil when they are not spread.
+// It omits a replica that is being recreated, which counts in its next domain, and a partly released replica, which the planner counts.
 func spreadOf(t *trellisv1alpha1.ResolvedTopology, states []replicaState) *placement.Spread {
 	if !constraint.Spread(t) {
 		return nil

@@ -70,8 +70,8 @@ func generationOf(sg *trellisv1alpha1.ScalingGroup, state replicaState) string {
 	return sg.Spec.Roles[0].Template.Labels[render.LabelWorkerHash]
 }
 
-// Transfer describes which prefill and decode replicas share a domain. Replicas share a domain if they are in one domain of the level that
-// the deployment's kvTransferPolicy names, and are of one generation of workers.
+// Transfer describes which prefill and decode replicas share a domain. Replicas share a domain if they are of one generation of workers,
+// and are in one domain of the level that the deployment's kvTransferPolicy names.
 type Transfer struct {
 	// Level is the name of the level. Required: the first replicas in a domain must include both roles.
 	Level    string
@@ -82,14 +82,13 @@ type Transfer struct {
 	Domains []TransferIn
 }
 
-// PairedReplicas counts the bound replicas of one role, and those of them with the other role in their domain.
+// PairedReplicas counts the bound replicas of one role. Paired counts the replicas among them with the other role in their domain.
 type PairedReplicas struct {
 	Role          placement.Role
 	Bound, Paired int
 }
 
-// TransferIn counts the replicas of the two roles in one domain, of one generation. The empty path stands for replicas that no domain
-// holds.
+// TransferIn counts the replicas of the two roles in one domain, of one generation. The empty path stands for replicas in no domain.
 type TransferIn struct {
 	Domain          topology.Path
 	Prefill, Decode int
@@ -104,7 +103,7 @@ func (in *TransferIn) alone() bool { return len(in.Domain) == 0 || in.Prefill ==
 type Transferring struct {
 	Role       placement.Role
 	Generation string
-	// Domain is the domain that holds its pods, of any level.
+	// Domain is the domain, of any level, that holds the replica's pods.
 	Domain topology.Path
 }
 
@@ -129,7 +128,7 @@ func TransferOf(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, node
 	return NewTransfer(policy, list)
 }
 
-// SharedDomain returns the narrowest domain that holds all of some pods; false when there are no pods, or when one of them has no node.
+// SharedDomain returns the narrowest domain that holds all the pods; false when there are no pods, or when a pod has no node.
 func SharedDomain(levels topology.Levels, pods []*corev1.Pod, nodeLabels func(string) map[string]string) (
 	shared topology.Path, bound bool,
 ) {
@@ -201,7 +200,7 @@ func (p PairedReplicas) Percent() (percent int32, known bool) {
 	return int32(100 * p.Paired / p.Bound), true
 }
 
-// Alone returns the domains with only one of the roles, and the entry of replicas that no domain holds.
+// Alone returns the domains with only one of the roles, and the entry for replicas in no domain.
 func (t *Transfer) Alone() (domains []TransferIn) {
 	if t == nil {
 		return nil

@@ -38,8 +38,8 @@ func (r *Request) pairMissing(o *Observation) {
 // sharedDomain is a domain that replicas of one generation share.
 type sharedDomain struct{ generation, path string }
 
-// withoutPartner returns the placed replicas that would be alone in their domain, because the replicas of the other role with which they
-// are to share it do not exist yet. If the pairing is required, they wait for these replicas; otherwise the result is nil.
+// withoutPartner returns the placed replicas that would be alone in their domain, because the replicas of the other role that are to share
+// the domain do not exist yet. If the pairing is required, the returned replicas wait for the other role. Otherwise the result is nil.
 func (r *Request) withoutPartner(planned *placement.Result, notReady func(placement.ReplicaResult) bool) map[Key]sharedDomain {
 	p := r.Graph.Pairing
 	if p == nil || !p.Required || p.Prefill == 0 || p.Decode == 0 {

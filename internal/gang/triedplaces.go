@@ -17,7 +17,7 @@ import (
 type Tried struct {
 	// Shape is the digest of the pod's shape before its release ([topology.Shape.Digest]).
 	Shape string
-	// Hosts are the hosts that the pod names. Domain is the path of the domain to which the pod is pinned, which counts if it names no hosts.
+	// Hosts are the hosts that the pod names. Domain is the path of the domain to which the pod is pinned. It counts only without Hosts.
 	Hosts  []string
 	Domain topology.Path
 	// Place is the pod's topology.
@@ -68,7 +68,7 @@ func hostsNamed(pod *corev1.Pod) (hosts []string) {
 }
 
 // RefusedEverywhere plans a graph with refused replicas once more, as if no scheduler had refused a place, and changes nothing. It returns
-// the new results of the refused replicas: those that are placed this time have capacity only where a scheduler refused them.
+// the new results of the refused replicas. A replica that is placed this time has capacity only where a scheduler refused it.
 func (r *Request) RefusedEverywhere(c *topology.Cluster, planned *placement.Result) map[Key]placement.ReplicaResult {
 	out := map[Key]placement.ReplicaResult{}
 	if len(r.Graph.Refused) == 0 || planned.Placed() {

@@ -55,8 +55,8 @@ func UncountedOf(c *topology.Cluster, o Observation) []Uncounted {
 	return out
 }
 
-// WhyUncounted explains, by component, why something that the pods of a component request is not counted, for components that Trellis
-// places. why returns the explanation for a pod of a component; "" when all of its requests are counted.
+// WhyUncounted explains, for each component that Trellis places, why a request of its pods is not counted. why returns the explanation for
+// a pod of a component; "" when all of its requests are counted.
 func WhyUncounted(o Observation, why func(*corev1.Pod) string) map[string]string {
 	var out map[string]string
 	for _, sg := range o.Groups {

@@ -12,9 +12,9 @@ import (
 )
 
 // shapeLike returns the shape that a pod of a role, which does not exist yet, will have after admission. Admission adds tolerations,
-// defaults of a LimitRange, the overhead of a RuntimeClass and the changes of the cluster's webhooks, so shapeLike returns the shape of a
-// waiting pod of the same role and revision. (A released pod has pins of its own.) Without such a pod, template builds the pod; the changes
-// of webhooks are then not known.
+// defaults of a LimitRange, the overhead of a RuntimeClass and the changes of the cluster's webhooks. So shapeLike returns the shape of a
+// waiting pod of the same role and revision. It does not use a released pod, which has pins of its own. Without a waiting pod, template
+// builds the pod, and the changes of webhooks are not known.
 func (g *groupView) shapeLike(role string, template func() *corev1.Pod) *topology.Shape {
 	if shape := g.wanted[role]; shape != nil {
 		return shape

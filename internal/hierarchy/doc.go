@@ -10,5 +10,5 @@
 //	levels      zone > rack               both nodes have the path a/1, in two racks of two blocks
 //	found       rack a/1 covers 2 places: its nodes have 2 values of label block (1, 2)
 //
-// A call reads every label of every node once, and each label that is broader than a level once more.
+// A call reads every label of every node once. It reads each label that is broader than a level once more.
 package hierarchy

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Rank orders levels from the broadest to the narrowest; a smaller rank is broader.
+// Rank orders levels from the broadest to the narrowest; the broader level has the smaller rank.
 type Rank int
 
 // Ranks of levels. Unknown is the rank of a key whose place in the hierarchy is not known.
@@ -42,7 +42,7 @@ type Key struct {
 	From string
 }
 
-// known are the known keys. Where two of them group the nodes identically, Propose uses the first in this list.
+// known lists the known keys. Where several keys group the nodes identically, Propose uses the first of them in this list.
 var known = []Key{
 	{corev1.LabelTopologyZone, "zone", zone, true, "Kubernetes"},
 	{corev1.LabelHostname, "host", host, true, "Kubernetes"},
@@ -105,7 +105,7 @@ func lookTier(name string) (Key, bool) {
 	return Key{}, false
 }
 
-// words are the last parts of custom keys, such as topology.example.com/rack.
+// words maps the last parts of custom keys, such as rack in topology.example.com/rack, to ranks.
 var words = map[string]Rank{
 	"region": region, "zone": zone, "availability-zone": zone, "datacenter": building, "building": building, "room": building + 1,
 	"hall": building + 1, "fabric": fabric, "row": fabric + 1, "superpod": superblock, "superblock": superblock, "island": superblock,
@@ -130,7 +130,7 @@ func Look(name string) (Key, bool) {
 	return Key{Name: name}, false
 }
 
-// preference returns the index of a key in the list of known keys; numbered tiers come after the known keys, and custom keys last.
+// preference returns the index of a key in the list of known keys. Numbered tiers come after the known keys, and custom keys come last.
 func preference(name string) int {
 	for i, k := range known {
 		if k.Name == name {

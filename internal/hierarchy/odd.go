@@ -15,13 +15,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// maxNames is how many nodes a note lists.
+// maxNames is the maximum number of nodes that a note lists.
 const maxNames = 5
 
 // placeholders are label values that mean an unknown location.
 var placeholders = []string{"none", "unknown", "null", "n/a", "-", "undefined", "not-available"}
 
-// scan counts the domains, and notes missing labels and inconsistencies.
+// scan counts the domains, and adds notes about missing labels and inconsistencies.
 func (p *proposer) scan() {
 	s := topology.ScanNodes(p.objects(), p.levels(), nil)
 	for i, level := range s.Levels {
@@ -48,7 +48,7 @@ func (p *proposer) scan() {
 	}
 }
 
-// placeholder notes placeholder values, which would become domains.
+// placeholder adds notes about placeholder values, which would otherwise become domains.
 func (p *proposer) placeholder(c *column) {
 	for _, word := range placeholders {
 		var names []string
@@ -64,7 +64,7 @@ func (p *proposer) placeholder(c *column) {
 	}
 }
 
-// straddling notes values of a unique label that occur in several domains of the level above.
+// straddling adds a note about values of a unique label that occur in several domains of the level above.
 func (p *proposer) straddling(above, c *column) {
 	if !c.Unique || c.Name == corev1.LabelHostname {
 		return
@@ -90,7 +90,7 @@ func (p *proposer) straddling(above, c *column) {
 	}
 }
 
-// some lists the first of total names.
+// some lists the first names, out of total names.
 func some(names []string, total int) string {
 	return limit.Join(names, total, maxNames, ", ")
 }

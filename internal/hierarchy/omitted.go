@@ -12,19 +12,19 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Omitted is a level that a topology lacks, so that one path covers several places.
+// Omitted is a level that a topology lacks. Without this level, one path covers several places.
 type Omitted struct {
 	// Key is the label key of the missing level; Below is the narrower level whose values repeat.
 	Key   string
 	Below topology.Level
-	// Path is the first domain of Below with several values of Key; Values are these values.
+	// Path is the first domain of Below with several values of Key, and Values are these values.
 	Path   topology.Path
 	Values []string
-	// Domains counts the domains of Below with several values of Key, All all domains of Below.
+	// Domains counts the domains of Below with several values of Key. All counts all domains of Below.
 	Domains, All int
 }
 
-// maxValues is how many values a message lists.
+// maxValues is the maximum number of values that a message lists.
 const maxValues = 3
 
 // String describes the omitted level and the fix in one sentence.
@@ -38,8 +38,9 @@ func (o Omitted) String() string {
 		o.Below.Domain, o.Path, len(o.Values), len(o.Values), o.Key, shown, o.Domains, o.All, o.Below.Domain)
 }
 
-// FindOmitted finds node labels that are broader than a level, are not levels themselves, and divide domains of that level: for each level
-// the label that divides most. It skips levels with unique values, such as nvidia.com/gpu.clique, because no label can divide them.
+// FindOmitted finds node labels that are broader than a level, are not levels themselves, and divide domains of that level. For each level,
+// it returns the label that divides the most domains. It skips levels with unique values, such as nvidia.com/gpu.clique, because no label
+// can divide their domains.
 func FindOmitted(labels []map[string]string, levels topology.Levels) []Omitted {
 	ranks := candidates(labels, levels)
 	var out []Omitted
@@ -67,7 +68,7 @@ func FindOmitted(labels []map[string]string, levels topology.Levels) []Omitted {
 	return out
 }
 
-// candidates returns the ranks of the labels that have a rank and are not levels.
+// candidates returns the labels that have a rank and are not levels, with their ranks.
 func candidates(labels []map[string]string, levels topology.Levels) map[string]Rank {
 	out, seen := map[string]Rank{}, map[string]bool{}
 	for _, node := range labels {
@@ -84,9 +85,9 @@ func candidates(labels []map[string]string, levels topology.Levels) map[string]R
 	return out
 }
 
-// domains are the domains of the last of the given levels.
+// domains contains the domains of the last of the given levels.
 type domains struct {
-	// at is the index of each node's domain; -1 for a node in none.
+	// at is the index of each node's domain; -1 for a node outside of these domains.
 	at []int
 	// paths are the paths of the domains, in the order of their first nodes.
 	paths []topology.Path

@@ -19,7 +19,7 @@ import (
 type Node struct {
 	Name   string
 	Labels map[string]string
-	// Accelerated: the node has GPUs or other accelerators. If there are such nodes, all others are ignored.
+	// Accelerated: the node has GPUs or other accelerators. If any node is accelerated, all other nodes are ignored.
 	Accelerated bool
 }
 
@@ -29,7 +29,7 @@ type Level struct {
 	Key    string `json:"key"`
 	// From is the product that writes the label.
 	From string `json:"from"`
-	// Domains counts the paths that end at this level, Nodes the nodes in them.
+	// Domains counts the paths that end at this level, Nodes the nodes in these domains.
 	Domains int `json:"domains"`
 	Nodes   int `json:"nodes"`
 }
@@ -44,8 +44,9 @@ type Proposal struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Propose orders the known labels of the nodes from the broadest to the narrowest. It omits a label that fewer than half of the nodes have,
-// that groups the nodes as another label does, or that is broader than a zone and has one value. The hostname is the last level.
+// Propose orders the known labels of the nodes from the broadest to the narrowest. It omits labels that fewer than half of the nodes have,
+// labels that group the nodes identically to another label, and labels that are broader than a zone and have only one value. The hostname
+// is the last level.
 func Propose(nodes []Node) Proposal {
 	p := &proposer{}
 	p.choose(nodes)
@@ -64,10 +65,10 @@ type proposer struct {
 	out     Proposal
 }
 
-// column has the values of one label on all nodes.
+// column contains the values of one label on all nodes.
 type column struct {
 	Key
-	// values are the values by node; "" where the node lacks the label.
+	// values contains the value by node; "" where the node lacks the label.
 	values   []string
 	count    int
 	distinct int
@@ -93,7 +94,7 @@ func (p *proposer) choose(nodes []Node) {
 	}
 }
 
-// collect makes a column of every label with a known rank, in the order of preference, and notes other network labels.
+// collect creates a column for every label with a known rank, in the order of preference, and adds a note about other network labels.
 func (p *proposer) collect() {
 	names := map[string]bool{}
 	for _, labels := range p.labels {
@@ -149,7 +150,8 @@ func (p *proposer) dropSparse() {
 	})
 }
 
-// dropAlike keeps the preferred one of the labels that group the nodes identically or have the same rank.
+// dropAlike drops a label that groups the nodes identically to a preferred label. It also drops a label that has the same rank as a
+// preferred label if neither of the two labels refines the other.
 func (p *proposer) dropAlike() {
 	var kept []*column
 	for _, c := range p.columns {
@@ -166,8 +168,8 @@ func (p *proposer) dropAlike() {
 	p.columns = kept
 }
 
-// alike reports whether both labels group the nodes identically. Labels with one value are alike only if they have the same rank. The
-// hostname is alike only with the machine, because a rack may have one host today.
+// alike reports whether two labels group the nodes identically. Labels with one value are alike only if they have the same rank. The
+// hostname is alike only with the physical machine: a rack may happen to have one host today.
 func (c *column) alike(other *column) bool {
 	if max(c.Rank, other.Rank) == host && min(c.Rank, other.Rank) < machine {
 		return false
@@ -178,7 +180,7 @@ func (c *column) alike(other *column) bool {
 	return c.count == other.count && c.distinct == other.distinct && c.refines(other) && other.refines(c)
 }
 
-// refines reports whether each value of this label occurs with one value of the other.
+// refines reports whether each value of this label occurs with only one value of the other label.
 func (c *column) refines(other *column) bool {
 	in := map[string]string{}
 	for i, value := range c.values {
@@ -193,7 +195,7 @@ func (c *column) refines(other *column) bool {
 	return len(in) > 0
 }
 
-// order sorts the columns by rank, and swaps neighbours where the nodes show that the order is reversed.
+// order sorts the columns by rank. It swaps neighbours where the labels of the nodes show that their order is reversed.
 func (p *proposer) order() {
 	slices.SortStableFunc(p.columns, func(a, b *column) int {
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.distinct, b.distinct))
@@ -217,7 +219,7 @@ func (p *proposer) order() {
 	}
 }
 
-// dropRedundant drops one of two adjacent levels with the same domains; the preferred one stays.
+// dropRedundant drops one of two adjacent levels with the same domains; the preferred level stays.
 func (p *proposer) dropRedundant() {
 	for i := 1; i < len(p.columns); {
 		levels := p.levels()

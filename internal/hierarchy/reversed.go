@@ -18,8 +18,9 @@ func (r Reversed) String() string {
 		r.Above.Domain, r.Above.Key, r.Below.Domain, r.Below.Key)
 }
 
-// FindReversed finds adjacent levels in the wrong order: their ranks are reversed, and the labels confirm it. That is, each value of the
-// upper label occurs with one value of the lower label, and some value of the lower label with several of the upper one.
+// FindReversed finds adjacent levels in the wrong order: their ranks are reversed, and the labels confirm this. They do if each value of
+// the upper label occurs with only one value of the lower label, and some value of the lower label occurs with several values of the upper
+// label.
 func FindReversed(labels []map[string]string, levels topology.Levels) []Reversed {
 	var out []Reversed
 	for i := 1; i < len(levels); i++ {
@@ -34,7 +35,7 @@ func FindReversed(labels []map[string]string, levels topology.Levels) []Reversed
 	return out
 }
 
-// Misranked reports whether two levels are in the wrong order by their ranks. The labels of nodes may still show that it is the right one.
+// Misranked reports whether two levels are in the wrong order by their ranks. The labels of nodes may still show that the order is right.
 func Misranked(above, below topology.Level) bool {
 	upper, lower := rankOf(above), rankOf(below)
 	return upper != Unknown && lower != Unknown && upper > lower

@@ -26,8 +26,8 @@ func ofNetwork(name string) bool {
 	})
 }
 
-// noteUnknown notes labels that group the nodes and may describe the network, but have no known rank. Labels whose names differ only in a
-// trailing number form one family.
+// noteUnknown adds notes about labels that group the nodes and may describe the network, but have no known rank. Labels whose names differ
+// only in a trailing number form one family.
 func (p *proposer) noteUnknown(columns []*column) {
 	families := map[string][]*column{}
 	for _, c := range columns {

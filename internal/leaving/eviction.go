@@ -18,10 +18,10 @@ const AnnotationEviction = "trellis.dev/eviction-requested"
 
 const (
 	// EvictionCounts is how long a request counts if the pod's node was cordoned or leaving at the time of the request, or if the request
-	// frees a place. The webhook writes a new time when the request is repeated, which a drain does every few seconds. The operator writes a
-	// new time while the place is still to be freed.
+	// frees a place. A repeated request extends the time: a drain repeats its request every few seconds, and the webhook then writes a new
+	// time. The operator writes a new time while the place is still to be freed.
 	EvictionCounts = 5 * time.Minute
-	// refreshAfter is the age of a request from which on a repeated request writes a new time.
+	// refreshAfter is the minimum age of a request at which a repeated request writes a new time.
 	refreshAfter = time.Minute
 )
 
@@ -34,16 +34,16 @@ const (
 // Eviction is a request to evict a pod.
 type Eviction struct {
 	At time.Time
-	// WithNode: the pod's node was cordoned or leaving. The request ends when the node is neither any more.
+	// WithNode: the pod's node was cordoned or leaving at the time of the request. The request ends when the node is neither any more.
 	WithNode bool
-	// For is the deployment, namespace/name, for which the move frees a place; "" when the pod itself is to go. For a deployment, the replica
-	// moves only when its successor serves.
+	// For is the deployment (namespace/name) for which the move frees a place; "" when the pod itself is to be evicted. If For is set, the
+	// replica moves only when its successor serves.
 	For string
 	// MaxGPUs limits the GPUs that restart for the deployment; 0: only the operator's limit applies.
 	MaxGPUs int64
 }
 
-// EvictionOf reads the request to evict a pod; false if the pod has no request, or one that cannot be parsed.
+// EvictionOf reads the request to evict a pod; false if the pod has no request, or a request that cannot be parsed.
 func EvictionOf(pod *corev1.Pod) (Eviction, bool) {
 	of, at, _ := strings.Cut(pod.Annotations[AnnotationEviction], " ")
 	at, graph, _ := strings.Cut(at, " ")
@@ -70,15 +70,15 @@ func (e Eviction) String() string {
 	return ofPod + " " + at
 }
 
-// Replaces reports whether a new request is to be written over the pod's existing one.
+// Replaces reports whether a new request must be written over the pod's existing request.
 func (e Eviction) Replaces(pod *corev1.Pod) bool {
 	before, has := EvictionOf(pod)
 	same := before.WithNode == e.WithNode && before.For == e.For && before.MaxGPUs == e.MaxGPUs
 	return !has || !same || e.At.Sub(before.At).Abs() >= refreshAfter
 }
 
-// Counts reports whether the request counts, and the time at which it ends if it is not repeated; zero: it does not end by time. closed:
-// the pod's node is cordoned or leaving. A time in the future is that of another clock, and the request counts.
+// Counts reports whether the request counts, and the time at which it ends if it is not repeated; the zero time if it does not expire.
+// closed: the pod's node is cordoned or leaving. A request with a time in the future counts, because another clock set that time.
 func (e Eviction) Counts(now time.Time, closed bool) (counts bool, until time.Time) {
 	if !e.WithNode && e.For == "" {
 		return true, time.Time{}

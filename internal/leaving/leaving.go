@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leaving decides which nodes are to leave the cluster, and reads the requests to evict pods. It is pure.
+// Package leaving determines which nodes are to leave the cluster, and reads the requests to evict pods. It is pure.
 //
 //	cordoned, with the annotation trellis.dev/drain      kubectl trellis drain
 //	a taint karpenter.sh/disrupted                       Karpenter
@@ -26,10 +26,10 @@ const AnnotationDrain = "trellis.dev/drain"
 // DefaultTaints are the keys of the taints that autoscalers put on nodes before they remove them.
 var DefaultTaints = []string{"karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler"}
 
-// Conditions are the types of node conditions that announce the end of a node's pods.
+// Conditions are the types of node conditions that announce the termination of a node's pods.
 var Conditions = []corev1.NodeConditionType{"MaintenancePlanned", "DrainInProgress"}
 
-// Rules decide which nodes leave. The zero value includes DefaultTaints.
+// Rules determine which nodes leave the cluster. The zero value includes DefaultTaints.
 type Rules struct {
 	// Taints are the keys of further taints.
 	Taints []string

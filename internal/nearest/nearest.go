@@ -1,13 +1,13 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nearest finds the name that a misspelled word was probably meant to be.
+// Package nearest finds the name that a misspelled word most likely stands for.
 package nearest
 
 import "strings"
 
-// Of returns the name that a word was probably meant to be: one that begins with the word, or differs in few letters. Among equally near
-// names the first is returned. It is "" if no name is near.
+// Of returns the name that a word most likely stands for: a name that begins with the word, or differs from it in few letters. Among
+// equally near names, it returns the first. It returns "" if no name is near.
 func Of(word string, names []string) string {
 	word = strings.ToLower(word)
 	best, least := "", 0
@@ -30,7 +30,7 @@ func Of(word string, names []string) string {
 
 func abs(n int) int { return max(n, -n) }
 
-// Distance counts the letters to insert, delete or replace, and the neighbours to swap, to turn one word into another.
+// Distance counts the steps that turn one word into another. A step inserts, deletes or replaces a letter, or swaps two adjacent letters.
 func Distance(a, b string) int {
 	var before []int
 	row := make([]int, len(b)+1)

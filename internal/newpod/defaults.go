@@ -10,8 +10,8 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// Defaults sets the API server's defaults of a new pod that affect what it uses on a node: requests default to limits, and with hostNetwork
-// every port is a host port.
+// Defaults sets those of the API server's defaults that affect the capacity that a new pod uses on a node: requests default to limits, and
+// with hostNetwork every port is a host port.
 func Defaults(pod *corev1.Pod) {
 	defaultContainers(pod)
 	defaultPodResources(pod)
@@ -31,8 +31,9 @@ func defaultContainers(pod *corev1.Pod) {
 	}
 }
 
-// defaultPodResources completes the pod-level resources of a pod that has some. Limits of huge pages default to those of its containers.
-// Requests default to those of its containers for cpu and memory, and else to its limits.
+// defaultPodResources completes the pod-level resources of a pod that has any. Limits of huge pages default to the limits of the pod's
+// containers. Requests of cpu and memory default to the requests of the containers. Requests that are still missing default to the pod's
+// limits.
 func defaultPodResources(pod *corev1.Pod) {
 	r := pod.Spec.Resources
 	if r == nil || len(r.Limits)+len(r.Requests) == 0 {
@@ -62,7 +63,7 @@ func hugePages(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// withDefaults adds the defaults of resources that a list does not name.
+// withDefaults adds default amounts for the resources that a list does not name.
 func withDefaults(list, defaults corev1.ResourceList) corev1.ResourceList {
 	for name, amount := range defaults {
 		if _, set := list[name]; set {

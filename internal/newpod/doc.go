@@ -1,9 +1,9 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package newpod derives from a pod that does not exist yet the pod that the API server would store: with its defaults, and the additions
-// of the admission plugins that are on by default. The stored pod determines whether the pod fits a node, and which existing pods it is
-// equal to:
+// Package newpod computes, for a pod that does not exist yet, the pod that the API server would store: with its defaults, and the additions
+// of the admission plugins that are on by default. The stored pod determines whether the pod fits a node, and to which existing pods it is
+// equal:
 //
 //	RuntimeClass gvisor {overhead: {memory: 2Gi}, scheduling: {nodeSelector: {sandbox: gvisor}}}
 //	LimitRange          {default: {cpu: 4}, defaultRequest: {cpu: 2}}

@@ -39,8 +39,8 @@ func setLimits(l *corev1.LimitRange, pod *corev1.Pod) {
 	}
 }
 
-// defaultsOf returns the defaults of an item as the API server completes them on storing: a limit defaults to the maximum, a request to the
-// limit, or else to the minimum.
+// defaultsOf returns the defaults of a LimitRange item as the API server completes them when it stores the item: a limit defaults to the
+// maximum, and a request to the limit or else to the minimum.
 func defaultsOf(item *corev1.LimitRangeItem) (limits, requests corev1.ResourceList) {
 	limits = withDefaults(maps.Clone(item.Default), item.Max)
 	return limits, withDefaults(withDefaults(maps.Clone(item.DefaultRequest), limits), item.Min)
@@ -82,7 +82,7 @@ func breaches(l *corev1.LimitRange, pod *corev1.Pod) []string {
 	return slices.Compact(out)
 }
 
-// outside compares requests and limits with the bounds of an item. A bound also requires that the value is set.
+// outside lists the bounds of an item that requests and limits violate. A bound is also violated if the value is not set.
 func outside(item *corev1.LimitRangeItem, requests, limits corev1.ResourceList) []string {
 	var out []string
 	say := func(name corev1.ResourceName, format string, args ...any) {

@@ -21,8 +21,8 @@ type Objects struct {
 	LimitRanges []*corev1.LimitRange
 }
 
-// Admit returns a new pod as the API server would store it. The notes say what would keep it from being stored, and what is not known
-// because an object is missing. The given pod is not changed.
+// Admit returns a new pod as the API server would store it. The notes list the reasons for which the API server would refuse the pod, and
+// the properties that are unknown because an object is missing. The given pod is not changed.
 func (o *Objects) Admit(pod *corev1.Pod) (stored *corev1.Pod, notes []string) {
 	stored = pod.DeepCopy()
 	defaultContainers(stored)
@@ -67,7 +67,7 @@ const refused = "its pods would be refused: "
 // builtInClasses are the priority classes that every cluster has.
 var builtInClasses = map[string]int32{"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
-// Rank sets the priority of a pod that did not pass admission, or says why the priority is unknown.
+// Rank sets the priority of a pod that did not pass admission, or returns the reason why the priority is unknown.
 func (o *Objects) Rank(pod *corev1.Pod) (unknown string) {
 	if pod.Spec.Priority != nil {
 		return ""
@@ -88,7 +88,7 @@ func (o *Objects) Rank(pod *corev1.Pod) (unknown string) {
 	return ""
 }
 
-// tolerateNodes adds the tolerations that keep a pod for a while on a node that is no longer ready.
+// tolerateNodes adds the tolerations with which a pod remains for a while on a node that is no longer ready.
 func tolerateNodes(pod *corev1.Pod) {
 	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		if !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
@@ -102,5 +102,5 @@ func tolerateNodes(pod *corev1.Pod) {
 	}
 }
 
-// tolerationSeconds is the API server's default.
+// tolerationSeconds is the API server's default duration of these tolerations.
 const tolerationSeconds = 300

@@ -52,7 +52,7 @@ func (o *Objects) setRuntime(pod *corev1.Pod) (note string) {
 	return ""
 }
 
-// mergeTolerations removes tolerations that others cover; the first of several equal ones stays.
+// mergeTolerations removes tolerations that other tolerations cover. Of several equal tolerations, the first stays.
 func mergeTolerations(all []corev1.Toleration) (merged []corev1.Toleration) {
 	for i := range all {
 		t := &all[i]
@@ -67,7 +67,7 @@ func mergeTolerations(all []corev1.Toleration) (merged []corev1.Toleration) {
 	return merged
 }
 
-// covers reports whether a toleration tolerates everything that another one does, by the rules of the API server.
+// covers reports, by the rules of the API server, whether a toleration tolerates everything that another toleration tolerates.
 func covers(wide, t *corev1.Toleration) bool {
 	if equality.Semantic.DeepEqual(wide, t) {
 		return true

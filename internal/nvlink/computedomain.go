@@ -26,12 +26,12 @@ type ComputeDomain struct {
 
 // ComputeDomainSpec describes the requested domain.
 type ComputeDomainSpec struct {
-	// NumNodes is how many nodes are to join; 0: as many as the pods need.
+	// NumNodes is the number of nodes that must join; 0: as many as the pods need.
 	NumNodes int     `json:"numNodes"`
 	Channel  Channel `json:"channel"`
 }
 
-// Channel is how pods join the domain.
+// Channel describes how pods join the domain.
 type Channel struct {
 	// AllocationMode is Single, which is the default, or All.
 	AllocationMode string `json:"allocationMode,omitempty"`
@@ -80,8 +80,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// OfTemplate returns a ComputeDomain of which only the claim template of its channel is known. It gets the template's name, as in the
-// driver's examples.
+// OfTemplate returns a ComputeDomain of which only the claim template of its channel is known. The ComputeDomain gets the template's name,
+// as in the driver's examples.
 func OfTemplate(template string) ComputeDomain {
 	out := ComputeDomain{}
 	out.Name, out.Spec.Channel.ResourceClaimTemplate.Name = template, template

@@ -13,10 +13,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// Seat is the clique of one pod of a replica; "" when its node has none.
+// Seat is the clique of one pod of a replica; "" when the pod's node has no clique.
 type Seat struct{ Replica, Clique string }
 
-// Clique has the pods in one clique, of those that share a domain.
+// Clique describes one clique and those pods of an NVLink domain that are in it.
 type Clique struct {
 	// Name is the value of [CliqueLabel]; "" stands for nodes without it.
 	Name string `json:"clique"`
@@ -30,7 +30,7 @@ type Replica struct {
 	Pods int    `json:"pods"`
 }
 
-// CliquesOf groups pods by clique, sorted by name, pods without a clique last.
+// CliquesOf groups pods by clique. Cliques are sorted by name; pods without a clique come last.
 func CliquesOf(seats []Seat) []Clique {
 	seats = slices.Clone(seats)
 	slices.SortFunc(seats, func(a, b Seat) int {
@@ -50,7 +50,7 @@ func CliquesOf(seats []Seat) []Clique {
 	return out
 }
 
-// maxReplicas is how many replicas of one clique String lists.
+// maxReplicas is the maximum number of replicas of one clique that String lists.
 const maxReplicas = 4
 
 // String returns for example "decode-0 (2 pods) and prefill-0 (2 pods) in clique 7.1".
@@ -73,10 +73,10 @@ func pods(n int) string {
 	return fmt.Sprintf("%d pods", n)
 }
 
-// maxCliques is how many cliques a message lists.
+// maxCliques is the maximum number of cliques that a message lists.
 const maxCliques = 4
 
-// Describe says which pods of a domain are in which clique.
+// Describe lists the pods of a domain by clique.
 func Describe(domain string, cliques []Clique) string {
 	parts := make([]string, 0, len(cliques))
 	for _, c := range cliques {

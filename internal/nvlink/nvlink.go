@@ -1,10 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nvlink determines which pods share an NVLink domain of several nodes. NVIDIA's DRA driver creates such a domain for a
-// ComputeDomain (resource.nvidia.com). Pods join it with claims of the template that the ComputeDomain names. Nodes in one NVLink fabric
-// have the same value of the label nvidia.com/gpu.clique. Memory is shared only inside one clique: pods of one ComputeDomain in two cliques
-// start and become Ready, but cannot exchange data over NVLink.
+// Package nvlink determines which pods share an NVLink domain that spans several nodes. NVIDIA's DRA driver creates such a domain for a
+// ComputeDomain (resource.nvidia.com). Pods join the domain with claims of the template that the ComputeDomain names. Nodes in one NVLink
+// fabric have the same value of the label nvidia.com/gpu.clique. Memory is shared only inside one clique: pods of one ComputeDomain in two
+// cliques start and become Ready, but cannot exchange data over NVLink.
 package nvlink
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// CliqueLabel is the label of a node with its clique, which GPU feature discovery writes: "<cluster UUID>.<clique ID>".
+	// CliqueLabel is the node label whose value is the node's clique: "<cluster UUID>.<clique ID>". GPU feature discovery writes it.
 	CliqueLabel = "nvidia.com/gpu.clique"
 	// channelClass is the DeviceClass of the channels that pods of a workload claim.
 	channelClass = "compute-domain-default-channel.nvidia.com"
@@ -62,7 +62,7 @@ func templatesOf(c *nvidiav1beta1.ComponentSpec) []string {
 	return out
 }
 
-// Shared is an NVLink domain and the components whose pods join it, by their index in the deployment.
+// Shared is an NVLink domain and the components whose pods join it. Components are given by their index in the deployment.
 type Shared struct {
 	Domain     ComputeDomain
 	Components []int

@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// placeWhole tries to place all waiting replicas in one search. Placed replica after replica, two single-node components that each need one
-// domain may choose the same domain, large enough for either and too small for both. Only a search that includes their later replicas
+// placeWhole tries to place all waiting replicas in one search. Without it, two single-node components that each need one domain may choose
+// the same domain, which is large enough for either component but too small for both. Only a search that includes their later replicas
 // detects this. If not everything fits, placeWhole places nothing, and the caller places the replicas step by step.
 func (a *attempt) placeWhole(base bool) bool {
 	if !a.p.entangled() {
@@ -47,8 +47,8 @@ func (a *attempt) placeWhole(base bool) bool {
 	return true
 }
 
-// entangled reports whether the domain chosen for one component may leave too little capacity for another: several components wait, at
-// least one of them has several replicas that must share a domain, and nothing is tied to a domain.
+// entangled reports whether the domain chosen for one component may leave too little capacity for another component. This requires several
+// waiting components, at least one component with several replicas that must share a domain, and no replica that is tied to a domain.
 func (p *planner) entangled() bool {
 	if len(p.components) < 2 || p.tied() || p.over() {
 		return false
@@ -63,13 +63,14 @@ func (p *planner) entangled() bool {
 	return open
 }
 
-// wholeMember maps a group of the whole graph to its component, and to its replica if it holds one replica.
+// wholeMember maps a subgroup of the whole graph's group to its component, and to its replica if the subgroup holds one replica.
 type wholeMember struct {
 	group              *Group
 	component, replica int
 }
 
-// wholeGroup returns one group with all waiting replicas: a subgroup per component whose replicas share a domain, and per other replica.
+// wholeGroup returns one group with all waiting replicas. A component whose replicas share a domain is one subgroup; every other replica is
+// a subgroup of its own.
 func (a *attempt) wholeGroup() (*Group, []wholeMember) {
 	g := &Group{Name: "graph", Required: topology.NoLevel, Preferred: a.p.graph.Preferred}
 	var members []wholeMember

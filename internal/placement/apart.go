@@ -7,11 +7,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// apart keeps the pods of one replica on hosts of their own (docs/placement.md#hosts-of-their-own). The views of these pods count hosts
-// ([topology.Shape.Apart]), so they determine exactly which domains hold the replica; on has the hosts that the replica has taken. Groups
-// around the replica count its pods like any others, because several replicas may share hosts.
+// apart places each pod of a replica on a host of its own (docs/placement.md#hosts-of-their-own). The views of these pods count hosts
+// ([topology.Shape.Apart]), so they determine exactly which domains hold the replica. on contains the hosts that the replica has taken.
+// Groups around the replica count its pods like any other pods, because several replicas may share hosts.
 //
-//	hosts of 8 GPUs, a replica of three pods of 2 GPUs: a rack of two hosts holds 2 of 3, a rack of four holds it and, three hosts of it, a second one
+//	hosts of 8 GPUs, a replica of three pods of 2 GPUs:
+//	a rack of two hosts holds 2 of 3, a rack of four holds the replica and, on three of its hosts, a second replica
 type apart struct {
 	on map[topology.NodeID]bool
 	// tied: some pods of the replica already have hosts.
@@ -39,7 +40,7 @@ func (a *apart) shape(s *topology.Shape) *topology.Shape {
 	return s.Apart()
 }
 
-// sharing returns the pod counts of a unit as the units around it see them: without the rule about hosts of their own.
+// sharing returns the unit's pod counts as the surrounding units use them: without the rule about hosts of their own.
 func (u *unit) sharing(t *topology.Tree) []count {
 	if u.apart == nil {
 		return u.total
@@ -84,8 +85,8 @@ func (d *demand) fit(t *topology.Tree, at topology.DomainID) int {
 	return fit
 }
 
-// closed returns, per child of a domain, how many pods its view still counts on hosts that the replica has taken; nil if pods may share
-// hosts.
+// closed returns, for each child of a domain, how many pods the demand's view still counts on hosts that the replica has taken; nil if pods
+// may share hosts.
 func (d *demand) closed(t *topology.Tree, at topology.DomainID) map[topology.DomainID]int {
 	if d.apart == nil {
 		return nil

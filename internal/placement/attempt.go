@@ -17,15 +17,15 @@ type attempt struct {
 	// results are indexed by component and waiting replica.
 	results [][]ReplicaResult
 	placed  int
-	// soft has the domains found by the graph's preferred level, used the domains in use per component; unit is the domain of a single-node
-	// component.
+	// soft lists the domains that were chosen for the graph's preferred level. used lists, by component, the domains in use. unit is, by
+	// component, the domain that all replicas of a single-node component share.
 	soft []topology.Path
 	used [][]topology.Path
 	unit []topology.Path
 	// spreads are the levels over which each component is spread.
 	spreads [][]*spreading
-	// pairs counts the replicas of both roles by domain, order is when they are placed, and pairsLater are the planned places of replicas that
-	// are not to be placed yet.
+	// pairs counts the replicas of both roles by domain. order determines when replicas with roles are placed. pairsLater lists the planned
+	// places of replicas that must not be placed yet.
 	pairs      pairs
 	order      pairOrder
 	pairsLater []pairPlace
@@ -53,9 +53,9 @@ func newAttempt(p *planner, bound topology.DomainID) *attempt {
 	return a
 }
 
-// attempt places the waiting replicas that fit inside one domain. It first tries to place everything at once. Otherwise it places the base
-// gang if base is set (with the shared search, whose steps other attempts use too), or else the replicas that components lack to run; then
-// every other replica as a gang of its own, in component and ordinal order.
+// attempt places the waiting replicas that fit inside one domain. It first tries to place all of them at once. If this fails, it places the
+// base gang if base is set, else the replicas without which components cannot run. It then places every other replica as a gang of its own,
+// in component and ordinal order. The base gang is placed with the shared search, whose steps other attempts use too.
 func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *attempt {
 	if p.pairing != nil && slices.ContainsFunc(p.components, p.pairable) {
 		return p.attemptPaired(bound, base, shared)
@@ -87,14 +87,14 @@ func (a *attempt) placeOthers() {
 	}
 }
 
-// open reports whether a replica has no result yet and is not one that its role places after all others.
+// open reports whether a replica has no result yet, unless its role places it after all other replicas.
 func (a *attempt) open(si, ri int) bool {
 	r := &a.results[si][ri]
 	return r.Refusal == nil && len(r.Pods) == 0 && !a.later(si)
 }
 
-// rest lists the pods of the replicas that are placed after a position of a component, in order; with base, the heads of later components
-// are left out, because they are in the base gang.
+// rest lists, in order, the pods of the replicas that are placed after a position of a component. With base, it omits the heads of later
+// components, because these heads are in the base gang.
 func (a *attempt) rest(si, position int, base bool) [][]Pod {
 	var replicas [][]Pod
 	for i := si; i < len(a.p.components); i++ {
@@ -128,7 +128,8 @@ func (a *attempt) replicaGroup(si, ri int) *Group {
 // gangOf returns the group of one replica that is placed as a gang of its own.
 func (a *attempt) gangOf(si, ri int) *Group { return a.ahead(si, ri, a.replicaGroup(si, ri)) }
 
-// ahead adds to the group of a replica the later replicas that have to share its domain, and the levels over which it is spread.
+// ahead adds to a replica's group the later replicas that must share its domain, and the groups for the levels over which the component is
+// spread.
 func (a *attempt) ahead(si, ri int, g *Group) *Group {
 	s := a.p.components[si]
 	if s.one() && len(g.Within) == 0 {
@@ -188,7 +189,8 @@ func (a *attempt) placeReplica(si, ri int) {
 	a.settle(si, ri, inner(u))
 }
 
-// refusedBefore returns the refusal of an earlier replica with the same requests, anchor and generation: capacity has not grown since.
+// refusedBefore returns the refusal of an earlier replica with the same requests, anchor and generation. The refusal still applies, because
+// capacity has not grown since.
 func (a *attempt) refusedBefore(si, ri int) *Refusal {
 	s := a.p.components[si]
 	for i := ri - 1; i >= 0; i-- {
@@ -207,7 +209,7 @@ func (r *Replica) asks(o *Replica) bool {
 	return r.Anchor.Equal(o.Anchor) && r.Generation == o.Generation
 }
 
-// soften records a domain that the graph's preferred level led to, so that later replicas try it first.
+// soften records a domain that was chosen for the graph's preferred level, so that later replicas try it first.
 func (a *attempt) soften(d topology.DomainID) {
 	if a.p.tree.LevelOf(d) > a.p.tree.LevelOf(a.bound) {
 		a.soft = addPath(a.soft, a.p.tree.Path(d))
@@ -257,12 +259,12 @@ func (a *attempt) betterThan(other *attempt) bool {
 	return mine < theirs
 }
 
-// decides reports whether no candidate that follows can hold more replicas.
+// decides reports whether the attempt ends the comparison, because none of the following candidates can be better.
 func (a *attempt) decides(following []candidate) bool {
 	return len(following) == 0 || a.beats(following[0].ahead)
 }
 
-// enough reports whether further candidates, which place at most atMost replicas, need not be tried.
+// enough reports whether the comparison may skip the further candidates, which place at most atMost replicas.
 func (a *attempt) enough(atMost, tried int) bool {
 	return a != nil && (a.beats(atMost) || a.placed >= atMost && tried >= shortlist)
 }

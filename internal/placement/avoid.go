@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// maxAvoided is how many hosts a replica avoids at most. Each of them may cost one more plan of the graph.
+// maxAvoided is the maximum number of hosts that a replica avoids. Each avoided host may cost one more plan of the graph.
 const maxAvoided = 4
 
 // bounded copies the demand and limits the hosts that each replica avoids to the first maxAvoided.
@@ -62,7 +62,7 @@ func (g Demand) avoiding() Demand {
 	return out
 }
 
-// refused returns the places that a scheduler refused for pods of a shape; with useLast, without the last-resort places.
+// refused returns the places that a scheduler refused for pods of a shape; useLast omits the last-resort places.
 func (g Demand) refused(s *topology.Shape, useLast bool) (places []topology.Refused) {
 	if len(g.Refused) == 0 {
 		return nil
@@ -82,7 +82,8 @@ func (g Demand) keepsLast(r *Replica) bool {
 	})
 }
 
-// yield lets each refused replica use its last-resort places, or else the last host that it avoids. It reports whether any replica could.
+// yield relaxes the exclusions of each refused replica: it allows the replica's last-resort places or, if they are already allowed, the
+// last host that the replica avoids. It reports whether it relaxed any.
 func (g Demand) yield(a *attempt) bool {
 	some := false
 	for si, component := range a.p.components {

@@ -9,12 +9,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Pods bound by rules about other pods ([topology.Binding]) are placed one by one, because each placed pod changes which hosts the rules
-// allow for the next. The host-by-host count remains an upper bound, so it still shows which domains to try. The first pass takes for each
-// pod the best host that the rules currently allow. The second pass tries all distributions of the pods, except for hosts that are barred
-// permanently. A distribution counts only if the kube-scheduler can bind its pods in every order (ordered).
+// Pods with rules about other pods ([topology.Binding]) are placed one by one, because each placed pod changes which hosts the rules allow
+// for the next pod. The host-by-host count remains an upper bound, so it still shows which domains to try. For each pod, the first pass
+// takes the best host that the rules currently allow. The second pass tries all distributions of the pods, except those with permanently
+// barred hosts. A distribution is accepted only if the kube-scheduler can bind its pods in every order (ordered).
 
-// bind reads the binding rules of the waiting pods and adds them to the pods' shapes. The rules follow the plan until end is called.
+// bind reads the binding rules of the waiting pods and adds them to the pods' shapes. Until end is called, the rules are updated with every
+// change of the plan.
 func (p *planner) bind() (end func()) {
 	if len(p.cluster.Binders) == 0 {
 		return func() {}
@@ -79,7 +80,8 @@ func (d *demand) shape() *topology.Shape { return d.pods[0].Shape }
 // together reports whether the places of the pods depend on other pods of the plan.
 func (d *demand) together() bool { return d.shape().Together() }
 
-// excluded says which rule currently keeps one more pod of a demand off a host, beyond the exclusions that its view counts; "" for none.
+// excluded returns the rule that currently keeps one more pod of a demand off a host, apart from the exclusions that the demand's view
+// counts; "" for none.
 func (s *search) excluded(dm *demand, n topology.NodeID, scope topology.DomainID) string {
 	for _, b := range s.options.bindings {
 		if why := b.Excludes(dm.shape(), n, scope); why != "" {
@@ -115,7 +117,7 @@ func (s *search) oneByOne(dm *demand, at, scope topology.DomainID, n int) (place
 }
 
 // bestAllowed returns the host for one more pod, -1 for none. It prefers the sub-domain of the previous pod, then the tightest host that
-// holds all pods left, then the fullest, then the first.
+// holds all pods left, then the host that holds most of them, then the first host.
 func (s *search) bestAllowed(dm *demand, at, scope topology.DomainID, left int, last topology.DomainID) topology.NodeID {
 	best, most, near := topology.NodeID(-1), 0, false
 	s.tree.AllNodes(at, func(n topology.NodeID) bool {
@@ -130,7 +132,7 @@ func (s *search) bestAllowed(dm *demand, at, scope topology.DomainID, left int, 
 	return best
 }
 
-// allowed returns how many of at most k pods of a demand may go to a host without being barred by the rules permanently.
+// allowed returns how many pods of a demand, at most k, may go to a host before the rules bar the host permanently.
 func (s *search) allowed(dm *demand, n topology.NodeID, scope topology.DomainID, k int) int {
 	if !dm.together() {
 		return k
@@ -143,7 +145,8 @@ func (s *search) allowed(dm *demand, n topology.NodeID, scope topology.DomainID,
 	return some
 }
 
-// scopeOf returns the domain that must hold a unit: the domain of its required level around d, or the domain that it is tied to.
+// scopeOf returns the domain that must hold a unit: the domain of the unit's required level around d, or the domain to which the unit is
+// tied.
 func (s *search) scopeOf(u *unit, d, around topology.DomainID) topology.DomainID {
 	scope := around
 	if u.within != topology.Nowhere && s.tree.Within(u.within, scope) {
@@ -155,7 +158,7 @@ func (s *search) scopeOf(u *unit, d, around topology.DomainID) topology.DomainID
 	return scope
 }
 
-// again retries refused replicas after others were placed, because their rules may require pods that were placed later.
+// again retries refused replicas, because their rules may require pods that were placed later.
 func (a *attempt) again() {
 	if len(a.p.options.bindings) == 0 || a.placed == 0 {
 		return
@@ -187,8 +190,8 @@ func (a *attempt) retry(si int) bool {
 	return some
 }
 
-// unallowed counts the hosts of a domain that have capacity for pods of a view but are excluded by the rules, after as many pods of the
-// unit as possible are placed there.
+// unallowed counts the hosts of a domain that have capacity for pods of a view but that the rules exclude once as many of the unit's pods
+// as possible are placed in the domain.
 func (s *search) unallowed(u *unit, d topology.DomainID, view *topology.View, hosts *exclusions) {
 	at := slices.IndexFunc(u.own, func(dm *demand) bool { return dm.view == view && len(dm.shape().Rules()) > 0 })
 	if at < 0 {

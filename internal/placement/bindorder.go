@@ -9,9 +9,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// ordered reports whether the kube-scheduler can bind the taken pods one after the other: in at least one order by the rules within their
-// domains, and in every order on their planned hosts. The kube-scheduler may try pods in any order. It retries a refused pod when others
-// are bound, so an order fails only where all remaining pods are refused.
+// ordered reports whether the kube-scheduler can bind the taken pods one after the other. At least one order must satisfy the rules as they
+// apply within the pods' domains. On the planned hosts, every order must work, because the kube-scheduler may try pods in any order. It
+// retries a refused pod when other pods are bound, so an order fails only where all remaining pods are refused.
 func (s *search) ordered() bool {
 	if len(s.options.bindings) == 0 {
 		return true
@@ -59,14 +59,15 @@ func (s *search) takenTogether() (list []take) {
 	return list
 }
 
-// maxStates bounds the sets of bound pods that are examined for one distribution of a gang. Beyond the bound, one known order is enough
-// where some order is needed, and every order is assumed to work if none is known to fail.
+// maxStates bounds how many sets of bound pods are examined for one distribution of a gang. Beyond the bound, the search for an order fails
+// unless it has found one, and every order is assumed to work unless some order is known to fail.
 const maxStates = 2048
 
-// orders searches the orders in which pods can be bound. All of them are off their hosts at first.
+// orders searches the orders in which pods can be bound. At first, all pods are off their hosts.
 type orders struct {
 	search *search
-	// waiting are the pods that are still off their hosts, way the pods put on hosts so far, in order.
+	// waiting are the pods that are still off their hosts. way lists, in order, the indexes in waiting of the pods that are already on
+	// their hosts.
 	waiting []take
 	way     []int
 	by      []topology.Order
@@ -135,7 +136,8 @@ func (o *orders) look(some []int) bool {
 	return true
 }
 
-// someOrder puts the pods on their hosts in some order that the rules allow within their domains, and reports whether there is one.
+// someOrder puts the pods on their hosts in some order that the rules allow within the pods' domains, and reports whether there is such an
+// order.
 func (o *orders) someOrder() bool {
 	o.greedily(func(i int) bool { return o.every(i, topology.Order.Free) })
 	o.greedily(func(int) bool { return true })
@@ -146,7 +148,7 @@ func (o *orders) someOrder() bool {
 	return !o.gets(o.all(), (*orders).unfinished)
 }
 
-// greedily puts wanted pods on their hosts as long as the rules allow any of them there.
+// greedily puts wanted pods on their hosts until the rules allow no further wanted pod.
 func (o *orders) greedily(wanted func(i int) bool) {
 	for progress := true; progress; {
 		progress = false
@@ -160,7 +162,7 @@ func (o *orders) greedily(wanted func(i int) bool) {
 	}
 }
 
-// left returns which of the given pods are still off their hosts.
+// left returns those of the given pods that are still off their hosts.
 func (o *orders) left(some []int) (list []int) {
 	for _, i := range some {
 		if o.waiting[i].pods > 0 {
@@ -170,7 +172,7 @@ func (o *orders) left(some []int) (list []int) {
 	return list
 }
 
-// gets reports whether any group of mutually tied pods reaches the state that into tests for.
+// gets reports whether into returns true for any group of mutually tied pods.
 func (o *orders) gets(some []int, into func(o *orders, tied []int) bool) bool {
 	for _, tied := range o.tied(o.left(some)) {
 		o.states, o.seen, o.doubted = 0, map[uint64]bool{}, false
@@ -216,7 +218,7 @@ func (o *orders) stuckTied(tied []int) bool {
 	return o.stuck(tied)
 }
 
-// stuck reports whether some order of the remaining tied pods reaches a state in which all that are left are refused.
+// stuck reports whether some order of the remaining tied pods reaches a state in which all pods still off their hosts are refused.
 func (o *orders) stuck(some []int) bool {
 	before := len(o.way)
 	defer func() { o.back(before) }()
@@ -251,7 +253,7 @@ func (o *orders) stuck(some []int) bool {
 	return false
 }
 
-// bindFree puts pods on their hosts that the rules will allow at any later time, and returns which of the others are refused now.
+// bindFree puts those pods on their hosts that the rules will allow at any later time. It returns which of the other pods are refused now.
 func (o *orders) bindFree(some []int) (refused map[int]bool) {
 	for progress := true; progress; {
 		progress, refused = false, map[int]bool{}

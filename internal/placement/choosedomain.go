@@ -9,11 +9,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// shortlist is how many domains of a level are compared by their real use of sub-domains; the others are ranked by estimates only.
+// shortlist is the number of domains of a level that are compared by the sub-domains that they would actually use; the other domains are
+// ranked by estimates only.
 const shortlist = 32
 
-// choices yields the domains in which a unit may go, best first (docs/placement.md#which-domain): its former domain; then level by level
-// from the preferred one up to the required one, at each level the domains in use before the others.
+// choices yields the domains into which a unit may go, best first (docs/placement.md#which-domain). First comes the unit's former domain.
+// Then come the levels from the preferred level up to the required level, and at each level the domains in use before other domains.
 type choices struct {
 	s      *search
 	u      *unit
@@ -50,7 +51,7 @@ func (c *choices) spreadOver(scope topology.DomainID) {
 	}
 }
 
-// next returns the next domain to try; Nowhere when there is none left.
+// next returns the next domain to try; Nowhere when no domain is left.
 func (c *choices) next() topology.DomainID {
 	for {
 		if len(c.queue) > 0 {
@@ -85,7 +86,8 @@ func (c *choices) offer(d topology.DomainID) {
 	}
 }
 
-// open queues the first domains of the current level: domains in use, then the best one by classes, or else the shortlist.
+// open queues the first domains of the current level: the domains in use, then the best domain by classes or, if classes do not suffice,
+// the shortlist.
 func (c *choices) open() {
 	for _, n := range c.u.near {
 		c.offer(c.s.tree.At(n, c.level))

@@ -7,8 +7,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// quick finds the best domain of the current level by classes of domains, which costs less than looking at each domain. It returns a domain
-// only where ranking all domains gives the same: without look-ahead, and if the domain uses as few sub-domains as its class suggests.
+// quick finds the best domain of the current level by classes of domains, which is cheaper than a comparison of all domains. It returns a
+// domain only where a ranking of all domains gives the same result: without look-ahead, and if the domain uses as few sub-domains as its
+// class suggests.
 func (c *choices) quick() topology.DomainID {
 	t, u := c.s.tree, c.u
 	if len(u.total) == 0 || len(u.want) > 0 || len(c.tried) > 0 || c.level <= t.LevelOf(c.bound) {
@@ -17,8 +18,8 @@ func (c *choices) quick() topology.DomainID {
 	return c.s.quickest(u.total, c.level, c.bound)
 }
 
-// quickest returns the domain of a level that is tightest for the scarcest shape and holds the others too; Nowhere when there is none, or
-// when classes are not enough to decide.
+// quickest returns the domain of a level that is tightest for the scarcest shape and also holds the other shapes. It returns Nowhere when
+// there is no such domain, or when classes do not suffice to find it.
 func (s *search) quickest(total []count, level int, bound topology.DomainID) topology.DomainID {
 	scarce := total[0]
 	classes := scarce.view.Classes(level)
@@ -47,7 +48,7 @@ func packingIn(class *topology.Class, pods int) packing {
 	return packingOf(pods, class.Fit, class.Biggest)
 }
 
-// nextPacking returns the next packing after the last one among the classes that hold the given number of pods.
+// nextPacking returns the packing that follows last, among the classes that hold the given number of pods.
 func nextPacking(classes []topology.Class, pods int, last packing) (next packing, found bool) {
 	for i := range classes {
 		if classes[i].Fit < pods || classes[i].Domains == 0 {
@@ -75,7 +76,7 @@ func (s *search) firstHolding(total []count, level int, class *topology.Class, b
 	return first
 }
 
-// confirm returns the domain only if it really uses as few sub-domains as its class suggests.
+// confirm returns the domain only if it actually uses as few sub-domains as its class suggests.
 func (s *search) confirm(scarce count, level int, d topology.DomainID, p packing) topology.DomainID {
 	last := len(s.tree.Levels()) - 1
 	if level == last {

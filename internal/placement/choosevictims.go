@@ -11,12 +11,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// clearing removes the pods of lower priority from one domain, to find out which of them can stay.
+// clearing removes the pods of lower priority from one domain, to find out which of these pods can stay.
 type clearing struct {
 	p      *planner
 	group  *Group
 	domain topology.DomainID
-	// victims are the pods of lower priority by node; gone has the nodes from which they are currently removed.
+	// victims lists the pods of lower priority by node. gone contains the nodes from which these pods are currently removed.
 	victims map[topology.NodeID][]topology.Victim
 	gone    map[topology.NodeID]bool
 	gangs   []gangAt
@@ -30,7 +30,7 @@ type gangAt struct {
 	nodes    []topology.NodeID
 }
 
-// clear evaluates the preemption in one domain and rolls all changes back.
+// clear evaluates the preemption in one domain and rolls back all its changes.
 func (p *planner) clear(g *Group, d topology.DomainID) *freeing {
 	c := &clearing{p: p, group: g, domain: d, victims: map[topology.NodeID][]topology.Victim{}, gone: map[topology.NodeID]bool{}}
 	if !c.collect() {
@@ -96,7 +96,8 @@ func (c *clearing) search() *search {
 	return s
 }
 
-// sparing restores as many gangs as possible, those of higher priority first and then in the given order, and places the group on the rest.
+// sparing puts back as many gangs as possible, first those of higher priority and then in the given order, and places the group on the
+// remaining capacity.
 func (c *clearing) sparing(order func(a, b gangAt) int) *freeing {
 	gangs := slices.Clone(c.gangs)
 	slices.SortStableFunc(gangs, func(a, b gangAt) int { return cmp.Or(cmp.Compare(b.priority, a.priority), order(a, b)) })
@@ -113,8 +114,8 @@ func (c *clearing) sparing(order func(a, b gangAt) int) *freeing {
 	return r
 }
 
-// spare puts gangs back if the group still fits afterwards; otherwise it tries each half of the list. It spares all pods of a node or none,
-// because the kube-scheduler chooses the victims on a node.
+// spare puts gangs back if the group still fits afterwards. Otherwise it tries each half of the list. On each node it puts back all pods or
+// none, because the kube-scheduler chooses the victims on a node.
 func (c *clearing) spare(gangs []gangAt) {
 	if c.p.over() {
 		return // place may still spare some of the gangs that are left

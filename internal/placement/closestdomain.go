@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// closestTries is how many domains are packed for real to find the closest one, where counts alone do not decide.
+// closestTries is the number of domains into which the unit is packed to find the closest domain, where counting alone does not suffice.
 const closestTries = 8
 
 // closest finds the domain that holds most pods of the unit, and compares the other domains with it.
@@ -35,7 +35,7 @@ func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 	}
 	before := s.here()
 	part := s.part(u, best)
-	// a replica whose constraint adds no domain inside the domain that it is spread to
+	// The second condition is true for a replica whose constraint adds no domain inside the domain to which the replica is spread.
 	if part == nil || u.spread != nil && part.required == topology.NoLevel {
 		s.back(before)
 		if u.spread != nil {
@@ -49,11 +49,12 @@ func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 	s.back(before)
 }
 
-// maxCompared is how many otherwise equal domains are compared by the free capacity of their hosts, the first in path order.
+// maxCompared is the maximum number of otherwise equal domains, first in path order, that are compared by the free capacity of their hosts.
 const maxCompared = 32
 
-// nearest returns the domain that holds most pods of the unit, and how many. A unit of one kind of pods is counted; any other is packed for
-// real. bounds has the upper bound of each domain, and afterwards the result for each packed domain.
+// nearest returns the domain that holds most pods of the unit, and the number of these pods. It counts if the unit has one kind of pods,
+// else it packs the unit. bounds contains the upper bound of each domain. For each packed domain, nearest replaces this bound with the
+// packed number.
 func (s *search) nearest(u *unit, domains []topology.DomainID, bounds []int) (topology.DomainID, int) {
 	all := make([]int, len(domains))
 	for i := range all {
@@ -76,8 +77,8 @@ func (s *search) nearest(u *unit, domains []topology.DomainID, bounds []int) (to
 	return domains[at], bounds[at]
 }
 
-// firstClosest returns the index, among the given ones, of the closest domain: the one that holds most pods of the unit, then has most
-// hosts that suit its scarcest pods, then has most free there, then is first.
+// firstClosest returns the index of the closest of the given domains: it holds most pods of the unit, then has most hosts that suit the
+// unit's scarcest pods, then has most free capacity on these hosts, then is first.
 func (s *search) firstClosest(u *unit, domains []topology.DomainID, holds []int, among []int) int {
 	hosts := func(i int) int {
 		if len(u.total) == 0 {
@@ -115,7 +116,7 @@ func freeFor(view *topology.View, d topology.DomainID) int64 {
 	return view.Free(d, at)
 }
 
-// atMost returns an upper bound of the pods of the unit that a domain holds, counted shape by shape.
+// atMost returns an upper bound of how many pods of the unit a domain holds. It counts each shape separately.
 func atMost(u *unit, d topology.DomainID) int {
 	n := 0
 	for _, c := range u.total {
@@ -124,7 +125,8 @@ func atMost(u *unit, d topology.DomainID) int {
 	return n
 }
 
-// partial returns how many pods of a unit can be packed into a domain: parts with a domain of their own as a unit, other pods one by one.
+// partial returns how many pods of a unit can be packed into a domain. It packs each part that has a domain of its own as a whole, and
+// other pods one by one.
 func (s *search) partial(u *unit, d topology.DomainID) int {
 	before := s.here()
 	holds := s.packPart(u, d)
@@ -156,8 +158,8 @@ func (s *search) fits(u *unit, d topology.DomainID) bool {
 	return found
 }
 
-// part returns the first part of the unit that does not fit into a domain alongside the parts before it, which stay taken; nil when there
-// are no parts or all fit.
+// part returns the first part of the unit that does not fit into a domain alongside the earlier parts, and leaves the capacity of the
+// earlier parts taken. It returns nil when there are no parts or all parts fit.
 func (s *search) part(u *unit, d topology.DomainID) *unit {
 	for _, sub := range u.subs {
 		if !s.fits(sub, d) {
@@ -201,7 +203,7 @@ func (s *search) shortage(c *Closest, u *unit, d topology.DomainID) {
 	c.Excluded = hosts.sorted()
 }
 
-// short returns the shape of which a domain holds too few pods; the first shape when each would fit separately.
+// short returns the first shape of which a domain holds too few pods, or the first of all shapes if each shape would fit separately.
 func (u *unit) short(d topology.DomainID) *count {
 	for i := range u.total {
 		if t := &u.total[i]; t.view.Fit(d) < t.pods {

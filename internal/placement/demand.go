@@ -13,39 +13,43 @@ type Pod struct {
 	ID string
 	// Name is the name of the pod in messages and results.
 	Name string
-	// Shape is the part of the pod's spec that decides which nodes can hold it.
+	// Shape is the part of the pod's spec that determines which nodes can hold the pod.
 	Shape *topology.Shape
 }
 
-// Demand is one deployment as the planner sees it: the replicas to place, and the domains that active members already pin.
+// Demand is one deployment as the planner sees it: the replicas to place, and the domains to which active members are already pinned.
 type Demand struct {
 	// Name is the name of the graph in messages.
 	Name string
-	// Levels and NodeSelector choose the tree, as frozen when the graph was admitted. Without levels, the only domain is the cluster.
+	// Levels and NodeSelector select the topology tree, as frozen when the graph was admitted. Without levels, the only domain is the
+	// cluster.
 	Levels       topology.Levels
 	NodeSelector map[string]string
-	// Required is the level (index into Levels) that holds the whole graph in one domain. NoLevel: none. GoneLevel, or an index beyond Levels:
-	// the level no longer exists, so nothing without an anchor may be placed. Preferred is the narrower level tried first.
+	// Required is a level (an index into Levels): one domain of this level must hold the whole graph. NoLevel: none. GoneLevel, or an index
+	// beyond Levels: the level no longer exists, so replicas are placed only if the graph has an Anchor. Preferred is a narrower level,
+	// which is tried first.
 	Required, Preferred int
 	// Anchor is the graph domain that active members are pinned to; nil while the graph is free to choose.
 	Anchor topology.Path
-	// Priority of the pods. With Preempts set, the capacity of bound pods with lower priority is used when nothing else fits.
+	// Priority is the priority of the pods. Preempts: if nothing else fits, the plan uses the capacity of bound pods with lower priority.
 	Priority   int32
 	Preempts   bool
 	Components []Component
 	// Pairing places the replicas of two roles in the same domains; nil: they are placed independently.
 	Pairing *Pairing
-	// Refused are the places that a scheduler refused for pods of a shape, by [topology.Shape.Digest].
+	// Refused lists, by [topology.Shape.Digest], the places that a scheduler refused for pods of a shape.
 	Refused map[string][]RefusedPlace
 }
 
-// RefusedPlace is a place that a scheduler refused for pods of a shape. The plan excludes it for such pods, or uses it last if Last is set.
+// RefusedPlace is a place that a scheduler refused for pods of a shape. For pods of this shape, the plan excludes the place, or uses it
+// only as a last resort if Last is set.
 type RefusedPlace struct {
 	topology.Refused
 	Last bool
 }
 
-// Component is one entry of spec.components. Its unit, which the constraint packs, is one replica if Multinode, else all replicas.
+// Component is one entry of spec.components. Its constraint applies to each replica separately if Multinode is set, else to all replicas
+// together.
 type Component struct {
 	Name                string
 	Multinode           bool
@@ -54,17 +58,19 @@ type Component struct {
 	Role Role
 	// Apart places the pods of each replica on hosts of their own. Several replicas may share hosts.
 	Apart bool
-	// Place is the component's own tree, instead of the demand's levels and node selector in a demand without a constraint; nil: the demand's.
+	// Place is the component's own tree. In a demand without a constraint, it replaces the demand's levels and node selector; nil: the
+	// demand's tree.
 	Place *Place
 	// Spread is how the replicas are spread over domains; nil: they are not.
 	Spread *Spread
-	// Anchor is the domain of a single-node component's active replicas; nil when there are none. Multinode replicas have their own anchors.
+	// Anchor is the domain of a single-node component's active replicas; nil when there are none. Each multinode replica has its own
+	// anchor.
 	Anchor topology.Path
-	// InUse are the domains of active replicas. A preferred level of the component or the graph tries them first
+	// InUse lists the domains of active replicas. With a preferred level of the component or the graph, these domains are tried first
 	// (docs/placement.md#which-domain).
 	InUse []topology.Path
-	// MinAvailable is how many replicas the component needs to run: while none is placed, the first MinAvailable replicas are placed together
-	// or not at all. 0 means 1.
+	// MinAvailable is the number of replicas that the component needs to run. While no replica is placed, the first MinAvailable replicas
+	// are placed together or not at all. 0 means 1.
 	MinAvailable int
 	// Placed counts the replicas that already have a place.
 	Placed int
@@ -75,7 +81,8 @@ type Component struct {
 // Replica is one gang: it is placed as a unit or not at all.
 type Replica struct {
 	Ordinal int
-	// Anchor is the domain of pods of this replica that are already pinned; the rest must follow after an interrupted release. nil: none.
+	// Anchor is the domain to which some pods of this replica are already pinned, after an interrupted release. The other pods must be
+	// placed there too. nil: none.
 	Anchor topology.Path
 	// On are the IDs of the replica's pods that already have hosts. Pods that need hosts of their own avoid these hosts.
 	On []string
@@ -85,7 +92,8 @@ type Replica struct {
 	Avoid []string
 	// Generation is the generation of workers that the replica belongs to.
 	Generation string
-	// Later marks a replica that is not to be placed yet. It counts when domains are compared, takes no capacity, and has no result.
+	// Later marks a replica that must not be placed yet. It is considered when domains are compared, but takes no capacity and gets no
+	// result.
 	Later bool
 	Pods  []Pod
 

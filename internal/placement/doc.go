@@ -1,23 +1,23 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placement decides in which network domain, and on which of its hosts, the replicas of a deployment are placed, all or nothing, or
-// explains in numbers why they are not. It is pure: a [topology.Cluster] and a [Demand] come in, a [Result] goes out. docs/placement.md has
-// the rules.
+// Package placement chooses the network domain and the hosts for the replicas of a deployment. It places each gang as a whole or not at
+// all, and explains a refusal in numbers. The package is pure: its input is a [topology.Cluster] and a [Demand], and its output is a
+// [Result]. docs/placement.md has the rules.
 //
 // # Idea
 //
-// [PlanGraph] first chooses the graph domain if the deployment requires a level: it tries each promising domain for real, base gang first,
-// then every other replica, and takes the domain that holds most replicas. Every gang is a tree of groups ([Group]), each with the level
-// whose domain must hold it, and is placed by one search:
+// If the deployment requires a level, [PlanGraph] first chooses the graph domain: in each promising domain, it tries to place the base gang
+// and then every other replica, and it chooses the domain that holds most replicas. Every gang is a tree of groups ([Group]). Each group
+// has a level, and one domain of this level must hold the group. One search places the gang:
 //
-//   - a group goes to its former domain, else to the domain that leaves its sub-domains intact and is tightest for the scarcest shape, at
-//     the preferred level first, then at broader levels (choices);
+//   - a group goes to its former domain. Otherwise it goes to the domain in which it uses the fewest sub-domains and which is tightest for
+//     the scarcest shape, at the preferred level first, then at broader levels (choices);
 //   - the hardest parts are placed first: fixed groups, narrow levels, large shares, scarce shapes;
-//   - pods of one shape are spread over as few sub-domains and hosts as possible (fill);
-//   - when a part finds no capacity, the search backtracks to the previous choice: in the first pass to domains only, in the second pass to
-//     hosts too. Domains and hosts that are alike are tried once. The second pass is complete: it ends with a packing, with a proof that
-//     there is none, or when the budget is used up, which has its own code ([CodeBudgetExhausted]).
+//   - pods of one shape are distributed over as few sub-domains and hosts as possible (fill);
+//   - when a part finds no capacity, the search backtracks to the previous choice. The first pass backtracks to domains only, the second
+//     pass to hosts too. The search tries only one of several domains or hosts that are alike. The second pass is complete: it ends with a
+//     packing, with a proof that there is none, or with its own code ([CodeBudgetExhausted]) when the budget is used up.
 //
 // # Cost
 //

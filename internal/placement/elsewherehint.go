@@ -9,7 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// maxElsewhere is how many domains are examined for one that would hold a gang kept out by the anchor of its graph.
+// maxElsewhere is the maximum number of domains that are examined to find another domain for a gang that does not fit where its graph is
+// anchored.
 const maxElsewhere = 256
 
 // elsewhere returns another domain of the anchor's level that would hold the unit.
@@ -33,13 +34,15 @@ func (s *search) elsewhere(u *unit, anchor topology.DomainID) topology.Path {
 	return nil
 }
 
-// seeExplain names the command that tests whether a restart helps; the operator avoids the cost of a second plan.
+// seeExplain names the command that tests whether a restart helps. The operator does not test this itself, to avoid the cost of a second
+// plan.
 const seeExplain = " (see kubectl trellis explain)"
 
 // anchored is elsewhereText without domain names.
 const anchored = "another domain has capacity, but running pods anchor the graph" + seeExplain
 
-// elsewhereText says that the anchor keeps the replica from a domain with capacity. That domain may still be too small for the whole graph.
+// elsewhereText states that the anchor keeps the replica out of a domain with capacity. That domain may still be too small for the whole
+// graph.
 func (r *Refusal) elsewhereText() string {
 	if len(r.Elsewhere) == 0 {
 		return ""

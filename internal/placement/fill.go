@@ -10,8 +10,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// fill spreads n pods of a demand over as few sub-domains as possible, level by level, down to the hosts: it takes the tightest sub-domain
-// that holds all, else the fullest, and continues with the rest (docs/placement.md#which-domain). The domain must hold n pods.
+// fill distributes n pods of a demand over as few sub-domains as possible, level by level, down to the hosts. It takes the tightest
+// sub-domain that holds all pods, else the sub-domain that holds most, and continues with the remaining pods
+// (docs/placement.md#which-domain). The domain must hold n pods.
 func (s *search) fill(dm *demand, at topology.DomainID, n int) {
 	if n > 0 && n == dm.fit(s.tree, at) {
 		s.fillUp(dm, at)
@@ -33,7 +34,7 @@ func (s *search) fill(dm *demand, at topology.DomainID, n int) {
 	}
 }
 
-// fillUp takes the entire capacity of a domain, which leaves no choice.
+// fillUp takes the entire capacity of a domain, so no host has to be chosen.
 func (s *search) fillUp(dm *demand, at topology.DomainID) {
 	begin := len(s.taken)
 	s.tree.AllNodes(at, func(n topology.NodeID) bool {
@@ -48,8 +49,9 @@ func (s *search) fillUp(dm *demand, at topology.DomainID) {
 	}
 }
 
-// tightest returns the child domain or node of at that holds n pods with least to spare, or else the one that holds most. Among equal hosts
-// it takes the one that the pods prefer. closed counts, per child, the capacity on hosts that take no more of the pods.
+// tightest returns the child domain or node of at that holds n pods with the least capacity to spare, or else the child that holds most
+// pods. Among equal hosts it returns the host that the pods prefer. closed counts, per child, the capacity on hosts that take no more of
+// the pods.
 func tightest(
 	t *topology.Tree, dm *demand, closed map[topology.DomainID]int, at topology.DomainID, n int,
 ) (topology.DomainID, topology.NodeID, int) {
@@ -80,12 +82,12 @@ func tightest(
 	return child, node, best
 }
 
-// liking compares hosts by the preferences of a shape's pods. It is nil when they have none.
+// liking compares hosts by the preferences of a shape's pods. It is nil when the pods have no preferences.
 type liking struct {
 	cluster *topology.Cluster
 	shape   *topology.Shape
 	best    topology.Preference
-	// known: a host was picked. Domains of several hosts are not compared.
+	// known: best is the preference of a picked host. Domains of several hosts are not compared.
 	known bool
 }
 
@@ -110,8 +112,8 @@ func (l *liking) picked(h topology.NodeID, single bool) {
 	}
 }
 
-// better compares two fits for n pods: a sufficient fit is better than an insufficient one, the smaller of two sufficient fits, and the
-// larger of two insufficient ones.
+// better compares two fits for n pods. A sufficient fit is better than an insufficient fit. Of two sufficient fits the smaller is better,
+// of two insufficient fits the larger.
 func better(fit, best, n int) bool {
 	if fit >= n {
 		return best < n || fit < best
@@ -193,7 +195,7 @@ type candidateHost struct {
 	alike            uint64
 }
 
-// over tries each number of pods, up to most, on the first host, and the rest on the hosts after it.
+// over tries each number of pods, up to most, on the first host, and the remaining pods on the hosts after it.
 func (s *search) over(g *goal, hosts []candidateHost, left, most int) bool {
 	if left == 0 {
 		return s.promising(g.next) && s.solve(g.next)

@@ -9,14 +9,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// The head of a component is its first waiting replicas, as many as it needs to run (MinAvailable, else one). A head is placed as a unit:
-// the heads of all components together as the base gang of a graph with a graph domain, otherwise each head separately. A component with
-// active replicas has no head; its lost replicas return one by one.
+// The head of a component is its first waiting replicas, as many as the component needs to run (MinAvailable, else one). A head is placed
+// as a unit. In a graph with a graph domain, the heads of all components together form the base gang; otherwise each head is placed
+// separately. A component with active replicas has no head: its lost replicas are placed one by one.
 
 // first returns how many waiting replicas of the component are in the base gang.
 func (s *component) first() int { return min(max(s.MinAvailable, 1), len(s.Waiting)) }
 
-// head returns how many waiting replicas are placed together outside of a base gang; 1 means that each is placed separately.
+// head returns how many waiting replicas are placed together outside of a base gang; 1 means that each replica is placed separately.
 func (s *component) head() int {
 	n := s.first()
 	anchored := func(r Replica) bool { return len(r.Anchor) > 0 }
@@ -26,8 +26,8 @@ func (s *component) head() int {
 	return n
 }
 
-// Together returns how many of the waiting replicas, which are sorted by ordinal, are placed together or not at all: with base, as part of
-// the base gang, else by themselves.
+// Together returns how many waiting replicas are placed together or not at all: with base, as part of the base gang, else by themselves.
+// Waiting must be sorted by ordinal.
 func (s *Component) Together(base bool) int {
 	one := component{Component: *s}
 	switch {
@@ -39,7 +39,7 @@ func (s *Component) Together(base bool) int {
 	return one.head()
 }
 
-// headGroup returns the group of the first n replicas of a component, with its constraint.
+// headGroup returns the group of a component's first n replicas, with the component's constraint.
 func (a *attempt) headGroup(si, n int) *Group {
 	if n == 1 {
 		return a.gangOf(si, 0)
@@ -120,7 +120,7 @@ func (s *component) lacks(ri int) bool {
 	return ri < max(s.MinAvailable, 1)-s.Placed || len(s.Waiting[ri].Anchor) > 0
 }
 
-// placeLacking places the replicas that components lack to run, before other replicas take their capacity.
+// placeLacking places the replicas without which components cannot run, before other replicas take their capacity.
 func (a *attempt) placeLacking() {
 	for si, s := range a.p.components {
 		if n := s.head(); n > 1 {
@@ -137,7 +137,8 @@ func (a *attempt) placeLacking() {
 	}
 }
 
-// refuseHead refuses the first n replicas of a component with the given refusal, and the others because they follow the head.
+// refuseHead refuses the first n replicas of a component with the given refusal, and the component's other replicas because they wait for
+// the head.
 func (a *attempt) refuseHead(si, n int, r *Refusal) {
 	for ri := range a.p.components[si].Waiting {
 		if ri < n {

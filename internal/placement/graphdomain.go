@@ -11,9 +11,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// choose finds the graph domain (docs/placement.md#which-domain): the domain of the required level that holds the base gang and most
-// replicas, then uses the fewest sub-domains, then is tightest, then is first by path. It tries domains for real, most promising first,
-// until no other can hold more.
+// choose finds the graph domain (docs/placement.md#which-domain). The domain must be of the required level and hold the base gang. The best
+// domain holds most replicas, then uses the fewest sub-domains, then is tightest, then is first by path. choose tries to place the graph in
+// the domains, most promising first, until no other domain can hold more replicas.
 func (p *planner) choose() *attempt {
 	base := p.free()
 	if a := cmp.Or(p.refuseLevel(), p.refusePartnerless()); base && a != nil {
@@ -36,7 +36,7 @@ func (p *planner) choose() *attempt {
 	return p.refuseEach(s)
 }
 
-// quick places the graph in the best domain by counting, if the entire graph fits there: no other domain can be better.
+// quick places the graph in the domain that is best by counting, if the entire graph fits there. No other domain is better in this case.
 func (p *planner) quick(base bool, s *search) *attempt {
 	var all []count
 	replicas := 0
@@ -74,8 +74,8 @@ func (p *planner) quick(base bool, s *search) *attempt {
 	return nil
 }
 
-// candidates lists the domains of the required level, most promising first: by the upper bound of replicas that they hold, then the former
-// domain, then as in rank.
+// candidates lists the domains of the required level, most promising first: by the upper bound of how many replicas they hold, then the
+// former domain, then as in rank.
 func (p *planner) candidates(base bool) []candidate {
 	a := newAttempt(p, topology.Root)
 	u := prepare(p.tree, a.baseGroup())
@@ -110,12 +110,12 @@ func (p *planner) candidates(base bool) []candidate {
 	return list
 }
 
-// candidate is a possible graph domain; ahead is an upper bound of the replicas that it holds.
+// candidate is a possible graph domain; ahead is an upper bound of how many replicas it holds.
 type candidate struct {
 	choice
 	// former: most waiting replicas were in this domain before.
 	former bool
-	// breadth is over how many sub-domains the replicas can be spread.
+	// breadth is the number of sub-domains over which the replicas can be spread.
 	breadth int
 }
 
@@ -148,7 +148,7 @@ func (p *planner) former() topology.DomainID {
 	return best
 }
 
-// atMost returns an upper bound of the waiting replicas that a domain holds.
+// atMost returns an upper bound of how many waiting replicas a domain holds.
 func (p *planner) atMost(d topology.DomainID) int {
 	n := 0
 	for _, s := range p.components {
@@ -159,8 +159,9 @@ func (p *planner) atMost(d topology.DomainID) int {
 	return n
 }
 
-// best tries the candidates in order and returns the attempt that placed most replicas; nil when none placed any. All candidates share one
-// budget, and each may use at most a quarter of what is left while others wait.
+// best tries the candidates in order and returns the attempt that placed most replicas; nil when no attempt placed any. All candidates
+// share one budget. While others wait, each candidate may use an equal share of the remaining steps, or a quarter if more than four
+// candidates are left.
 func (p *planner) best(list []candidate, base bool, s *search, quick bool) *attempt {
 	var found, kept *attempt
 	p.half(func() { found, kept = p.compare(list, base, s, quick) })
@@ -179,8 +180,8 @@ func (p *planner) best(list []candidate, base bool, s *search, quick bool) *atte
 	return nil
 }
 
-// compare tries the candidates until none that follows can hold more. It returns the best attempt, rolled back, or as kept the attempt that
-// is certain to be the best, which stays placed.
+// compare tries the candidates until no following candidate can hold more replicas. An attempt that is certain to be the best stays placed
+// and is returned as kept. Otherwise compare rolls back all attempts and returns the best one.
 func (p *planner) compare(list []candidate, base bool, s *search, quick bool) (best, kept *attempt) {
 	var failed []uint64 // marks of the domains that do not hold the base gang
 	ranOut := false
@@ -216,7 +217,7 @@ func (p *planner) compare(list []candidate, base bool, s *search, quick bool) (b
 	return best, nil
 }
 
-// foundNothing records in the search whether a used-up budget ended it: the plan's, or its own for some candidate.
+// foundNothing records in the search whether the plan's budget was used up, or the search's own budget for some candidate.
 func (p *planner) foundNothing(s *search, ranOut bool) {
 	if p.over() {
 		s.exhaust()
@@ -276,7 +277,7 @@ func (p *planner) refuseEach(s *search) *attempt {
 	return a
 }
 
-// refuseLevel refuses a base gang with a component whose required level is gone; nil when there is none.
+// refuseLevel refuses a base gang with a component whose required level is gone; nil when there is no such component.
 func (p *planner) refuseLevel() *attempt {
 	at := slices.IndexFunc(p.components, func(s *component) bool { return p.gone(s.Required) })
 	if at < 0 {

@@ -7,14 +7,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Group is a tree of pods and groups that is placed all or nothing; every group may require a domain of its own inside its parent's.
+// Group is a tree of pods and groups that is placed as a whole or not at all. Every group may require a domain of its own inside its
+// parent's domain.
 type Group struct {
 	// Name is the name of the group in messages; siblings have different names.
 	Name string
-	// Required is the level whose domain holds everything in the group; NoLevel: anywhere inside the parent's domain. Preferred is the
-	// narrower level tried first; then broader levels up to Required.
+	// Required is the level whose domain must hold everything in the group; NoLevel: anywhere inside the parent's domain. Preferred is a
+	// narrower level, which is tried first; then come broader levels up to Required.
 	Required, Preferred int
-	// Within is a domain that must hold the group (an anchor); nil: the parent's domain. Hint is tried first.
+	// Within is a domain that must hold the group (an anchor); nil: the parent's domain. Hint is a domain that is tried first.
 	Within, Hint topology.Path
 	// Apart places each of Pods on a host of its own, and on no host of the pods whose IDs are in On.
 	Apart  bool
@@ -22,7 +23,7 @@ type Group struct {
 	Pods   []Pod
 	Groups []*Group
 
-	// near are domains in use that a preferred level tries first; want are later replicas that the choice of a domain looks ahead to.
+	// near are domains in use, which are tried first for a preferred level. want are later replicas that the choice of a domain considers.
 	near []topology.Path
 	want [][]Pod
 	// spread is set on a group that chooses a domain for a replica of a spread component; members is set on a group whose subgroups are the
@@ -31,11 +32,11 @@ type Group struct {
 	members bool
 	// head is set on the head of a component in a base gang: the index of the component, plus 1.
 	head int
-	// among are the domains one of which must hold the group; nil: any.
+	// among lists domains, one of which must hold the group; nil: any domain.
 	among []topology.DomainID
 }
 
-// PlanGroup places one group, all or nothing, and leaves its pods' reservations in the cluster.
+// PlanGroup places one group as a whole or not at all, and keeps its pods' reservations in the cluster.
 func PlanGroup(c *topology.Cluster, levels topology.Levels, nodeSelector map[string]string, g *Group, o Options) (*GroupResult, *Refusal) {
 	t := c.Tree(levels, nodeSelector)
 	u, s := prepare(t, g), newSearch(c, t, o)
@@ -46,8 +47,8 @@ func PlanGroup(c *topology.Cluster, levels topology.Levels, nodeSelector map[str
 	return groupResult(c, t, u, g), nil
 }
 
-// Locate finds and reserves capacity for released pods that only labels pin to a path, as after a restart. It returns the node per pod ID.
-// When the pods do not all fit, it reserves nothing.
+// Locate finds and reserves capacity for released pods that are pinned to a path by labels only, for example after a restart. It returns
+// the node per pod ID. If not all pods fit, it reserves nothing.
 func Locate(c *topology.Cluster, within topology.Path, place Place, pods []Pod) (map[string]string, bool) {
 	t := c.Tree(place.Levels, place.NodeSelector)
 	g := &Group{Required: topology.NoLevel, Preferred: topology.NoLevel, Within: within, Pods: pods}

@@ -10,10 +10,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// emptyTries is how many domains WhenEmpty tries.
+// emptyTries is the maximum number of domains that WhenEmpty tries.
 const emptyTries = 64
 
-// EmptyHosts are hosts on which a gang fits once the pods that run there have ended.
+// EmptyHosts lists hosts on which a gang fits once the pods that run there have ended.
 type EmptyHosts struct {
 	// Domain is the domain of the required level that holds the gang.
 	Domain topology.Path
@@ -21,12 +21,12 @@ type EmptyHosts struct {
 	Hosts []string
 }
 
-// WhenEmpty finds hosts on which a graph's first refused gang fits if nothing else runs there. The caller reserves them for a gang that
-// small gangs would starve. WhenEmpty returns only as many hosts as the gang needs, preferring hosts with few pods. Of the suitable domains
-// it takes the one that holds most of the gang today; with a path in, it tries that domain alone.
+// WhenEmpty finds hosts on which a graph's first refused gang fits if nothing else runs there. The caller reserves these hosts for a gang
+// that small gangs would otherwise starve. WhenEmpty returns only as many hosts as the gang needs, and prefers hosts with few pods. It
+// tries the domains that currently hold most of the gang first; with a path in, it tries only that domain.
 //
-// It returns nil when no domain is suitable even when empty, when each needs more than most hosts, and for gangs that need no single
-// domain. In the second case needs is the smallest number of hosts found; else it is 0. The cluster is left unchanged.
+// It returns nil for gangs that need no single domain, when no domain is suitable even when empty, and when the gang needs more than most
+// hosts in every domain. In this last case needs is the smallest number of hosts found; otherwise it is 0. The cluster is left unchanged.
 func WhenEmpty(c *topology.Cluster, g Demand, r *Result, in topology.Path, most int, o Options) (empty *EmptyHosts, needs int) {
 	p := newPlanner(c, g, o)
 	defer p.bind()()
@@ -105,8 +105,9 @@ func (a *attempt) alone(si, ri, level int) (*Group, int) {
 	return g, max(level, g.Required)
 }
 
-// hostsWhenEmpty returns the hosts that a group needs in a domain, nil when it does not fit into the empty domain. It empties the hosts
-// with the fewest pods first, as few as possible for at most most hosts. The result is longer than most when the group needs more hosts.
+// hostsWhenEmpty returns the hosts that a group needs in a domain; nil when the group does not fit even into the empty domain. It empties
+// the hosts with the fewest pods first, and as few of them as suffice to need at most most hosts. The result has more than most hosts when
+// the group needs more.
 func (p *planner) hostsWhenEmpty(g *Group, d topology.DomainID, most int) []string {
 	var nodes []topology.NodeID
 	p.tree.AllNodes(d, func(n topology.NodeID) bool {
@@ -137,7 +138,8 @@ func (p *planner) hostsWhenEmpty(g *Group, d topology.DomainID, most int) []stri
 	return best
 }
 
-// packOnEmpty packs a group into a domain with the given nodes emptied, and returns the names of its hosts; nil when it does not fit.
+// packOnEmpty packs a group into a domain after it empties the given nodes, and returns the names of the group's hosts; nil when the group
+// does not fit.
 func (p *planner) packOnEmpty(g *Group, d topology.DomainID, empty []topology.NodeID) (hosts []string) {
 	p.cluster.Begin()
 	defer p.cluster.Rollback()

@@ -3,7 +3,8 @@
 
 package placement
 
-// now returns how many of the first waiting replicas are to be placed now. The others only influence the choice of domains.
+// now returns how many waiting replicas must be placed now; they come first in the list. The other replicas only influence the choice of
+// domains.
 func (s *component) now() int {
 	for i := range s.Waiting {
 		if s.Waiting[i].Later {
@@ -13,7 +14,8 @@ func (s *component) now() int {
 	return len(s.Waiting)
 }
 
-// placeLater places the later replicas last: of two domains that hold the same other replicas, the one with more later replicas wins.
+// placeLater places the later replicas last. Of two domains that hold the same other replicas, the domain with more later replicas is then
+// better.
 func (a *attempt) placeLater() {
 	a.placePairsLater()
 	for si, s := range a.p.components {

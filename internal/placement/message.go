@@ -42,7 +42,7 @@ func (r *Refusal) Message() string {
 // sentence returns the causes that bind the gang, followed by the numbers.
 func (r *Refusal) sentence() string { return r.causes() + r.numbers() }
 
-// numbers says what the gang needs, and what the closest domain has.
+// numbers states the requests of the gang and how many pods the closest domain holds.
 func (r *Refusal) numbers() string {
 	switch r.Code {
 	case CodeLevelGone:
@@ -84,7 +84,7 @@ func (r *Refusal) waitsText() string {
 	return "waits for the first replicas of " + name(r.Gang)
 }
 
-// awaitedText says why the awaited gang is not placed.
+// awaitedText states why the awaited gang is not placed.
 func (r *Refusal) awaitedText() string {
 	switch {
 	case r.Cause == nil:

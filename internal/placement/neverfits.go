@@ -11,25 +11,27 @@ import (
 )
 
 // Never explains why no domain of today's nodes could hold a gang, even if the nodes were empty and schedulable. It reports only what
-// counts prove. Nodes outside the pods' selector or affinity do not count; a gang that no node matches has another refusal.
+// counts prove. Nodes that do not match the pods' selector or affinity are not considered. A gang that no node matches gets another
+// refusal.
 type Never struct {
-	// Requests are the requests of each of Pods pods.
+	// Requests are the requests of each pod, and Pods is the number of pods.
 	Requests []topology.Request
 	Pods     int
-	// Level is the name of the level of which no domain holds the pods; empty: no host holds one pod.
+	// Level is the name of a level: none of its domains holds the pods. Empty: no host holds one pod.
 	Level string
-	// Resource is a resource of which no host has enough for one pod, or Domain not enough for all pods: Need is requested, Have is the
-	// maximum. Empty: each resource separately suffices.
+	// Resource is a resource of which no host has enough for one pod, or of which Domain does not have enough for all pods. Need is the
+	// requested amount, Have the maximum amount. Empty: each resource suffices separately.
 	Resource   string
 	Need, Have int64
-	// Domain holds most of the pods when empty: Holds of them. Together: each shape fits separately, but not all shapes together.
+	// Domain is the domain that holds most of the pods when empty, and Holds is the number of these pods. Together: each shape fits
+	// separately, but not all shapes together.
 	Domain   topology.Path
 	Holds    int
 	Together bool
 	// OnePerHost: no host holds two of the pods. FewHosts: no domain has as many hosts as there are pods.
 	OnePerHost, FewHosts bool
-	// Unlabeled is set when labels or the order of the levels, not the number or size of hosts, exclude hosts. The code is then
-	// [CodeNoDomain].
+	// Unlabeled is set when hosts are excluded by labels or by the order of the levels, not by the number or size of the hosts. The code is
+	// then [CodeNoDomain].
 	Unlabeled *Unlabeled
 }
 
@@ -49,7 +51,7 @@ func (s *search) refused(u *unit, at topology.DomainID) *Refusal {
 	return r
 }
 
-// never explains why no domain of a level could hold a unit; nil when one could, or when counts do not prove it.
+// never explains why no domain of a level could hold a unit. It returns nil when a domain could, or when counts do not prove the opposite.
 func (s *search) never(u *unit, level int) *Never {
 	for _, c := range u.total {
 		if c.view.Matching() == 0 {
@@ -107,7 +109,7 @@ func (s *search) couldHoldTogether(u *unit, d topology.DomainID) bool {
 	return true
 }
 
-// tooSmall names what no domain of a level could hold: the pods of one shape, a part, or everything together.
+// tooSmall names the part of a unit that no domain of a level could hold: the pods of one shape, a sub-unit, or all pods together.
 func (s *search) tooSmall(u *unit, level int, domains []topology.DomainID) *Never {
 	hosts := 0
 	for _, d := range domains {
@@ -144,7 +146,7 @@ func (s *search) tooSmall(u *unit, level int, domains []topology.DomainID) *Neve
 	return &Never{Pods: u.size, Level: s.tree.Levels().Name(level), Together: true}
 }
 
-// WhyNever explains why no domain could ever hold the gang, "" if one could: "no rack has 6 hosts: the largest has 4 (zone-0/rack-0)".
+// WhyNever explains why no domain could ever hold the gang, "" if a domain could: "no rack has 6 hosts: the largest has 4 (zone-0/rack-0)".
 func (r *Refusal) WhyNever() string {
 	n := r.Never
 	if n == nil {

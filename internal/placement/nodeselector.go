@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// noteLeftOut records in a refusal that the pods suit nodes of the cluster, but no node that the topology's node selector takes. An example
-// is a frontend for the CPU pool in a graph that is packed by a topology of the GPU pool.
+// noteLeftOut records in a refusal that the pods suit nodes of the cluster, but none of the nodes that match the topology's node selector.
+// An example is a frontend for the CPU pool in a graph that is packed by a topology of the GPU pool.
 func (s *search) noteLeftOut(r *Refusal, u *unit) {
 	selector := s.tree.NodeSelector()
 	if len(selector) == 0 {
@@ -29,7 +29,7 @@ func (s *search) noteLeftOut(r *Refusal, u *unit) {
 	}
 }
 
-// leftOutText says which nodes the node selector excludes, and the fix.
+// leftOutText names the node selector, the nodes that it excludes, and the fix.
 func (r *Refusal) leftOutText() string {
 	if r.LeftOut == 0 {
 		return ""

@@ -7,17 +7,17 @@ import "github.com/trellis-k8s/trellis/internal/topology"
 
 // Options tune a plan; the zero value is the default.
 type Options struct {
-	// Budget is how many search steps one gang may take before it is refused with [CodeBudgetExhausted]; 0 means DefaultBudget.
+	// Budget is the number of search steps that one gang may take before it is refused with [CodeBudgetExhausted]; 0 means DefaultBudget.
 	Budget int
-	// PlanBudget is how many comparisons ([topology.Cluster.Work]) one plan may take before the remaining replicas are refused; 0 means
-	// DefaultPlanBudget, and more on a large cluster.
+	// PlanBudget is the number of comparisons ([topology.Cluster.Work]) that one plan may take before the remaining replicas are refused; 0
+	// means DefaultPlanBudget, and more on a large cluster.
 	PlanBudget int
-	// Domains lists every compared domain in each refusal. This examines each of their hosts.
+	// Domains lists every compared domain in each refusal. The plan then examines each host of these domains.
 	Domains bool
 
-	// end is the work at which the plan of a search ends, in comparisons; 0 for a search outside of a plan.
+	// end is the value of Cluster.Work, in comparisons, at which the plan ends; 0 for a search outside of a plan.
 	end uint64
-	// bindings are the rules that bind the pods of the plan beyond the resources and constraints of each node.
+	// bindings are the rules for the plan's pods that go beyond the resources and constraints of each node.
 	bindings []topology.Binding
 }
 

@@ -9,20 +9,20 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// pairOrder is when replicas with roles are placed.
+// pairOrder determines when replicas with roles are placed.
 type pairOrder int
 
 const (
-	// unpaired: like all other replicas, unless the pairing is required.
+	// unpaired: replicas with roles are placed like all other replicas, unless the pairing is required.
 	unpaired pairOrder = iota
-	// pairsFirst: before the other components.
+	// pairsFirst: replicas with roles are placed before the other components.
 	pairsFirst
-	// othersFirst: after the other components.
+	// othersFirst: replicas with roles are placed after the other components.
 	othersFirst
 )
 
-// attemptPaired is attempt for a graph with roles. It tries several orders, because only a try shows which places most; with equal numbers
-// it takes the order with less imbalance, then the earlier one.
+// attemptPaired is attempt for a graph with roles. It tries several orders, because only a try shows which order places most replicas. If
+// several orders place equally many, it takes the order with less imbalance, then the earlier order.
 func (p *planner) attemptPaired(bound topology.DomainID, base bool, shared *search) *attempt {
 	orders := []pairOrder{pairsFirst, othersFirst, unpaired}
 	if p.pairing.Required && (!base || !p.headsPair((*component).first)) {
@@ -46,7 +46,8 @@ func (p *planner) attemptPaired(bound topology.DomainID, base bool, shared *sear
 	return p.inOrder(bound, base, shared, best.order)
 }
 
-// compareOrders tries the orders until one is complete, and leaves that placed. Otherwise it returns the best attempt, rolled back.
+// compareOrders tries the orders until an attempt is complete. The complete attempt stays placed. Without one, compareOrders returns the
+// best attempt, rolled back.
 func (p *planner) compareOrders(orders []pairOrder, bound topology.DomainID, base bool, shared *search) (best, complete *attempt) {
 	for _, order := range orders {
 		p.cluster.Begin()
@@ -63,7 +64,7 @@ func (p *planner) compareOrders(orders []pairOrder, bound topology.DomainID, bas
 	return best, nil
 }
 
-// complete reports whether all replicas that are to be placed now are placed.
+// complete reports whether all replicas that must be placed now are placed.
 func (a *attempt) complete() bool {
 	for si, s := range a.p.components {
 		for ri := range s.now() {
@@ -75,7 +76,7 @@ func (a *attempt) complete() bool {
 	return a.placed > 0
 }
 
-// lacking counts the placed replicas that components lacked to run.
+// lacking counts the placed replicas without which their components could not run.
 func (a *attempt) lacking() (n int) {
 	for si, s := range a.p.components {
 		for ri := range s.now() {
@@ -87,7 +88,7 @@ func (a *attempt) lacking() (n int) {
 	return n
 }
 
-// later reports whether the replicas of a component are placed by their role after all others.
+// later reports whether the replicas of a component are placed by their role, after all other replicas.
 func (a *attempt) later(si int) bool {
 	return a.order == othersFirst && a.p.pairable(a.p.components[si])
 }

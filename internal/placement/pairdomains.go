@@ -10,24 +10,24 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Bounds of planning by numbers. Beyond them, replicas are planned in turn.
+// Bounds of planning by numbers of replicas per domain. Beyond these bounds, replicas are planned one after the other.
 const (
-	// mostPairDomains is how many domains are compared: those in use, and those that hold most.
+	// mostPairDomains is the maximum number of compared domains: the domains in use, and the domains that hold most.
 	mostPairDomains = 64
-	// mostPairSets is how many sets of numbers are compared for one domain.
+	// mostPairSets is the maximum number of sets of replica numbers for one domain.
 	mostPairSets = 400
-	// mostPairSteps is how many sums of sets are compared.
+	// mostPairSteps is the maximum number of compared sums of sets.
 	mostPairSteps = 1_000_000
 )
 
-// pairProblem is the question how many replicas of each kind go to each domain.
+// pairProblem is the problem to solve: how many replicas of each kind go to each domain.
 type pairProblem struct {
 	a       *attempt
 	kinds   []pairKind
 	domains []pairDomain
-	// same counts the free hosts of a domain for the only shape of all pods; nil with several shapes, where a search finds the capacity.
+	// same is the view of the shape if all pods have one shape, so that counting its pods suffices; nil if a search must find the capacity.
 	same *topology.View
-	// marker computes marks of domains; known has the sets by mark, because alike domains hold the same, unless tied is set.
+	// marker computes marks of domains. known caches sets by mark, because alike domains hold the same sets unless tied is set.
 	marker *search
 	known  map[uint64][][]int
 	tied   bool
@@ -46,7 +46,7 @@ type pairDomain struct {
 	sets [][]int
 }
 
-// newPairProblem builds the problem of the given kinds; false when it is too large.
+// newPairProblem builds the problem for the given kinds. It returns false when the problem is too large.
 func (a *attempt) newPairProblem(kinds []pairKind) (*pairProblem, bool) {
 	q := &pairProblem{a: a, kinds: kinds, marker: newSearch(a.p.cluster, a.p.tree, a.p.options), known: map[uint64][][]int{}}
 	q.findShapes()
@@ -133,7 +133,8 @@ func (a *attempt) hasPairs(d topology.DomainID) bool {
 	return false
 }
 
-// shortlist keeps the domains in use, and of the others those that hold most waiting replicas, preferring domains that hold both roles.
+// shortlist keeps at most mostPairDomains domains: first the domains in use, then the domains that hold both roles. Among equal domains it
+// prefers those that hold most waiting replicas.
 func (q *pairProblem) shortlist() {
 	holds := make(map[topology.DomainID]int, len(q.domains))
 	for i := range q.domains {
@@ -160,7 +161,7 @@ func (q *pairProblem) holdsBoth(d topology.DomainID) bool {
 	return holds[0] && holds[1]
 }
 
-// mostOf returns an upper bound of the replicas that a domain holds, each kind counted separately.
+// mostOf returns an upper bound of how many replicas a domain holds. It counts each kind separately.
 func (q *pairProblem) mostOf(d topology.DomainID) int {
 	n := 0
 	for i := range q.kinds {
@@ -188,7 +189,7 @@ func (q *pairProblem) former(d topology.DomainID) []int {
 	return out
 }
 
-// findSets finds every set of numbers that a domain holds; false when there are too many.
+// findSets finds every set of replica numbers that a domain holds; false when there are too many sets.
 func (q *pairProblem) findSets(d *pairDomain) bool {
 	if sets, known := q.known[d.mark]; known && !q.tied {
 		d.sets = sets

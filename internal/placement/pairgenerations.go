@@ -9,11 +9,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// The first replicas of a base gang are of several generations of workers while an update reaches one component after the other. Partners
-// are of one generation, so that it is not enough for the first replicas to share a domain where the pairing is required.
+// While an update reaches one component after the other, the first replicas of a base gang belong to several generations of workers.
+// Partners must be of one generation. Where the pairing is required, it is therefore not enough that the first replicas share a domain.
 
-// hasPartner reports whether a replica may find a partner: one of its generation is placed, or is among the first so many that wait of the
-// components with the other role.
+// hasPartner reports whether a replica may find a partner of its generation. The partner is placed, or it is among the first waiting
+// replicas of a component with the other role; among returns how many of these replicas are considered.
 func (p *planner) hasPartner(s *component, ri int, among func(*component) int) bool {
 	generation := s.Waiting[ri].Generation
 	return len(s.Waiting[ri].Anchor) > 0 ||
@@ -24,7 +24,7 @@ func (p *planner) hasPartner(s *component, ri int, among func(*component) int) b
 		})
 }
 
-// headsPair reports whether each first replica of a role that requires a partner may find one among so many replicas of each component.
+// headsPair reports whether each first replica of a role that requires a partner may find one; among is as in hasPartner.
 func (p *planner) headsPair(among func(*component) int) bool {
 	for _, s := range p.components {
 		for ri := range s.first() {
@@ -36,7 +36,7 @@ func (p *planner) headsPair(among func(*component) int) bool {
 	return true
 }
 
-// refusePartnerless refuses a base gang of which some first replica finds no partner; nil when each may find one.
+// refusePartnerless refuses a base gang if some first replica finds no partner; nil when each first replica may find a partner.
 func (p *planner) refusePartnerless() *attempt {
 	if p.headsPair((*component).now) {
 		return nil
@@ -64,7 +64,7 @@ func (p *planner) refusePartnerless() *attempt {
 	return a
 }
 
-// noPartner is the refusal of a replica whose partner is missing.
+// noPartner returns the refusal of a replica whose partner is missing.
 func (a *attempt) noPartner(si, ri int) *Refusal {
 	level := a.p.pairing.Level
 	return &Refusal{Code: CodeNoPartner, Gang: a.replicaGroup(si, ri).Name, Level: level, LevelName: a.p.tree.Levels().Name(level),

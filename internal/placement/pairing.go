@@ -29,11 +29,11 @@ func (r Role) String() string { return [...]string{"", "prefill", "decode"}[r] }
 type Pairing struct {
 	// Level is the level of these domains.
 	Level int
-	// Required: a domain without replicas gets its first ones only if they include at least one of each role.
+	// Required: the first replicas placed in a domain must include at least one of each role.
 	Required bool
-	// Prefill and Decode are the desired replicas of each role in all components together. If either is 0, nothing is paired.
+	// Prefill and Decode are the desired numbers of replicas of each role, over all components. If either is 0, nothing is paired.
 	Prefill, Decode int
-	// At are the replicas that are placed and stay.
+	// At lists the replicas that are placed and stay there.
 	At []Paired
 }
 
@@ -115,7 +115,8 @@ func (p *Pairing) imbalance(prefill, decode int) int {
 
 func abs(n int) int { return max(n, -n) }
 
-// imbalance returns the sum over all domains and generations. least is the minimum of the sum, if every domain could hold any replica.
+// imbalance returns the sum of the imbalances of all domains and generations. least is the smallest possible sum if every domain could hold
+// any replica.
 func (a *attempt) imbalance() (sum, least int) {
 	if a.pairs == nil {
 		return 0, 0
@@ -142,7 +143,8 @@ func (a *attempt) balanced() bool {
 	return sum == least
 }
 
-// pairable reports whether a component is placed by its role. A spread component is not, because spreading contradicts pairing.
+// pairable reports whether a component is placed by its role. A spread component is not placed by its role, because spreading contradicts
+// pairing.
 func (p *planner) pairable(s *component) bool {
 	return p.pairing != nil && s.Role != NoRole && s.Spread == nil && !p.gone(s.Required)
 }

@@ -12,10 +12,10 @@ type pairKind struct {
 	component  int
 	role       Role
 	generation string
-	// replicas are indices into Waiting, in the order of placement. The component lacks the first lacking of them to run.
+	// replicas are indexes into Waiting, in the order of placement. Without the first lacking replicas, the component cannot run.
 	replicas []int
 	lacking  int
-	// later: the replicas are not to be placed yet.
+	// later: the replicas must not be placed yet.
 	later bool
 }
 
@@ -58,10 +58,11 @@ func (a *attempt) addPairKind(kinds []pairKind, si, ri int) []pairKind {
 	return kinds
 }
 
-// mostInTurn bounds the replicas of each role in one turn.
+// mostInTurn bounds the replicas of each role that inTurn splits off.
 const mostInTurn = 8
 
-// inTurn splits off the replicas that are placed next, of both roles in their ratio, for graphs that are too large to be planned at once.
+// inTurn splits off the replicas that are placed next, with both roles in their ratio. It serves graphs that are too large to be planned at
+// once.
 func (a *attempt) inTurn(kinds []pairKind) (next, rest []pairKind) {
 	p := a.p.pairing
 	least := min(p.Prefill, p.Decode)

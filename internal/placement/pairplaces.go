@@ -18,7 +18,7 @@ type pairPlace struct {
 	members []pairMember
 }
 
-// placePairs places the replicas of both roles: all at once, or in turn where that is too large a problem.
+// placePairs places the replicas of both roles: all at once or, where this problem is too large, a few at a time (inTurn).
 func (a *attempt) placePairs() {
 	if a.p.pairing == nil {
 		return
@@ -39,7 +39,8 @@ func (a *attempt) placePairs() {
 	}
 }
 
-// placeByNumbers decides how many replicas of each kind go to each domain, and places them. It returns false when the problem is too large.
+// placeByNumbers chooses the number of replicas of each kind for each domain, and places them. It returns false when the problem is too
+// large.
 func (a *attempt) placeByNumbers(kinds []pairKind) bool {
 	if len(kinds) == 0 {
 		return true
@@ -60,7 +61,7 @@ func (a *attempt) placeByNumbers(kinds []pairKind) bool {
 	return true
 }
 
-// places decides which replicas go to which domain: first those that were there before, then the others in their order.
+// places assigns replicas to domains: first the replicas that were in the domain before, then the others in their order.
 func (q *pairProblem) places(plan *pairPlan) (now, later []pairPlace) {
 	to := make([][2][]pairMember, len(q.domains))
 	for i := range q.kinds {
@@ -104,7 +105,7 @@ func (q *pairProblem) places(plan *pairPlan) (now, later []pairPlace) {
 	return now, later
 }
 
-// formerOf returns the index of the domain that a replica was in before; -1 for none.
+// formerOf returns the index of a replica's former domain; -1 for none.
 func (q *pairProblem) formerOf(k *pairKind, ri int) int {
 	hint, level := q.a.p.components[k.component].Waiting[ri].Hint, q.a.p.pairing.Level
 	if len(hint) <= level {
@@ -114,8 +115,8 @@ func (q *pairProblem) formerOf(k *pairKind, ri int) int {
 	return slices.IndexFunc(q.domains, func(d pairDomain) bool { return q.a.p.tree.Path(d.id).Equal(path) })
 }
 
-// pairGroup returns replicas as one group with the constraints of their components, and the replica of each subgroup. Replicas that share a
-// domain of their component are one subgroup.
+// pairGroup returns one group of the given replicas, with the constraints of their components, and maps its subgroups to replicas. Replicas
+// of a component that must share a domain form one subgroup.
 func (a *attempt) pairGroup(some []pairMember) (*Group, map[*Group]pairMember) {
 	g := &Group{Name: "pairs", Required: topology.NoLevel, Preferred: topology.NoLevel}
 	of := map[*Group]pairMember{}
@@ -139,7 +140,7 @@ func (a *attempt) pairGroup(some []pairMember) (*Group, map[*Group]pairMember) {
 	return g, of
 }
 
-// placeIn places replicas in a domain, all or none.
+// placeIn places all given replicas in a domain, or none of them.
 func (a *attempt) placeIn(place pairPlace) {
 	t := a.p.tree
 	g, of := a.pairGroup(place.members)
@@ -158,7 +159,7 @@ func (a *attempt) placeIn(place pairPlace) {
 	})
 }
 
-// placePairsLater places the later replicas where the plan by numbers put them.
+// placePairsLater places the later replicas in the domains that the plan by numbers chose.
 func (a *attempt) placePairsLater() {
 	for _, place := range a.pairsLater {
 		place.members = slices.DeleteFunc(slices.Clone(place.members), func(m pairMember) bool { return !a.isPairable(m.component, m.replica) })

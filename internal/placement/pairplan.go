@@ -10,17 +10,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// sumsPerComparison is how many sums take as long as one comparison of the plan's budget.
+// sumsPerComparison is the number of sums that take as long as one comparison of the plan's budget.
 const sumsPerComparison = 8
 
-// pairSums adds up sets of numbers, domain by domain, and keeps for each sum the best combination of sets.
+// pairSums adds up sets of numbers, domain by domain. For each sum it keeps the best combination of sets.
 type pairSums struct {
 	q *pairProblem
 	// weights turn numbers by kind into the index of their sum; numbers is the inverse.
 	weights []int
 	numbers [][]int
 	values  []pairValue
-	// from is, by domain and sum, the set that the best combination takes there.
+	// from is, by domain and sum, the set that the best combination uses in the domain.
 	from [][]int16
 }
 
@@ -37,7 +37,7 @@ func (v *pairValue) compare(o *pairValue) int {
 		cmp.Compare(v.room, o.room))
 }
 
-// steps returns how many sums of sets there are.
+// steps returns the number of sums of sets.
 func (q *pairProblem) steps() int {
 	states, sets := 1, 0
 	for i := range q.kinds {
@@ -51,10 +51,11 @@ func (q *pairProblem) steps() int {
 	return states * max(sets, 1)
 }
 
-// pairPlan is how many replicas of each kind go to each domain, and the quality of that choice.
+// pairPlan contains the number of replicas of each kind for each domain, and the quality of these numbers.
 type pairPlan struct {
 	sets [][]int
-	// rank is compared before value: the placed replicas that components lack to run, all placed replicas, and later ones.
+	// rank is compared before value. It counts the placed replicas without which components cannot run, then all placed replicas, then the
+	// replicas to place later.
 	rank  [3]int
 	value pairValue
 }
@@ -180,7 +181,7 @@ func (s *pairSums) add(d *pairDomain, locks []topology.DomainID) {
 	s.values, s.from = next, append(s.from, from)
 }
 
-// room reports whether a sum plus a set stays within the number of waiting replicas.
+// room reports whether a sum plus a set does not exceed the number of waiting replicas of any kind.
 func (s *pairSums) room(at int, set []int) bool {
 	for i, n := range set {
 		if n > 0 && s.numbers[at][i]+n > len(s.q.kinds[i].replicas) {

@@ -33,7 +33,8 @@ func (a *attempt) pairRefusal(si, ri int) *Refusal {
 	return r
 }
 
-// pairedGroup returns the group of a replica for a domain in use, or, without such domains, of the replica and a partner in one domain.
+// pairedGroup returns the group of a replica, limited to the domains in use. If no domains are in use, it returns the group of the replica
+// and a partner, to be placed in one domain.
 func (a *attempt) pairedGroup(si, ri int) (g *Group, members map[*Group]pairMember) {
 	if used := a.inUse(a.p.components[si].Waiting[ri].Generation); len(used) > 0 {
 		g, members = a.partners([]pairMember{{si, ri}})
@@ -47,7 +48,7 @@ func (a *attempt) pairedGroup(si, ri int) (g *Group, members map[*Group]pairMemb
 	return a.partners(some)
 }
 
-// partners returns replicas as one group in one domain of the pairing's level.
+// partners returns replicas as one group that needs one domain of the pairing's level.
 func (a *attempt) partners(some []pairMember) (*Group, map[*Group]pairMember) {
 	g, members := a.pairGroup(some)
 	level := a.p.pairing.Level
@@ -64,7 +65,7 @@ func (a *attempt) partners(some []pairMember) (*Group, map[*Group]pairMember) {
 	return g, members
 }
 
-// partnerOf returns the first waiting replica of the other role.
+// partnerOf returns the first waiting replica of the other role that may go to the same domains.
 func (a *attempt) partnerOf(si, ri int) (pairMember, bool) {
 	s := a.p.components[si]
 	for sj, other := range a.p.components {

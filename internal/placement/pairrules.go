@@ -5,7 +5,8 @@ package placement
 
 import "github.com/trellis-k8s/trellis/internal/topology"
 
-// roles adds up the replicas of a set by role, for one generation, now or later.
+// roles counts the replicas of a set by role, for one generation. later selects either the replicas to place later or the replicas to place
+// now.
 func (q *pairProblem) roles(set []int, generation string, later bool) (n [2]int) {
 	for i, replicas := range set {
 		if k := &q.kinds[i]; k.generation == generation && k.later == later {
@@ -15,7 +16,7 @@ func (q *pairProblem) roles(set []int, generation string, later bool) (n [2]int)
 	return n
 }
 
-// generations calls f once for each generation of the kinds.
+// generations calls f once for each generation among the kinds.
 func (q *pairProblem) generations(f func(generation string)) {
 	for i := range q.kinds {
 		seen := false
@@ -28,8 +29,8 @@ func (q *pairProblem) generations(f func(generation string)) {
 	}
 }
 
-// allowed reports whether a domain may get a set: replicas that share a domain must be in their locked domain, and a required pairing opens
-// a domain only with both roles.
+// allowed reports whether a domain may get a set. Replicas that share a domain must be in their locked domain. A required pairing opens a
+// domain only with both roles.
 func (q *pairProblem) allowed(d *pairDomain, set []int, locks []topology.DomainID) bool {
 	t := q.a.p.tree
 	for i, n := range set {
@@ -53,7 +54,7 @@ func (q *pairProblem) allowed(d *pairDomain, set []int, locks []topology.DomainI
 	return allowed
 }
 
-// cost returns what a set in a domain adds to the value of a plan.
+// cost returns the increase of a plan's value if a domain gets a set.
 func (q *pairProblem) cost(d *pairDomain, set []int) pairValue {
 	v := pairValue{reached: true}
 	q.generations(func(generation string) {
@@ -73,7 +74,7 @@ func (q *pairProblem) cost(d *pairDomain, set []int) pairValue {
 	return v
 }
 
-// whole reports whether the numbers include the head of each component entirely or not at all.
+// whole reports whether the numbers include, for each component, either the entire head or none of it.
 func (q *pairProblem) whole(numbers []int) bool {
 	for si, s := range q.a.p.components {
 		lacking, placed, left := 0, 0, 0
@@ -91,7 +92,7 @@ func (q *pairProblem) whole(numbers []int) bool {
 	return true
 }
 
-// rank counts the placed replicas that components lack to run, all that are placed now, and later ones.
+// rank counts the placed replicas without which components cannot run, then all replicas placed now, then later replicas.
 func (q *pairProblem) rank(numbers []int) (rank [3]int) {
 	for i, n := range numbers {
 		if q.kinds[i].later {

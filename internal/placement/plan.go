@@ -14,9 +14,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// PlanGraph places every waiting replica that fits and leaves the reservations of their pods in the cluster; a what-if wraps the call in
-// Begin and Rollback. It drops existing reservations of waiting pods first. At first it excludes avoided hosts and last-resort places;
-// while a replica is refused, they are allowed step by step.
+// PlanGraph places every waiting replica that fits, and keeps reservations for the replica's pods in the cluster. A what-if wraps the call
+// in Begin and Rollback. PlanGraph first drops existing reservations of waiting pods. At first it excludes avoided hosts and last-resort
+// places. If a replica is refused, it allows these hosts and places step by step.
 //
 // The score of the result is the [Score] of the placed replicas.
 func PlanGraph(c *topology.Cluster, g Demand, o Options) Result {
@@ -111,14 +111,14 @@ func (p *planner) sortKinds() {
 	}
 }
 
-// one reports whether all replicas of the component share one domain: a single-node component with a required level.
+// one reports whether all replicas of the component share one domain. They do in a single-node component with a required level.
 func (s *component) one() bool { return !s.Multinode && s.Required != topology.NoLevel }
 
 func (p *planner) gone(level int) bool {
 	return level == topology.GoneLevel || len(p.graph.Levels) > 0 && level >= len(p.graph.Levels)
 }
 
-// decide places the graph, with preemption where needed and allowed.
+// decide places the graph, and preempts pods where needed and allowed.
 func (p *planner) decide() *attempt {
 	a := p.run()
 	if p.graph.Preempts && p.cluster.AnyBelow(p.graph.Priority) {
@@ -146,7 +146,7 @@ func (p *planner) run() *attempt {
 	return p.attempt(topology.Root, false, nil)
 }
 
-// free reports whether no replica of the graph is placed, so that the graph may choose its domain.
+// free reports whether no replica of the graph is placed yet, so that the plan may choose the graph's domain.
 func (p *planner) free() bool {
 	for _, s := range p.components {
 		if s.Placed > 0 {

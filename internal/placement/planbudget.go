@@ -9,12 +9,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Bounds of one plan, in comparisons ([topology.Cluster.Work]). Steps bound a search; a plan consists of many searches, counts every shape
-// of the graph on every node, and explains its refusals.
+// Bounds of one plan, in comparisons ([topology.Cluster.Work]). Search steps bound a single search. A plan consists of many searches,
+// counts every shape of the graph on every node, and explains its refusals.
 const (
-	// DefaultPlanBudget is how many comparisons one plan may take on a small cluster: about a second.
+	// DefaultPlanBudget is the number of comparisons that one plan may take on a small cluster: about a second.
 	DefaultPlanBudget = 20_000_000
-	// planBudgetPerNode is added for each node. It allows counting 64 shapes there several times.
+	// planBudgetPerNode is added to the budget for each node. It suffices to count 64 shapes on the node several times.
 	planBudgetPerNode = 1_000
 )
 
@@ -45,7 +45,7 @@ func (o Options) left(c *topology.Cluster) uint64 {
 	return o.end - c.Work()
 }
 
-// over reports whether the plan has used up its budget: the remaining replicas are refused without a search.
+// over reports whether the plan has used up its budget. The remaining replicas are then refused without a search.
 func (p *planner) over() bool { return p.options.left(p.cluster) == 0 }
 
 // half runs f with half of the remaining plan budget, so that the other half is left for later work.

@@ -12,17 +12,18 @@ import (
 
 // Bounds of preemption per gang.
 const (
-	// preemptTries is how many domains are cleared to see whether the gang fits, preemptChoices how many domains where it fits are compared.
+	// preemptTries is the maximum number of domains that are cleared to see whether the gang fits. preemptChoices is the maximum number of
+	// domains in which the gang fits and which are compared.
 	preemptTries, preemptChoices = 256, 32
-	// preemptVictims is how many pods of one domain are considered, starting with the first nodes in path order.
+	// preemptVictims is the number of pods of one domain that are considered as victims, starting with the first nodes in path order.
 	preemptVictims = 20_000
 	// preemptBudget is the number of search steps of one try.
 	preemptBudget = 2_000
 )
 
-// preempt places gangs that found no capacity on hosts where pods of lower priority have to be preempted: the base gang, or each further
-// gang by itself. It chooses the domain and hosts that break the fewest other gangs, then those with the lowest priority, then the fewest
-// pods. It ignores preferred levels, because they do not justify a preemption.
+// preempt places gangs that found no capacity on hosts where pods of lower priority must be preempted: the base gang, or each further gang
+// by itself. It chooses the domain and hosts where preemption breaks the fewest other gangs, then the gangs with the lowest priority, then
+// the fewest pods. It ignores preferred levels, because they do not justify a preemption.
 func (p *planner) preempt(a *attempt) *attempt {
 	if base := a.refusedBase(); base != nil {
 		if r := base.Code; r != CodeInsufficientCapacity && r != CodeBudgetExhausted {
@@ -38,7 +39,8 @@ func (p *planner) preempt(a *attempt) *attempt {
 	return a
 }
 
-// preemptFor preempts pods for the replicas of a component that it lacks to run, or for its other replicas.
+// preemptFor preempts pods for the replicas of a component: if lacking is set, for the replicas without which the component cannot run,
+// else for its other replicas.
 func (p *planner) preemptFor(a *attempt, si int, lacking bool) {
 	s := p.components[si]
 	if first := &a.results[si][0]; first.Head && first.Refusal != nil { // the others follow the head and are tried in a later plan
@@ -110,14 +112,14 @@ func (p *planner) preemptReplica(a *attempt, si, ri int) bool {
 	return true
 }
 
-// freeing is a place for a gang and the preemptions that it needs. The demands of the unit have their hosts.
+// freeing is a place for a gang and the preemptions that the gang needs there. The unit's demands already have their hosts.
 type freeing struct {
 	domain topology.DomainID
 	unit   *unit
 	cost   cost
 }
 
-// cost is what a preemption breaks.
+// cost counts the gangs and pods that a preemption breaks.
 type cost struct {
 	gangs []string
 	// highest is the highest priority among the victims.
@@ -143,8 +145,8 @@ func (r *freeing) reserve(p *planner) {
 	})
 }
 
-// freeCapacity finds the domain of a level in which preemption for a group costs least; nil when there is none. It tries the domains first
-// that hold most of the group now.
+// freeCapacity finds the domain of a level in which preemption for a group costs least; nil when there is none. It first tries the domains
+// that currently hold most of the group.
 func (p *planner) freeCapacity(g *Group, level int, bound topology.DomainID) *freeing {
 	withoutPreference(g)
 	if p.over() {
@@ -184,7 +186,7 @@ func withoutPreference(g *Group) {
 	}
 }
 
-// nearest sorts the domains of a level by how much of the unit they hold now, most first.
+// nearest sorts the domains of a level by the number of the unit's pods that they currently hold, most first.
 func (p *planner) nearest(u *unit, level int, bound topology.DomainID) []topology.DomainID {
 	list := u.onlyAmong(p.tree, p.spreadOnly(u, bound, slices.Clone(p.tree.Domains(level, bound))))
 	holds := make(map[topology.DomainID]int, len(list))

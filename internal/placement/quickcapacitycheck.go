@@ -7,8 +7,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// enough compares, resource by resource, the unit's total requests with the free capacity in a domain on hosts that take any of its pods.
-// It detects shortages that counting each shape separately misses, and saves the search from proving them pod by pod.
+// enough compares the unit's total requests with the free capacity of a domain, resource by resource, on hosts that take any of the unit's
+// pods. It detects shortages that counting each shape separately misses, so the search need not prove them pod by pod.
 func (s *search) enough(u *unit, d topology.DomainID) bool {
 	if len(u.total) < 2 {
 		return true

@@ -13,10 +13,10 @@ import (
 // choice has the figures by which a domain is ranked.
 type choice struct {
 	domain topology.DomainID
-	// ahead is how many of the later replicas the domain holds too.
+	// ahead is how many of the later replicas the domain can also hold.
 	ahead int
 	packing
-	// spread is the number of sub-domains that are really used, by level; nil while it is only estimated.
+	// spread is, by level, the number of sub-domains that are actually used; nil while this number is only estimated.
 	spread []int
 }
 
@@ -28,7 +28,8 @@ type packing struct {
 	slack int
 }
 
-// packingOf returns the packing of pods in a domain that holds fit of them, and biggest in one sub-domain: 0 on the narrowest level.
+// packingOf returns the packing of pods in a domain. fit is how many pods the domain holds, and biggest how many one of its sub-domains
+// holds; 0 on the narrowest level.
 func packingOf(pods, fit, biggest int) packing {
 	p := packing{slack: fit - pods}
 	if biggest > 0 {
@@ -37,7 +38,7 @@ func packingOf(pods, fit, biggest int) packing {
 	return p
 }
 
-// compare orders the tightest first.
+// compare sorts the tightest packing first.
 func (p packing) compare(o packing) int {
 	return cmp.Or(cmp.Compare(p.used, o.used), cmp.Compare(p.slack, o.slack))
 }
@@ -119,8 +120,8 @@ func (s *search) ahead(u *unit, d topology.DomainID, one *choice) []int {
 	return come
 }
 
-// refine sorts the shortlist by the sub-domains that each would really use, from the broadest to the narrowest level, counted for the
-// scarcest shape. The narrowest level has no sub-domains to compare.
+// refine sorts the shortlist by the number of sub-domains that each domain would actually use for the scarcest shape, from the broadest to
+// the narrowest level. The narrowest level has no sub-domains to compare.
 func (c *choices) refine(best []choice) {
 	t, u := c.s.tree, c.u
 	if len(best) < 2 || len(u.total) == 0 || c.level >= len(t.Levels())-1 {

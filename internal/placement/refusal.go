@@ -11,16 +11,17 @@ import (
 const (
 	// CodeInsufficientCapacity: no domain has capacity for the whole gang.
 	CodeInsufficientCapacity = "InsufficientCapacity"
-	// CodeNeverFits: no domain of today's nodes could hold the gang, even if it were empty.
+	// CodeNeverFits: with today's nodes, no domain could hold the gang, not even an empty domain.
 	CodeNeverFits = "NeverFits"
-	// CodeNoDomain: no node is in a domain of the required level, or missing labels or misordered levels leave no domain that could hold the
-	// gang.
+	// CodeNoDomain: no node is in a domain of the required level, or missing labels or levels in the wrong order leave no domain that could
+	// hold the gang.
 	CodeNoDomain = "NoDomain"
 	// CodeDomainGone: the domain that active members are pinned to no longer has nodes.
 	CodeDomainGone = "DomainGone"
-	// CodeBudgetExhausted: the search, or the whole plan, stopped before it found a packing or a proof that there is none.
+	// CodeBudgetExhausted: the budget of the search or of the whole plan ran out before the search found a packing or proved that there is
+	// none.
 	CodeBudgetExhausted = "BudgetExhausted"
-	// CodeBaseGangWaits: the replica waits for the base gang or the first replicas of its component, which are not placed.
+	// CodeBaseGangWaits: the replica waits until the base gang, or the first replicas of its component, are placed.
 	CodeBaseGangWaits = "BaseGangWaits"
 	// CodeAnchorConflict: the domain that the replica's own pods are pinned to lies outside the graph domain.
 	CodeAnchorConflict = "AnchorConflict"
@@ -42,37 +43,41 @@ type Refusal struct {
 	LevelName string
 	// Within is the domain that bounds the search: the graph domain or an anchor; empty: the whole cluster.
 	Within topology.Path
-	// Need are the requests of the gang, scarcest shape first. Apart: its pods go to hosts of their own.
+	// Need lists the requests of the gang, scarcest shape first. Apart: every pod of the gang needs a host of its own.
 	Need  []Need
 	Apart bool
 	// Closest is the domain that holds most of the gang; nil when there is none.
 	Closest *Closest
-	// OthersEqual counts the other domains of the level that hold no fewer pods than the closest one, OthersFewer those that hold fewer.
+	// OthersEqual counts the other domains of the level that hold at least as many pods as the closest domain; OthersFewer counts the
+	// domains that hold fewer.
 	OthersEqual, OthersFewer int
-	// Elsewhere is a domain outside of Within that would hold the gang, when running pods anchor the graph in Within; empty for none.
+	// Elsewhere is a domain outside Within that would hold the gang. It is set only if running pods pin the graph to Within; empty for
+	// none.
 	Elsewhere topology.Path
-	// LeftOut counts the nodes that suit pods of the gang but that the topology's node selector, NodeSelector, excludes; set when no node of
-	// the topology suits these pods.
+	// LeftOut counts the nodes that suit the gang's pods but that NodeSelector, the topology's node selector, excludes. It is set if no
+	// node of the topology suits these pods.
 	LeftOut      int
 	NodeSelector map[string]string
-	// Domains are the compared domains inside Within, in path order, and Outside the other domains of the level; only with [Options].Domains.
+	// Domains lists the compared domains inside Within, in path order. Outside lists the other domains of the level. Both are set only with
+	// [Options].Domains.
 	Domains, Outside []Domain
 	// Never explains why no domain of today's nodes could hold the gang; set for [CodeNeverFits], and for [CodeNoDomain] where labels or
 	// levels are the cause.
 	Never *Never
-	// Spreading says to which domains the spread of the component limits the replica; nil: no limit.
+	// Spreading lists the domains to which the component's spread limits the replica; nil: no limit.
 	Spreading *Spreading
 	// Paired: the domain must hold replicas of both roles. Partner is the missing role; set for [CodeNoPartner].
 	Paired  bool
 	Partner string
-	// Ruled: rules about other pods, volumes, or the spread of replicas bind the gang, so other changes than free capacity may resolve it.
+	// Ruled: rules about other pods, volumes, or the spread of replicas bind the gang, so changes other than freed capacity may allow the
+	// gang to be placed.
 	Ruled bool
 	// Blocked says which object keeps the gang's pods off every node until it changes, for example a missing claim; "" for none.
 	Blocked string
 	// Steps is the budget of search steps, if it was used up; Compared is the plan's budget of comparisons, if it was used up.
 	Steps    int
 	Compared uint64
-	// Cause is the refusal of the part of the gang that the closest domain does not hold, or of the gang that this replica waits for.
+	// Cause is the refusal of the gang part that does not fit into the closest domain, or of the gang that this replica waits for.
 	Cause *Refusal
 }
 
@@ -85,20 +90,21 @@ type Need struct {
 // Closest is the domain that holds most of a refused gang.
 type Closest struct {
 	Domain topology.Path
-	// Holds of Of pods fit, counted host by host.
+	// Of is the number of pods in the gang, and Holds is how many of them fit, counted host by host.
 	Holds, Of int
-	// Short are the resources that are insufficient on the hosts of the domain that take such pods, or sufficient but scattered.
+	// Short lists the resources that are too scarce on the domain's hosts that admit these pods: in total, or on every single host.
 	Short []Short
-	// Hosts counts the hosts of the domain; Excluded counts those that take no pod of the scarcest shape, per reason, most frequent first.
+	// Hosts counts the hosts of the domain. Excluded counts, by reason, the hosts that take no pod of the scarcest shape, most frequent
+	// reason first.
 	Hosts    int
 	Excluded []Excluded
 }
 
-// Short is one resource that a domain lacks. Amounts of cpu are in thousandths, all others as they are.
+// Short is one resource that a domain lacks. Amounts of cpu are in thousandths; all other amounts are in the resource's own unit.
 type Short struct {
 	Resource string
-	// Have is the free amount in the domain on hosts that admit the pods, Largest the free amount on one host; Need is the request of all pods
-	// of the shape, Each the request of one pod.
+	// Have is the free amount on the domain's hosts that admit the pods, Largest the free amount on one host. Need is the request of all
+	// pods of the shape, Each the request of one pod.
 	Have, Largest, Need, Each int64
 }
 
@@ -108,7 +114,7 @@ type Excluded struct {
 	Hosts  int
 }
 
-// refusal explains why a unit does not fit inside a domain alongside the capacity already taken.
+// refusal explains why a unit does not fit inside a domain, given the capacity that is already taken.
 func (s *search) refusal(u *unit, at topology.DomainID) *Refusal {
 	t := s.tree
 	bound := at

@@ -9,16 +9,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Domain describes the capacity of one domain for a refused gang: for its scarcest shape, and for the first extended resource, else the
-// first resource, that this shape requests. Open and the hosts of Excluded add up to Hosts.
+// Domain describes the capacity of one domain for a refused gang. It refers to the gang's scarcest shape, and to the first extended
+// resource that this shape requests, else the first resource. Open and the hosts of Excluded add up to Hosts.
 type Domain struct {
 	Path topology.Path
-	// Holds is how many pods of the gang fit, of all its shapes. For gangs of several shapes or parts it is an upper bound.
+	// Holds is how many pods of the gang fit, over all shapes. For gangs of several shapes or parts, it is an upper bound.
 	Holds int
-	// Hosts counts the hosts of the domain, Open those that take a pod now.
+	// Hosts counts the hosts of the domain, Open the hosts that take a pod now.
 	Hosts, Open int
-	// Free is the free amount of Resource on all hosts that admit the pods, Largest on one host; Each is the request of one pod (cpu: in
-	// thousandths).
+	// Free is the free amount of Resource on all hosts that admit the pods, Largest the free amount on one host. Each is the request of one
+	// pod. Amounts of cpu are in thousandths.
 	Resource            string
 	Free, Largest, Each int64
 	// Excluded counts the hosts that take no pod, per reason, most frequent first.
@@ -71,7 +71,7 @@ func (s *search) count(view *topology.View, d topology.DomainID, holds int) Doma
 	return out
 }
 
-// scarcest returns the index of the request that tables show: the first extended resource, else the first; -1 without requests.
+// scarcest returns the index of the request that tables show: the first extended resource, else the first resource; -1 without requests.
 func scarcest(requests []topology.Request) int {
 	for i, r := range requests {
 		if strings.Contains(r.Name, "/") {
@@ -81,7 +81,8 @@ func scarcest(requests []topology.Request) int {
 	return min(0, len(requests)-1)
 }
 
-// Asks says what the gang needs and what binds it, without numbers of domains: "needs 4 pods x 8 nvidia.com/gpu in one rack inside zone-0".
+// Asks states the requests of the gang and the causes that bind it, without numbers of domains: "needs 4 pods x 8 nvidia.com/gpu in one
+// rack inside zone-0".
 func (r *Refusal) Asks() string {
 	switch {
 	case r.Code == CodeBaseGangWaits:

@@ -43,7 +43,7 @@ func (r *Result) Ruled() bool {
 	})
 }
 
-// ReplicaResult is the place of one replica, or the refusal.
+// ReplicaResult is the place of one replica, or the refusal of the replica.
 type ReplicaResult struct {
 	Component string
 	Ordinal   int

@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// DefaultBudget is the number of search steps for one gang. A step is a domain tried, or a number of pods tried on a host. The budget lasts
-// some tenths of a second at worst.
+// DefaultBudget is the number of search steps for one gang. A step tries one domain, or one number of pods on a host. In the worst case,
+// the budget lasts some tenths of a second.
 const DefaultBudget = 200_000
 
 // search finds capacity for one unit, all or nothing. It meets a list of goals depth first: choose a domain for a unit, then domains in it
@@ -22,14 +22,15 @@ type search struct {
 	cluster *topology.Cluster
 	tree    *topology.Tree
 	taken   []take
-	// steps are left of the budget; spent: they are used up.
+	// steps is the number of search steps that are left. spent: the steps, or the share of the plan's budget, are used up.
 	steps, budget int
 	spent         bool
-	// options have the end of the plan; share is the work at which this search ends, in comparisons.
+	// options contains the limit of the plan. share is the limit of this search: the value of Cluster.Work, in comparisons, at which it
+	// stops.
 	options Options
 	share   uint64
 	deep    bool
-	// listing lists the compared domains in refusals.
+	// listing: refusals list the compared domains.
 	listing bool
 	// quick skips the second pass.
 	quick bool
@@ -37,7 +38,8 @@ type search struct {
 	free bool
 	// views are the views of all shapes in the unit.
 	views []*topology.View
-	// puts counts the spread replicas in this search by domain, open the groups of each spreading still to place; eligible caches eligibleFor.
+	// puts counts the spread replicas that this search has put into each domain. open counts the groups of each spreading that are still to
+	// place. eligible caches the results of eligibleFor.
 	puts     map[spreadPut]int
 	open     map[*spreading]int
 	eligible map[eligibleIn][]topology.DomainID
@@ -70,7 +72,7 @@ func newSearch(c *topology.Cluster, t *topology.Tree, o Options) *search {
 // planShare limits one search to a quarter of the plan's remaining budget, so that the other searches get a share.
 const planShare = 4
 
-// place finds capacity for u inside a domain and leaves it taken.
+// place takes capacity for u inside a domain, and reports whether it found enough.
 func (s *search) place(u *unit, at topology.DomainID) bool {
 	s.free, s.views = true, nil
 	s.begin(u)
@@ -105,7 +107,7 @@ func (s *search) step() bool {
 	return !s.spent
 }
 
-// exhaust ends the search because the plan's budget ended.
+// exhaust stops the search because the plan's budget is used up.
 func (s *search) exhaust() { s.spent, s.share = true, 0 }
 
 // shareSpent reports whether the search has used up its share of the plan's budget.
@@ -168,7 +170,7 @@ func contents(u *unit, d, scope topology.DomainID, next *goal) *goal {
 }
 
 // alike reports whether an interchangeable domain was tried before without success. Two domains are interchangeable when their nodes are
-// alike down to the last level and they have the same parent, or when nothing outside of them is left to place.
+// alike down to the last level and either the domains have the same parent or no further goal follows.
 func (s *search) alike(seen *[]uint64, d topology.DomainID, g *goal) bool {
 	if !s.free || d == g.at {
 		return false
@@ -236,7 +238,8 @@ func (s *search) hosts(g *goal) bool {
 	return s.every(g)
 }
 
-// some places n pods of a demand, or as many as its rules allow, and returns how many. By counting, the domain holds n.
+// some places n pods of a demand, or as many as the demand's rules allow, and returns their number. The caller has checked that the domain
+// has capacity for n pods.
 func (s *search) some(dm *demand, at, scope topology.DomainID, n int) int {
 	if dm.together() {
 		return s.oneByOne(dm, at, scope, n)

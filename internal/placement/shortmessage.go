@@ -11,11 +11,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// short reports whether the gang lacks capacity, as a completed search has shown.
+// short reports whether a completed search has shown that the gang lacks capacity.
 func (r *Refusal) short() bool { return r.Code == CodeInsufficientCapacity || r.Code == CodeNeverFits }
 
-// causes names what binds a gang beyond the numbers, with a trailing separator: a missing object, the size of the cluster's domains, the
-// anchor of the graph, or the topology's node selector. Users can act on these causes, so they precede the numbers in both messages.
+// causes names the causes that bind a gang beyond the numbers, with a trailing separator: a missing object, the size of the cluster's
+// domains, the anchor of the graph, or the topology's node selector. Users can act on these causes, so they precede the numbers in both
+// messages.
 func (r *Refusal) causes() string {
 	causes := ""
 	for _, text := range []string{r.Blocked, r.WhyNever(), r.spreadText(), r.elsewhereText(), r.innermost().leftOutText()} {
@@ -26,8 +27,9 @@ func (r *Refusal) causes() string {
 	return causes
 }
 
-// Short is Message in at most the given number of bytes. It leaves out the hosts first, then what the closest domain holds, then, where
-// there is a cause, the requests. A rule that keeps the pods off most hosts precedes the requests, because it names the obstacle.
+// Short returns Message in at most the given number of bytes. To shorten it, Short first omits the hosts, then the numbers of the closest
+// domain, then, where there is a cause, the requests. A rule that keeps the pods off most hosts precedes the requests, because it names the
+// obstacle.
 func (r *Refusal) Short(most int) string {
 	if r.Code == CodeBaseGangWaits {
 		return limit.Text(r.waitsText(), most)
@@ -73,8 +75,8 @@ func (r *Refusal) shorter(causes string) []string {
 	return forms
 }
 
-// bracketed returns forms with the excluded hosts and without the other domains: first with the entire need, then without the surrounding
-// domain, which the path of the closest domain shows.
+// bracketed returns forms that list the excluded hosts in brackets and omit the other domains. The first form states the entire request.
+// The second form omits the surrounding domain, which the path of the closest domain shows.
 func (r *Refusal) bracketed(causes string, bare *Refusal) []string {
 	if bare.Closest == nil {
 		return nil
@@ -90,8 +92,8 @@ func (r *Refusal) bracketed(causes string, bare *Refusal) []string {
 	return forms
 }
 
-// ruledForms returns forms with the rule that keeps the pods off most hosts: "zone-a holds 0 of 2 (2 hosts volume claim cache is bound
-// elsewhere)".
+// ruledForms returns forms that state the rule that keeps the pods off most hosts: "zone-a holds 0 of 2 (2 hosts volume claim cache is
+// bound elsewhere)".
 func (r *Refusal) ruledForms(bare *Refusal) []string {
 	if bare.Closest == nil || len(r.Closest.Excluded) == 0 || r.Closest.Excluded[0].Reason.Kind != topology.KindRule {
 		return nil

@@ -14,10 +14,10 @@ import (
 
 // Spread spreads the replicas of a component over the domains of a level (docs/placement.md#spreading-replicas).
 type Spread struct {
-	// Required is the level over whose domains the numbers of replicas may differ by at most 1; Preferred is the level over whose domains they
-	// differ as little as capacity allows. [topology.NoLevel]: none.
+	// Required and Preferred are levels over whose domains the replicas are spread. With Required, the numbers of replicas in the domains
+	// may differ by at most 1. With Preferred, they differ as little as capacity allows. [topology.NoLevel]: none.
 	Required, Preferred int
-	// At are the domains of the replicas that are placed and stay.
+	// At lists the domains of the replicas that are placed and stay there.
 	At []topology.Path
 }
 
@@ -26,8 +26,9 @@ type Spread struct {
 //
 //	over zones, in one rack each:   decode-2 {zone: a has 1, b has 1, c has 0} > {rack} > pods
 //
-// With a required spread, no domain that got a replica may in the end be two replicas ahead of another domain. Replicas that are placed
-// together may be placed in any order, so a domain may be further ahead as long as the remaining replicas can even it out.
+// With a required spread, no domain that got a replica may end up two replicas ahead of another domain. Replicas that are placed together
+// may be placed in any order. In the meantime, a domain may therefore be further ahead, as long as the remaining replicas can fill up the
+// other domains.
 
 // spreading is one level over which the replicas of one component are spread, in one attempt.
 type spreading struct {
@@ -35,13 +36,13 @@ type spreading struct {
 	number uint64
 	level  int
 	hard   bool
-	// wanted is how many replicas wait.
+	// wanted is the number of waiting replicas.
 	wanted int
-	// counts has the placed replicas by domain of the level.
+	// counts holds the number of placed replicas by domain of the level.
 	counts map[topology.DomainID]int
 }
 
-// spreadings returns the levels over which the component si is spread, the broader first.
+// spreadings returns the levels over which the component si is spread, the broader level first.
 func (p *planner) spreadings(si int, s *component) []*spreading {
 	if s.Spread == nil || len(p.graph.Levels) == 0 {
 		return nil
@@ -77,7 +78,8 @@ func (sp *spreading) add(t *topology.Tree, path topology.Path) {
 	}
 }
 
-// spread adds the groups around a replica's group that choose the domains of its spread levels. An anchored replica gets none.
+// spread wraps a replica's group in groups that choose the domains of its spread levels. For an anchored replica it returns the group
+// unchanged.
 func (a *attempt) spread(si, ri int, g *Group) *Group {
 	s := a.p.components[si]
 	if len(a.spreads[si]) == 0 || len(s.Waiting[ri].Anchor) > 0 {
@@ -125,7 +127,7 @@ type spreadPut struct {
 	at topology.DomainID
 }
 
-// begin counts the groups of each spreading that a search has to place.
+// begin counts, for each spreading, the groups that a search has to place.
 func (s *search) begin(u *unit) {
 	s.puts, s.open, s.eligible = nil, nil, nil
 	u.all(func(x *unit) {
@@ -139,7 +141,7 @@ func (s *search) begin(u *unit) {
 	})
 }
 
-// put records that a group goes to a domain (k = 1), or no longer does (k = -1).
+// put records that a group is put into a domain (k = 1) or removed from it (k = -1).
 func (s *search) put(u *unit, d topology.DomainID, k int) {
 	if u.spread == nil {
 		return
@@ -150,7 +152,7 @@ func (s *search) put(u *unit, d topology.DomainID, k int) {
 	}
 }
 
-// point is a state of the search to which it can return.
+// point is a saved state to which the search can return.
 type point struct {
 	taken int
 	puts  map[spreadPut]int
@@ -164,7 +166,7 @@ func (s *search) back(to point) {
 	s.puts, s.open = to.puts, to.open
 }
 
-// replicas returns how many replicas of a spreading a domain has.
+// replicas returns the number of replicas that a spreading has in a domain.
 func (s *search) replicas(sp *spreading, d topology.DomainID) int {
 	return sp.counts[d] + s.puts[spreadPut{sp, d}]
 }
@@ -175,7 +177,8 @@ type eligibleIn struct {
 	scope topology.DomainID
 }
 
-// eligibleFor returns the domains of the spread level that count: with nodes that suit the replica's pods, and able to hold it when empty.
+// eligibleFor returns the domains of the spread level over which the replicas must be even. These domains have nodes that suit the
+// replica's pods, and could hold the replica when empty.
 func (s *search) eligibleFor(u *unit, scope topology.DomainID) []topology.DomainID {
 	key := eligibleIn{u, scope}
 	list, known := s.eligible[key]
@@ -192,7 +195,8 @@ func (s *search) eligibleFor(u *unit, scope topology.DomainID) []topology.Domain
 	return list
 }
 
-// allows reports whether a group may go to a domain: the replicas still to place can then fill up every domain that is behind.
+// allows reports whether a group may go to a domain. It may if the replicas still to place suffice to fill up every domain that is then
+// behind.
 func (s *search) allows(u *unit, scope, d topology.DomainID) bool {
 	sp, eligible := u.spread, s.eligibleFor(u, scope)
 	if !slices.Contains(eligible, d) {
@@ -216,7 +220,7 @@ func (s *search) allows(u *unit, scope, d topology.DomainID) bool {
 }
 
 // spreadOver lists the domains for a group of a spread component, best first: fewest replicas, then the former domain, then the usual
-// ranking. A preferred spread ends with the whole domain around the group.
+// ranking. For a preferred spread, the last entry is the whole domain around the group.
 func (s *search) spreadOver(u *unit, bound, scope topology.DomainID) []topology.DomainID {
 	sp := u.spread
 	if s.tree.LevelOf(bound) >= sp.level {
@@ -246,7 +250,8 @@ func (s *search) spreadOver(u *unit, bound, scope topology.DomainID) []topology.
 	return domains
 }
 
-// breadth returns over how many domains inside d the replicas of a unit can be spread: the minimum of its components.
+// breadth returns the number of domains inside d over which the replicas of a unit can be spread: the minimum over the components in the
+// unit.
 func (s *search) breadth(u *unit, d topology.DomainID) int {
 	least := -1
 	u.all(func(x *unit) {
@@ -260,7 +265,8 @@ func (s *search) breadth(u *unit, d topology.DomainID) int {
 	return least
 }
 
-// spreadMark distinguishes alike domains with different numbers of replicas; false when domains inside d may differ in these numbers.
+// spreadMark adds a domain's numbers of spread replicas to its mark, so that only domains with equal numbers are alike. It returns false
+// when domains inside d may differ in these numbers.
 func (s *search) spreadMark(mark uint64, d topology.DomainID) (uint64, bool) {
 	for sp := range s.open {
 		switch level := s.tree.LevelOf(d); {

@@ -10,13 +10,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Spreading says that the spread keeps a replica out of domains that have more replicas of its component.
+// Spreading records that the spread keeps a replica out of domains that have more replicas of its component.
 type Spreading struct {
-	// Level is the name of the level; Domain is the first domain that the replica may go to, Domains their number.
+	// Level is the name of the spread level. Domain is the first domain that the replica may go to, and Domains is the number of such
+	// domains.
 	Level   string
 	Domain  topology.Path
 	Domains int
-	// Replicas is how many replicas Domain has, Most the maximum of any domain.
+	// Replicas is the number of replicas in Domain, and Most is the largest number in any domain.
 	Replicas, Most int
 }
 
@@ -40,8 +41,8 @@ func (s *search) spreadOut(r *Refusal, u *unit, domains []topology.DomainID, sco
 	return allowed
 }
 
-// spreadText returns for the spread part of a gang, for example, "spread over zones, it goes to b, which has 1 replica where another has
-// 2".
+// spreadText describes the limit for the spread part of a gang, for example "spread over zones, it goes to b, which has 1 replica where
+// another has 2".
 func (r *Refusal) spreadText() string {
 	for r.Spreading == nil {
 		if r = r.Cause; r == nil {
@@ -58,7 +59,8 @@ func (r *Refusal) spreadText() string {
 	return fmt.Sprintf("spread over %ss, it goes to %s %s where another has %d", name(s.Level), where, plural(s.Replicas, "replica"), s.Most)
 }
 
-// spokenFor returns the part of a one-replica unit that its refusal describes: the outermost part that needs a particular domain or level.
+// spokenFor returns the part of a one-replica unit that the unit's refusal describes: the outermost part that needs a particular domain or
+// level.
 func spokenFor(u *unit) *unit {
 	for len(u.own) == 0 && len(u.subs) == 1 && u.required == topology.NoLevel && u.within == topology.Nowhere {
 		u = u.subs[0]

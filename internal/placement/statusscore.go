@@ -15,8 +15,8 @@ import (
 const Unscored = -1
 
 // Score describes how tightly replicas are packed, in [0,1]. It is the minimum over all replicas, as v1beta1 defines
-// status.placement.score. Each replica is given by the nodes of its pods; replicas without nodes do not count. Without any nodes, it is
-// [Unscored].
+// status.placement.score. Each replica is given by the nodes of its pods; replicas without nodes are ignored. If no replica has nodes, the
+// score is [Unscored].
 //
 // A replica scores 1 when its nodes share one domain at every level. A level at which its nodes are in k domains contributes 1/k; a node
 // without the label of a level counts as a domain. The score is the average over the levels, without the hostname level, because pods that
@@ -68,7 +68,7 @@ func domainsOf(c *topology.Cluster, levels topology.Levels, nodes []string) int 
 	return len(seen) + len(loose)
 }
 
-// score returns the score of the placed replicas. It skips the nodes of replicas whose domain is of the narrowest level.
+// score returns the score of the placed replicas. It need not read the nodes of replicas whose domain is of the narrowest level.
 func (p *planner) score(replicas []ReplicaResult) float64 {
 	levels, score := p.tree.Levels(), float64(Unscored)
 	if n := len(levels); n > 0 && levels[n-1].Key == corev1.LabelHostname {

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// is reports whether one of the rules has a property for a pod; every reports whether all rules have it.
+// is reports whether some rule has a property for a pod; every reports whether all rules have the property.
 func (o *orders) is(i int, asks func(topology.Order, int) bool) bool {
 	return slices.ContainsFunc(o.by, func(by topology.Order) bool { return asks(by, i) })
 }
@@ -18,7 +18,7 @@ func (o *orders) every(i int, asks func(topology.Order, int) bool) bool {
 	return !slices.ContainsFunc(o.by, func(by topology.Order) bool { return !asks(by, i) })
 }
 
-// alike is equal for pods that are interchangeable.
+// alike is a key that is equal for interchangeable pods.
 type alike struct {
 	demand *demand
 	by     string
@@ -36,7 +36,7 @@ func (o *orders) alike(i int) (alike, bool) {
 	return out, true
 }
 
-// tied partitions pods into groups, so that no rule ties pods of different groups to each other.
+// tied partitions pods into groups. No rule ties pods of different groups to each other.
 func (o *orders) tied(some []int) (groups [][]int) {
 	of := map[int]int{} // parent of each pod in the union-find of tied pods
 	var find func(i int) int
@@ -70,13 +70,13 @@ func (o *orders) tied(some []int) (groups [][]int) {
 	return groups
 }
 
-// tie identifies what tied pods have in common by one of the rules.
+// tie identifies a common tie of pods under one of the rules.
 type tie struct {
 	by   int
 	text string
 }
 
-// tiedBy returns the only rule that ties the pods; nil when there are several.
+// tiedBy returns the only rule that ties the pods; nil when several rules do.
 func (o *orders) tiedBy(some []int) (one topology.Order) {
 	for _, by := range o.by {
 		if !slices.ContainsFunc(some, func(i int) bool { return len(by.Ties(i)) > 0 }) {

@@ -19,8 +19,8 @@ type Refused struct {
 	Within topology.Path
 }
 
-// FirstRefused returns the first gang of a demand that a plan refused for lack of capacity; nil when there is none, or when the components
-// of the demand are placed by different topologies.
+// FirstRefused returns the first gang of a demand that a plan refused for lack of capacity; nil when there is no such gang, or when the
+// demand's components use different topologies.
 func FirstRefused(c *topology.Cluster, g Demand, r *Result, o Options) *Refused {
 	if g.mixed() {
 		return nil
@@ -42,7 +42,7 @@ func FirstRefused(c *topology.Cluster, g Demand, r *Result, o Options) *Refused 
 	return &Refused{Group: group, Level: max(level, topology.NoLevel), Within: p.tree.Path(bound)}
 }
 
-// PlanTogether is [PlanGroup] for pods that rules about other pods, volumes or claims may bind. It leaves the group unchanged and returns
+// PlanTogether is [PlanGroup] for pods that may have rules about other pods, volumes or claims. It does not change the group. It returns
 // nil when it finds no place within the budgets of the options.
 func PlanTogether(c *topology.Cluster, levels topology.Levels, nodeSelector map[string]string, g *Group, o Options) *GroupResult {
 	t, o := c.Tree(levels, nodeSelector), o.planned(c)
@@ -56,8 +56,8 @@ func PlanTogether(c *topology.Cluster, levels topology.Levels, nodeSelector map[
 	return groupResult(c, t, u, bound)
 }
 
-// bindGroup reads the binding rules of a group's pods, and returns the group with these rules in its shapes. The rules follow the plan's
-// changes until end is called.
+// bindGroup reads the binding rules of a group's pods, and returns a copy of the group with these rules in its shapes. Until end is called,
+// the rules are updated with every change of the plan.
 func bindGroup(c *topology.Cluster, t *topology.Tree, g *Group, o *Options) (bound *Group, end func()) {
 	if len(c.Binders) == 0 {
 		return g, func() {}

@@ -28,8 +28,8 @@ func (g *Demand) PlaceOf(component string) Place {
 	return Place{g.Levels, g.NodeSelector}
 }
 
-// Labels returns the labels that only nodes of a domain in this place carry: the whole path, and the node selector. Another place may have
-// a domain of the same path.
+// Labels returns the labels that identify the nodes of a domain in this place: the whole path, and the node selector. Another place may
+// have a domain with the same path.
 func (p Place) Labels(domain topology.Path) map[string]string {
 	return p.Levels.Labels(domain, p.NodeSelector)
 }

@@ -26,7 +26,7 @@ type unit struct {
 	spread *spreading
 	// apart is set when the unit's own pods need hosts of their own.
 	apart *apart
-	// total counts all pods in the unit by shape, scarcest first; want are the later replicas.
+	// total counts all pods in the unit by shape, scarcest first; want counts the later replicas that the choice of a domain considers.
 	total []count
 	want  []kind
 	size  int
@@ -137,7 +137,7 @@ func addKind(kinds []kind, t *topology.Tree, replica []Pod) ([]kind, int) {
 	return kinds, at
 }
 
-// holds returns an upper bound of the replicas of the kind that a domain holds alongside the taken pods, shape by shape.
+// holds returns an upper bound of how many replicas of the kind a domain holds alongside the taken pods. It counts each shape separately.
 func (k *kind) holds(d topology.DomainID, taken []count) int {
 	most := k.replicas
 	for _, c := range k.counts {
@@ -165,7 +165,7 @@ func addCount(counts []count, v *topology.View, pods int) []count {
 	return append(counts, count{v, pods})
 }
 
-// harder orders shapes: the shape of which the cluster holds fewest pods first, then the larger one.
+// harder sorts shapes: first the shape of which the cluster holds the fewest pods, then the larger shape.
 func harder(a, b *topology.View) int {
 	if a == b {
 		return 0
@@ -195,7 +195,7 @@ func bulk(requests []topology.Request) (extended, plain int64) {
 	return extended, plain
 }
 
-// hardest orders siblings: those tied to a domain first, then by the narrowest level, then by the largest share of the cluster.
+// hardest sorts siblings: units tied to a domain first, then by the narrowest level, then by the largest share of the cluster.
 func hardest(a, b *unit) int {
 	return cmp.Or(
 		-cmp.Compare(min(a.within, 0), min(b.within, 0)),
@@ -205,7 +205,7 @@ func hardest(a, b *unit) int {
 	)
 }
 
-// pressure returns the largest share of the cluster's capacity for a shape that the unit needs, in millionths.
+// pressure returns the share of the cluster's capacity that the unit needs, in millionths, for the shape with the largest share.
 func (u *unit) pressure() int {
 	most := 0
 	for _, c := range u.total {
@@ -219,7 +219,7 @@ func (u *unit) spreads() bool {
 	return u.spread != nil && u.spread.hard || slices.ContainsFunc(u.subs, (*unit).spreads)
 }
 
-// ruled reports whether rules beyond those of each node bind some of the unit's pods.
+// ruled reports whether any pod of the unit has rules that do not concern single nodes alone.
 func (u *unit) ruled() bool {
 	return slices.ContainsFunc(u.own, func(d *demand) bool { return len(d.shape().Rules()) > 0 }) || slices.ContainsFunc(u.subs, (*unit).ruled)
 }

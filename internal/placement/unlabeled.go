@@ -12,17 +12,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Unlabeled says that node labels, or the order of the levels, keep a gang from being placed, although there may be enough hosts.
+// Unlabeled explains that node labels, or the order of the levels, keep a gang from being placed, although there may be enough hosts.
 type Unlabeled struct {
-	// Level and Key belong to the broadest level whose label some nodes lack: Lack of Hosts hosts.
+	// Level and Key identify the broadest level whose label some nodes lack: Lack hosts of Hosts.
 	Level, Key  string
 	Lack, Hosts int
-	// Above is the narrower level above which Level belongs; "" where the order is not the cause.
+	// Above is a narrower level that wrongly precedes Level in the order of levels; "" where the order is not the cause.
 	Above string
 }
 
-// unlabeled explains which label or order of levels keeps hosts out of the domains of a level; nil for none. A view limits the hosts to
-// those that suit its pods.
+// unlabeled explains which label or order of levels keeps hosts out of the domains of a level; nil for none. With a view, it considers only
+// hosts that suit the view's pods.
 func (s *search) unlabeled(level int, view *topology.View) *Unlabeled {
 	count := s.tree.Size
 	if view != nil {
@@ -46,8 +46,8 @@ func (s *search) unlabeled(level int, view *topology.View) *Unlabeled {
 	return nil
 }
 
-// narrowerAbove returns a level that is above the given one and narrower: that of single hosts, or the adjacent one if the labels show it.
-// It returns "" for none.
+// narrowerAbove returns a level that is listed above the given level although it is narrower: the hostname level, or the adjacent level if
+// the labels show that it is narrower. It returns "" for none.
 func (s *search) narrowerAbove(level int) string {
 	if level <= 0 {
 		return ""
@@ -81,7 +81,8 @@ func (s *search) nowhere(level int) *Never {
 	return n
 }
 
-// labelsHelp reports whether a domain of the level might hold the pods if it also had all hosts outside such domains, with all hosts empty.
+// labelsHelp reports whether some domain of the level could hold the pods if it also contained all hosts outside the level's domains. It
+// counts all hosts as empty.
 func labelsHelp(view *topology.View, domains []topology.DomainID, pods int) bool {
 	outside, best := view.WhenEmpty(topology.Root), 0
 	for _, d := range domains {

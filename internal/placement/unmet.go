@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Unmet has the requests of a graph's refused gangs. With a few counts it determines whether a change of one node may let one of the gangs
-// be placed, so that other changes do not cause another plan of the graph:
+// Unmet contains the requests of a graph's refused gangs. With a few counts, it checks whether a change of one node may allow one of these
+// gangs to be placed. Changes that cannot do so cause no new plan of the graph:
 //
 //	refused: 4 pods x 8 GPUs in one rack of zone-a
 //	a host of zone-b becomes free                    no
@@ -34,8 +34,8 @@ type shapeCount struct {
 	pods  int
 }
 
-// UnmetOf returns the requests of the refused gangs of a plan. It returns nil when a change of any node may matter: when a gang is refused
-// for another reason than capacity, or when the search was not completed.
+// UnmetOf returns the requests of the gangs that a plan refused. It returns nil when a change of any node may matter: when a gang is
+// refused for a reason other than capacity, or when the search was not completed.
 func UnmetOf(g Demand, r *Result) *Unmet {
 	if g.mixed() {
 		return nil
@@ -90,7 +90,7 @@ func podsByReplica(g Demand) map[waitingReplica][]Pod {
 	return out
 }
 
-// alike reports whether two gangs fit into the same domains. UnmetOf keeps one of several alike replicas.
+// alike reports whether two gangs fit into the same domains. Of several alike replicas, UnmetOf keeps one.
 func (m *unmetGang) alike(o unmetGang) bool {
 	return m.level == o.level && m.within.Equal(o.within) && slices.EqualFunc(m.pods, o.pods, func(a, b shapeCount) bool {
 		return a.pods == b.pods && a.shape.Key() == b.shape.Key()
@@ -108,7 +108,7 @@ func (m *unmetGang) count(shape *topology.Shape) {
 }
 
 // MayFit reports whether a refused gang may fit into a domain around a node whose free capacity has grown or whose labels have changed. It
-// counts shape by shape and is never false when a plan would place the gang there.
+// counts each shape separately. It never returns false when a plan would place the gang in that domain.
 func (u *Unmet) MayFit(c *topology.Cluster, node string) bool {
 	t := c.Tree(u.levels, u.selector)
 	n, known := c.Node(node)

@@ -12,11 +12,11 @@ import (
 
 // area is one domain with the replicas on its hosts, from which lower bounds are computed.
 type area struct {
-	// movers are replicas, as indexes of finder.movers: first those with pods in the domain, inside in number, then the others if the search
-	// includes every set.
+	// movers are replicas, as indexes of finder.movers. The first ones, inside in number, have pods in the domain. The other replicas
+	// follow if the search includes every set.
 	movers []int32
 	inside int
-	// spans are the numbers of the domain's hosts on which each of the first movers has pods.
+	// spans has, for each mover with pods in the domain, the number of the domain's hosts that have these pods.
 	spans []int32
 	kinds []areaKind
 }
@@ -26,8 +26,8 @@ type areaKind struct {
 	// base is the number of pods that fit on hosts that no replica leaves.
 	base  int
 	hosts []areaHost
-	// left is the unused amount of each request on each host. takes are the replicas that may leave the hosts, as indexes of area.movers, host
-	// by host; gives are the amounts of each request that each of them gives back.
+	// left is the unused amount of each request on each host. takes are the replicas that may leave the hosts, as indexes of area.movers,
+	// host by host. gives has, for each element of takes, the amount of each request that the replica gives back.
 	left  []int64
 	takes []int32
 	gives []int64
@@ -39,7 +39,7 @@ type areaHost struct {
 	from, to int
 }
 
-// unlimited is the amount that is left of a resource that does not count on a host.
+// unlimited is the remaining amount of a resource that is not counted on a host.
 const unlimited = math.MaxInt64 / 4
 
 // least returns a lower bound of the GPUs that restart for the gang to fit in a domain, without reading the domain's hosts; false if the
@@ -58,7 +58,7 @@ func (f *finder) least(d topology.DomainID) (gpus int64, possible bool) {
 	return max(gpus, 0), true
 }
 
-// build reads a domain into an area: in full for sets of replicas, otherwise only for the bound of the domain.
+// build reads a domain into an area. If full is set, the area can be used for sets of replicas; otherwise only for the bound of the domain.
 func (f *finder) build(a *area, d topology.DomainID, full bool) {
 	a.movers, a.spans = a.movers[:0], a.spans[:0]
 	for len(a.kinds) < len(f.kinds) {
@@ -90,7 +90,7 @@ func (f *finder) build(a *area, d topology.DomainID, full bool) {
 	}
 }
 
-// addSpan counts one more host of a mover. local is the index of each mover in the area, plus 1.
+// addSpan counts one more host of a mover. finder.local has the index of each mover in the area, plus 1.
 func (f *finder) addSpan(a *area, mover int32) {
 	if at := f.local[mover]; at > 0 {
 		a.spans[at-1]++
@@ -100,7 +100,7 @@ func (f *finder) addSpan(a *area, mover int32) {
 	f.local[mover] = int32(len(a.movers))
 }
 
-// sortAlike sorts the movers of an area so that replicas that are alike are adjacent.
+// sortAlike sorts the movers of an area so that interchangeable replicas are adjacent.
 func (f *finder) sortAlike(a *area) {
 	spans := map[int32]int32{}
 	for i, m := range a.movers {
@@ -112,7 +112,7 @@ func (f *finder) sortAlike(a *area) {
 	}
 }
 
-// addOutside adds the replicas without a pod in the domain. Their moves may free the places to which the replicas in the domain go.
+// addOutside adds the replicas without a pod in the domain. Their moves may free places for the replicas in the domain.
 func (f *finder) addOutside(a *area) {
 	for m := range f.movers {
 		if !slices.Contains(a.movers[:a.inside], int32(m)) {

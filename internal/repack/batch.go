@@ -14,8 +14,8 @@ type Batch struct {
 // Done reports whether no moves remain by the last plan: the gang then takes its place by itself.
 func (b *Batch) Done() bool { return b.left != nil && b.left.Replicas == 0 }
 
-// Next decides by a new plan how a batch continues: it returns the next move, or the reason why the batch ends. It returns neither if the
-// gang has a place, which it takes by itself.
+// Next evaluates a new plan for the batch. It returns the next move, or the reason why the batch ends. It returns neither if the gang has a
+// place: the gang then takes its place without further moves.
 func (b *Batch) Next(found *Result) (next *Move, ends string) {
 	switch {
 	case found.Plan == nil:

@@ -15,15 +15,15 @@ import (
 // maxSubsets is the maximum number of replicas on a host for which every subset is examined.
 const maxSubsets = 5
 
-// offer bounds what a host adds when replicas leave it: the maximum number of additional pods, and the minimum price of each of them in
-// GPUs.
+// offer describes the gain from a host when replicas leave it: an upper bound of the additional pods, and a lower bound of the price of
+// each of these pods in GPUs.
 type offer struct {
 	price float64
 	pods  int
 }
 
-// rest returns a lower bound of the GPUs that restart in addition to those of the chosen replicas (in), when only replicas from next on may
-// be added; false when no such set suffices by the counts. in is nil when no replicas are chosen.
+// rest returns a lower bound of the GPUs that restart in addition to the GPUs of the chosen replicas (in). Only replicas from index next on
+// may be added. It returns false when, by the counts, no such set suffices. in is nil when no replicas are chosen.
 func (f *finder) rest(a *area, in []bool, next int32) (gpus int64, possible bool) {
 	for i := range f.kinds {
 		more, possible := f.restOf(a, &a.kinds[i], &f.kinds[i], in, next)
@@ -85,7 +85,7 @@ func give(on *areaKind, h *areaHost, left []int64, in []bool) (some bool) {
 	return some
 }
 
-// fit returns the number of pods that fit into the amounts that are left on a host, by the amounts of their requests alone.
+// fit returns the number of pods that fit into the remaining amounts of a host, counting only the amounts of their requests.
 func (k *kind) fit(left []int64) int {
 	fit := int64(k.need)
 	for i := range k.asks {
@@ -103,7 +103,7 @@ func (f *finder) offerOf(a *area, on *areaKind, k *kind, host, missing int, in [
 	for t := h.from; t < h.to; t++ {
 		if l := on.takes[t]; l >= next && (in == nil || !in[l]) {
 			f.rests = append(f.rests, int32(t))
-			// at most as many of its hosts count as pods are missing
+			// of the replica's hosts, at most as many count as pods are missing
 			f.shares = append(f.shares, float64(f.gpus[a.movers[l]])/float64(min(int(a.spans[l]), missing)))
 		}
 	}
@@ -116,7 +116,7 @@ func (f *finder) offerOf(a *area, on *areaKind, k *kind, host, missing int, in [
 	return f.byRates(on, k, left, f.fits[host], missing)
 }
 
-// bySubsets returns the offer of a host by every subset of the replicas on it.
+// bySubsets computes the offer of a host from every subset of the replicas on it.
 func (f *finder) bySubsets(on *areaKind, k *kind, left []int64, fit, missing int) offer {
 	best := offer{price: math.Inf(1)}
 	for set := 1; set < 1<<len(f.rests); set++ {
@@ -146,7 +146,8 @@ func (f *finder) bySubsets(on *areaKind, k *kind, left []int64, fit, missing int
 	return best
 }
 
-// byRates returns the offer of a host with fractions of replicas: it counts each resource at the lowest price per amount of any replica.
+// byRates computes a rougher offer of a host, as if fractions of replicas could leave it. It prices each resource at the lowest price per
+// amount of any replica.
 func (f *finder) byRates(on *areaKind, k *kind, left []int64, fit, missing int) offer {
 	most := missing
 	rates := make([]float64, len(k.asks))

@@ -8,8 +8,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// candidates returns the domains that may be freed for the gang: those of a level in the domain that must hold the gang, or that domain
-// itself if it is narrower.
+// candidates returns the domains that may be freed for the gang. These are the domains of a level inside the domain that must hold the
+// gang. If the domain that must hold the gang is narrower than the level, candidates returns this domain.
 func (f *finder) candidates(level int) []topology.DomainID {
 	within, found := f.tree.Find(f.gang.Within)
 	if !found {
@@ -26,7 +26,7 @@ func (f *finder) candidates(level int) []topology.DomainID {
 	return list
 }
 
-// narrow adds a domain to the list, or instead the domains in it when it is too large for a search that is not exact.
+// narrow adds a domain to the list. If the domain is too large for a search that is not exact, narrow adds the domains inside it instead.
 func (f *finder) narrow(list []topology.DomainID, d topology.DomainID) []topology.DomainID {
 	if f.exact || f.tree.Size(d) <= maxHosts {
 		return append(list, d)

@@ -13,12 +13,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// classes distinguishes replicas by the places to which they may go and by their cost.
+// classes groups replicas that have the same possible places and the same cost.
 type classes struct {
-	// of is the class of each mover, from 1; 0: the class is not known yet.
+	// of is the class of each mover, from 1; 0 while the class is not known.
 	of    []int32
 	byKey map[string]int32
-	// moves tells by class whether a replica has a place elsewhere now. It lacks classes for which that is not known yet.
+	// moves has, by class, whether a replica has a place elsewhere now. It lacks the classes that are not examined yet.
 	moves map[int32]bool
 }
 
@@ -44,7 +44,7 @@ func (f *finder) class(m int32) int32 {
 	return id
 }
 
-// describe writes all properties of a group that decide to which places it may go.
+// describe writes all properties of a group that determine its possible places.
 func describe(b *strings.Builder, g *placement.Group) {
 	fmt.Fprintf(b, "|%d %q %v", g.Required, g.Within, g.Apart)
 	for i := range g.Pods {
@@ -57,13 +57,13 @@ func describe(b *strings.Builder, g *placement.Group) {
 	}
 }
 
-// compare orders movers so that movers that are alike are adjacent.
+// compare orders movers so that interchangeable movers are adjacent.
 func (f *finder) compare(a, b int32) int {
 	byNode := func(a, b Pod) int { return strings.Compare(a.Node, b.Node) }
 	return cmp.Or(cmp.Compare(f.class(a), f.class(b)), slices.CompareFunc(f.movers[a].Pods, f.movers[b].Pods, byNode), cmp.Compare(a, b))
 }
 
-// alike reports whether two movers may be exchanged for each other.
+// alike reports whether two movers are interchangeable.
 func (f *finder) alike(a, b int32) bool {
 	return f.class(a) == f.class(b) && slices.EqualFunc(f.movers[a].Pods, f.movers[b].Pods, func(a, b Pod) bool {
 		return a.Node == b.Node && a.GPUs == b.GPUs && slices.Equal(a.Requests, b.Requests)

@@ -2,34 +2,34 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package repack finds the cheapest set of running replicas whose moves free a place for a waiting gang ([Find]), or free entire domains
-// ([Free]). It is pure: it changes a copy of the cluster and restores the copy, replicas and gangs are groups of package placement, and
-// the time is a value. It moves nothing.
+// ([Free]). It is pure: it changes a copy of the cluster and restores the copy, takes replicas and gangs as groups of package placement,
+// and takes the time as a value. It moves no pods itself.
 //
 // # Idea
 //
-// A set of moves frees a domain if, with these replicas removed from the copy, one search of the planner places the gang in that domain
-// and each of the replicas elsewhere in the domain of its own graph, all together. Of all such sets, the set with the least [Cost] wins:
-// GPUs that restart, then replicas, then the highest priority.
+// A set of moves frees a domain if the planner finds places for the gang and all replicas of the set in one search, with the replicas
+// removed from the copy: the gang in that domain, and each replica elsewhere in the domain of its own graph. Of all such sets, the set with
+// the least [Cost] wins: GPUs that restart, then replicas, then the highest priority.
 //
 // The search is best first over pairs of a domain and a set of replicas, ordered by a lower bound of the cost:
 //
 //   - for a domain that was not examined yet: the GPUs that the gang needs there and that are not free, which the views of package
 //     topology count without reading a host;
-//   - for a set: its own cost, and for each host the cheapest replicas whose end lets the host take another pod of the gang. A replica
-//     on several hosts counts in equal shares on each of them, so that nothing is counted twice.
+//   - for a set: its own cost, and for each host the cheapest replicas whose departure lets the host take another pod of the gang. A
+//     replica on several hosts counts in equal shares on each of them, so that nothing is counted twice.
 //
 // Only a set that suffices by the counts is planned on the copy. The first set with a plan is the cheapest.
 //
 // # Exactness and cost
 //
-// With at most [ExactReplicas] replicas that may move, the search includes every set of them; on at most [ExactHosts] hosts it finds the
-// cheapest set whenever there is one. With more replicas, a set has only replicas of the domain that is freed, and the search leaves out
-// replicas that have no place elsewhere now. On more hosts, the numbers of sets and plans are bounded ([Result].Cut). The cost of a search
-// then depends on the number of domains and on the hosts of the examined domains.
+// If at most [ExactReplicas] replicas may move, the search includes every set of these replicas. On at most [ExactHosts] hosts, it then
+// finds the cheapest set whenever there is one. With more replicas, a set has only replicas of the domain that is freed, and the search
+// leaves out replicas that have no place elsewhere now. On more hosts, the numbers of sets and plans are bounded ([Result].Cut). The cost
+// of a search then depends on the number of domains and on the hosts of the examined domains.
 //
-// With [Limits].InOrder, as in the operator, a set counts only if the place of each replica is free while the replica runs. Three plans
-// are tried for a set: all at once, the gang first, and the replicas first. On at most ExactHosts hosts this finds moves in 97 of 100
-// cases in which there are some, and finds those of least cost.
+// With [Limits].InOrder, as in the operator, a set counts only if the place of each replica is free while the replica runs. Three plans are
+// tried for a set: all at once, the gang first, and the replicas first. On at most ExactHosts hosts, this finds moves in 97 of 100 cases in
+// which suitable moves exist, and the moves have the least cost.
 //
 // # Example
 //

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// With at most ExactReplicas replicas that may move, the search includes every set of them. On at most ExactHosts hosts, it tries each set
-// until there is a plan, or a proof that there is none.
+// If at most ExactReplicas replicas may move, the search includes every set of these replicas. On at most ExactHosts hosts, it tries each
+// set until there is a plan, or a proof that there is none.
 const (
 	ExactReplicas = 10
 	ExactHosts    = 64
@@ -20,7 +20,7 @@ const (
 
 // bounds limit the work of a search.
 type bounds struct {
-	// visits, plans and steps limit the reads of hosts for lower bounds, the plans on the copy, and the steps of packings.
+	// visits limits the host reads for lower bounds, plans limits the plans on the copy, and steps limits the steps of packings.
 	visits, plans, steps int
 	// options are the options of one plan.
 	options placement.Options
@@ -34,10 +34,11 @@ var (
 )
 
 const (
-	// maxHosts is the maximum size of a domain in a search that is not exact. A larger domain is replaced by the domains of the next level in
-	// it.
+	// maxHosts is the maximum size of a domain in a search that is not exact. A larger domain is replaced by the domains of the next level
+	// in it.
 	maxHosts = 256
-	// maxAlike is how often replicas of the same classes may find no place together, in different domains, before the search skips such sets.
+	// maxAlike is the number of failed plans, in any domain, for sets with the same replica classes, after which the search skips such
+	// sets.
 	maxAlike = 4
 )
 
@@ -57,13 +58,13 @@ type finder struct {
 	gpus    []int64
 	largest int64
 	kinds   []kind
-	// entries are the pods of movers by node: those of node n are entries[first[n]:first[n+1]], the pods of each mover together.
+	// entries are the pods of movers, sorted by node and then by mover. The pods on node n are entries[first[n]:first[n+1]].
 	entries []entry
 	first   []int32
 
 	queue queue
 	areas map[topology.DomainID]*area
-	// scratch is the area of domains that are only bounded; the lists after it are reused.
+	// scratch is the area of domains for which only the bound is computed. It is reused, and so are the lists after it.
 	scratch area
 	local   []int32
 	lefts   []int64
@@ -93,7 +94,7 @@ func newFinder(p Place, gang Gang, movers []*Replica, limits Limits) *finder {
 }
 
 // search finds the cheapest set of moves. A search that is not exact first tries the domains of the narrowest level that a part of the gang
-// requires: one such domain often holds the entire gang, and its hosts tell more about the cost.
+// requires. One such domain often holds the entire gang, and its hosts show the cost more precisely.
 func (f *finder) search() {
 	if !f.roomy() {
 		return
@@ -107,7 +108,7 @@ func (f *finder) search() {
 	f.among(f.candidates(f.gang.Level))
 }
 
-// among finds the cheapest set of moves that frees one of some domains, best first.
+// among searches, best first, for the cheapest set of moves that frees one of the domains.
 func (f *finder) among(domains []topology.DomainID) {
 	for _, d := range domains {
 		if least, possible := f.least(d); possible && f.allowed(least) {
@@ -125,7 +126,7 @@ func (f *finder) among(domains []topology.DomainID) {
 	}
 }
 
-// step processes one state, and reports whether it is the answer.
+// step processes one state, and reports whether it has found the answer.
 func (f *finder) step(s *state) bool {
 	if !s.bounded { // count the hosts of its domain, and queue it again by the new bound
 		f.build(&f.scratch, s.domain, false)
@@ -150,7 +151,7 @@ func (f *finder) replicas(gpus int64) int {
 	return int((gpus + max(f.largest, 1) - 1) / max(f.largest, 1))
 }
 
-// allowed reports whether a number of GPUs may restart, and otherwise records it if it is the lowest number over the limit.
+// allowed reports whether a number of GPUs may restart. A number over the limit is recorded if it is the lowest one so far.
 func (f *finder) allowed(gpus int64) bool {
 	if f.limits.MaxGPUs <= 0 || gpus <= f.limits.MaxGPUs {
 		return true

@@ -16,9 +16,9 @@ const maxFreed = 256
 
 // Hosts describes the nodes with GPUs in the domains to free.
 type Hosts struct {
-	// Offer are the nodes with GPUs. Domains without such nodes do not count.
+	// Offer are the nodes with GPUs. Domains without such nodes are ignored.
 	Offer map[string]bool
-	// Busy are the nodes where pods use GPUs that belong to no replica that may move.
+	// Busy are the nodes with pods that use GPUs and do not belong to a replica that may move.
 	Busy map[string]bool
 }
 
@@ -30,7 +30,7 @@ type Freed struct {
 }
 
 // Free returns moves after which the requested number of domains of a level have no pod that uses GPUs, including the domains that are free
-// already. It chooses the domains one by one, the domain with the fewest GPUs in use first: for a single domain, the moves are the
+// already. It chooses the domains one by one, in the order of the cost of their replicas. For a single domain, the moves are therefore the
 // cheapest. The plan is nil when no moves are needed, or when too few domains can be freed.
 func Free(p Place, level, domains int, hosts Hosts, replicas []Replica, limits Limits) Freed {
 	list, rested := eligible(replicas, math.MaxInt32, limits)

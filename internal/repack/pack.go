@@ -15,8 +15,9 @@ import (
 // maxPacking bounds the steps of one packing.
 const maxPacking = 200_000
 
-// packing checks whether groups fit at the same time by the amounts of their requests alone. It remembers the states without a packing, so
-// that it proves in few steps that there is none; the planner, which knows more rules, would try every order. It is for few hosts.
+// packing checks whether groups fit at the same time, counting only the amounts of their requests. It remembers the states without a
+// packing, so that it proves in few steps that no packing exists. The planner, which applies more rules, would try every order. packing is
+// only for few hosts.
 type packing struct {
 	tree  *topology.Tree
 	hosts []packHost
@@ -25,28 +26,29 @@ type packing struct {
 	steps int
 }
 
-// packHost is a host with the amount that is left of each resource.
+// packHost is a host with the remaining amount of each resource.
 type packHost struct {
 	node topology.NodeID
 	home topology.DomainID
 	left []int64
 }
 
-// packUnit is a set of pods that one of the domains must hold: domains of a level, inside another domain.
+// packUnit is a set of pods that must all be in one of the domains. These are the domains of a level inside another domain.
 type packUnit struct {
 	domains []topology.DomainID
 	pods    []packPod
 }
 
-// packPod is a pod with the amounts that it requests, by the resources of the hosts. allowed tells which hosts it may use.
+// packPod is a pod with the amounts that it requests, by the resources of the hosts. allowed has, by host, whether the pod may use the
+// host.
 type packPod struct {
 	key     string
 	asks    []int64
 	allowed []bool
 }
 
-// mayPack reports whether the gang fits into a domain, and each replica into the domain of its graph, by counts, once the replicas are
-// removed from the copy. It is true when the packing takes too many steps.
+// mayPack reports whether, by counts, the gang fits into a domain and each replica into the domain of its graph, with the replicas removed
+// from the copy. It also returns true when the packing takes too many steps.
 func (f *finder) mayPack(domain topology.DomainID, moving []*Replica) bool {
 	f.Cluster.Begin()
 	defer f.Cluster.Rollback()
@@ -100,7 +102,7 @@ func (p *packing) add(g *placement.Group, within topology.DomainID, names map[st
 	}
 }
 
-// pod returns a pod of a shape, and reads how much of the shape's requests is left on the hosts.
+// pod returns a pod of a shape, and reads the remaining amounts of the shape's requests on the hosts.
 func (p *packing) pod(s *topology.Shape, names map[string]int) packPod {
 	view, out := p.tree.View(s), packPod{key: s.Key()}
 	for i, r := range s.Requests() {
@@ -149,8 +151,8 @@ func (p *packing) unit(at int) bool {
 	return false
 }
 
-// pods places the pods of a unit from index pod on, in a domain, and then the further units. Pods that are alike go to hosts in ascending
-// order, and of hosts that are alike only the first is tried.
+// pods places the pods of a unit from index pod on, in a domain, and then the further units. To skip equal packings, it places equal pods
+// on hosts in ascending order, and tries only the first of equal hosts.
 func (p *packing) pods(at int, d topology.DomainID, pod, from int) bool {
 	u := &p.units[at]
 	if pod == len(u.pods) {
@@ -178,7 +180,7 @@ func (p *packing) pods(at int, d topology.DomainID, pod, from int) bool {
 	return false
 }
 
-// tried reports whether a host before host h, at index from or later, is exactly like it.
+// tried reports whether a host that is exactly like host h comes before it, at index from or later.
 func (p *packing) tried(from, h int) bool {
 	for o := from; o < h; o++ {
 		if p.hosts[o].home == p.hosts[h].home && slices.Equal(p.hosts[o].left, p.hosts[h].left) && p.allowedAlike(o, h) {
@@ -200,7 +202,7 @@ func (p *packing) allowedAlike(a, b int) bool {
 	return true
 }
 
-// key returns the state before a unit: its index and the amounts that are left on the hosts.
+// key returns the state before a unit: its index and the remaining amounts on the hosts.
 func (p *packing) key(at int) string {
 	key := binary.AppendUvarint(nil, uint64(at))
 	for h := range p.hosts {

@@ -18,12 +18,12 @@ type state struct {
 	// chosen are replicas by their index in the area; only replicas from next on may be added.
 	chosen []int32
 	next   int32
-	// own is the cost of the set, and cost a lower bound of its cost with further replicas added.
+	// own is the cost of the set. cost is a lower bound of the cost with further replicas added.
 	own, cost Cost
 	number    int
 }
 
-// queue orders the states by their lower bounds. If deep is set, of states with equal GPUs the larger sets come first: they are closer to a
+// queue orders the states by their lower bounds. If deep is set, larger sets come first among states with equal GPUs: they are closer to a
 // plan, and there are too many sets of few replicas to try all of them.
 type queue struct {
 	states []*state

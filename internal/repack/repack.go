@@ -28,7 +28,7 @@ type Replica struct {
 	Created time.Time
 	// Pods are its bound pods.
 	Pods []Pod
-	// Group is the replica as it is placed again: with IDs that no existing pod has, and inside the domain of its graph.
+	// Group is the group in which the replica is placed again: with IDs that no existing pod has, and inside the domain of its graph.
 	Group *placement.Group
 }
 
@@ -63,7 +63,7 @@ type Gang struct {
 type Limits struct {
 	// MaxGPUs is the maximum number of GPUs that may restart; 0: any number.
 	MaxGPUs int64
-	// Now is the current time, which decides which replicas moved within Rest; zero: none did. Rest defaults to [Rest].
+	// Now is the current time. It shows which replicas moved within Rest; zero: no replica counts as moved. Rest defaults to [Rest].
 	Now  time.Time
 	Rest time.Duration
 	// InOrder: replicas move only to places that are free while they run.
@@ -77,8 +77,8 @@ type Place struct {
 	NodeSelector map[string]string
 }
 
-// SameTopology reports whether replicas that are placed by these levels and this node selector can be planned together with others of the
-// place. Replicas with neither can be planned with any others: any domain holds them.
+// SameTopology reports whether replicas that are placed by these levels and this node selector can be planned together with the other
+// replicas of the place. Replicas without levels and a node selector can be planned in any place, because any domain can hold them.
 func (p *Place) SameTopology(levels topology.Levels, nodeSelector map[string]string) bool {
 	return len(levels) == 0 && len(nodeSelector) == 0 || slices.Equal(levels, p.Levels) && maps.Equal(nodeSelector, p.NodeSelector)
 }
@@ -87,7 +87,7 @@ func (p *Place) SameTopology(levels topology.Levels, nodeSelector map[string]str
 type Cost struct {
 	GPUs     int64
 	Replicas int
-	// Priority is the highest priority of the replicas; 0 without any.
+	// Priority is the highest priority of the replicas; 0 without replicas.
 	Priority int32
 }
 
@@ -139,13 +139,14 @@ func (p *Plan) inOrder() bool {
 type Result struct {
 	// Plan is nil when no moves were found.
 	Plan *Plan
-	// Considered counts the replicas that may move, by priority and rest; Rested counts those that moved within [Limits].Rest.
+	// Considered counts the replicas whose priority and rest allow a move. Rested counts the replicas that moved within [Limits].Rest.
 	Considered, Rested int
-	// OverLimit is the lowest number of GPUs above [Limits].MaxGPUs of a set of moves that may free a place; 0: there is none.
+	// OverLimit is the lowest number of GPUs above [Limits].MaxGPUs that a set of moves would restart to free a place; 0: there is no such
+	// set.
 	OverLimit int64
 	// Cut: the search ended before it had examined every set of moves.
 	Cut bool
-	// Sets counts the examined sets of moves, or domains, and Plans the plans on the copy.
+	// Sets counts the examined sets of moves or, in [Free], the examined domains. Plans counts the plans on the copy.
 	Sets, Plans int
 
 	pushed int

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// together plans a gang, if any, in a domain and replicas elsewhere, all at once, with the replicas removed from the copy. It returns nil
-// when there is no place for all of them.
+// together plans a gang (nil for none) in a domain, and replicas elsewhere, all at once, with the replicas removed from the copy. It
+// returns nil when there is no place for all of them.
 func (p *Place) together(gang *placement.Group, domain topology.Path, moving []*Replica, o placement.Options) *placement.GroupResult {
 	var groups []*placement.Group
 	if gang != nil {
@@ -21,9 +21,9 @@ func (p *Place) together(gang *placement.Group, domain topology.Path, moving []*
 	return p.planned(append(groups, p.groupsOf(moving)...), moving, o)
 }
 
-// whileRunning plans a gang in a domain and replicas elsewhere, in places that are free while all the replicas run. It places the gang
-// first, with the replicas removed from the copy, and then the replicas, with all of them on the copy. If that fails, it places the
-// replicas first.
+// whileRunning plans a gang in a domain, and replicas elsewhere in places that are free while all of these replicas run. It first places
+// the gang, with the replicas removed from the copy, and then the replicas, with all of them on the copy. If that fails, it places the
+// replicas before the gang.
 func (p *Place) whileRunning(gang *placement.Group, domain topology.Path, moving []*Replica, o placement.Options) *placement.GroupResult {
 	waiting, replicas := []*placement.Group{bounded(gang, domain)}, p.groupsOf(moving)
 	if first := p.planned(waiting, moving, o); first != nil {
@@ -90,7 +90,7 @@ func (p *Place) assume(g *placement.Group, at *placement.GroupResult) {
 	}
 }
 
-// count counts the pods of a group on all nodes if that has not been done yet, so that the budget of a plan does not pay for it.
+// count counts the pods of a group on all nodes if that has not been done yet, so that this work does not use the budget of a plan.
 func (p *Place) count(g *placement.Group) {
 	t := p.Cluster.Tree(p.Levels, p.NodeSelector)
 	for i := range g.Pods {
@@ -109,7 +109,7 @@ func (p *Place) takeOff(moving []*Replica) {
 	}
 }
 
-// plan returns the result of planning together as a [Plan]. gang: the first group is the gang.
+// plan converts a result of [Place.together] or [Place.whileRunning] into a [Plan]. gang: the first group is the gang.
 func (p *Place) plan(domains []topology.Path, moving []*Replica, found *placement.GroupResult, gang bool) *Plan {
 	out := &Plan{Domains: domains, Cost: CostOf(moving)}
 	groups := found.Groups
@@ -150,8 +150,8 @@ func (p *Place) widen(domain topology.Path, node string, first bool) topology.Pa
 	return domain[:n]
 }
 
-// inOrder orders moves so that the place of each move is free when the moves before it are done, while its replica still runs. Moves for
-// which there is no such order are InPlace: first those whose place is free once their own replica has left.
+// inOrder orders moves so that the place of each move is free when the moves before it are done, while the move's own replica still runs.
+// Moves for which there is no such order are InPlace. Of these moves, a move whose place is free once its own replica has left comes first.
 func (p *Place) inOrder(moves []Move) []Move {
 	p.Cluster.Begin()
 	defer p.Cluster.Rollback()

@@ -19,20 +19,20 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Asks are the replicas that scaling groups want to create in place. The scalinggroup controller asks with planned pods, and the loop
-// answers with the attempt of the recorded place, or that the replica is created gated. Neither waits for the other: an ask requeues the
-// graph, and an answer requeues the group. If an ask is lost, the controller repeats it.
+// Asks holds the requests of scaling groups to create replicas in place. The scalinggroup controller asks with planned pods. The loop
+// answers with the attempt of the recorded place, or with the instruction to create the replica gated. Neither waits for the other: an ask
+// requeues the graph, and an answer requeues the group. If an ask is lost, the controller repeats it.
 type Asks struct {
-	// tell requeues a scaling group, and look requeues a graph. They are called without the lock.
+	// tell requeues a scaling group, and look requeues a graph. Asks calls both without holding the lock.
 	tell, look func(types.NamespacedName)
 
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*asksOfGroup
-	// refused maps refused gangs, by graph and name, to whether their refusal was announced: not all of their pods could be created, or not in
-	// time. gated are the replicas of these gangs, which are created gated.
+	// refused has the refused gangs, by graph and gang name: not all of their pods could be created, or not in time. The value is true once
+	// the refusal is announced. gated has the replicas of these gangs, which are created gated.
 	refused map[types.NamespacedName]map[string]bool
 	gated   map[types.NamespacedName]map[gang.Key]bool
-	// ended are the attempts of replicas whose pods the controller has deleted, by graph, until the loop reads them.
+	// ended has, by graph, the attempts of replicas whose pods the controller has deleted. The loop reads and removes them.
 	ended map[types.NamespacedName]map[gang.Key]int32
 }
 
@@ -61,9 +61,10 @@ type Want struct {
 	Pods func() []*corev1.Pod
 }
 
-// Answer determines how a replica is created. Without Gated and Attempt, the replica waits: its group is requeued when the loop answers.
+// Answer determines how a replica is created. If neither Gated nor Attempt is set, the replica waits: its group is requeued when the loop
+// answers.
 type Answer struct {
-	// New: the call of [Asks.Ask] has added the ask.
+	// New: this call of [Asks.Ask] added the ask.
 	New bool
 	// Gated: the pods are created with Trellis' gate.
 	Gated bool
@@ -81,9 +82,10 @@ func NewAsks(tell func(group types.NamespacedName)) *Asks {
 	}
 }
 
-// Ask sets the replicas that a group wants to create, and returns how each is created, by ordinal. It drops earlier asks that the group
-// does not repeat or that have another version. It keeps a begun ask only while the replica is unseen, that is, while a read past the cache
-// shows pods that the cache does not show. Otherwise it drops the begun ask, and adds a new one if the group wants the replica.
+// Ask sets the replicas that a group wants to create, and returns an answer for each replica, by ordinal. It drops an earlier ask that the
+// group does not repeat or that has another version. A begun ask is different: Ask keeps it only while the replica is in unseen, that is,
+// while a read past the cache shows pods that the cache does not show. After Ask has dropped a begun ask, it adds a new ask if the group
+// still wants the replica.
 func (a *Asks) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want, unseen []int32) map[int32]Answer {
 	answers, wanted, changed := map[int32]Answer{}, map[int32]bool{}, false
 	for _, want := range wants {
@@ -128,7 +130,8 @@ func (of *asksOfGroup) key(ordinal int32) gang.Key {
 	return gang.Key{Component: of.component, Ordinal: int(ordinal)}
 }
 
-// of returns the asks of a group; nil for none. It drops the asks of an earlier group with the same name. Called with the lock held.
+// of returns the asks of a group; nil for none. If create is set, it adds an empty entry instead. It drops the asks of an earlier group
+// with the same name. The caller holds the lock.
 func (a *Asks) of(sg *trellisv1alpha1.ScalingGroup, create bool) *asksOfGroup {
 	name := client.ObjectKeyFromObject(sg)
 	of := a.groups[name]
@@ -167,8 +170,8 @@ func (a *Asks) Begin(sg *trellisv1alpha1.ScalingGroup, ordinal, attempt int32) b
 	return true
 }
 
-// Answered returns the attempts of the replicas of a group that have a recorded place, by ordinal, and the ordinals of the replicas that
-// are being created, sorted.
+// Answered returns, by ordinal, the attempts of a group's replicas with a recorded place. begun has the ordinals of the replicas that are
+// being created, sorted.
 func (a *Asks) Answered(sg *trellisv1alpha1.ScalingGroup) (attempts map[int32]int32, begun []int32) {
 	attempts = map[int32]int32{}
 	if a == nil {
@@ -192,8 +195,9 @@ func (a *Asks) Answered(sg *trellisv1alpha1.ScalingGroup) (attempts map[int32]in
 	return attempts, begun
 }
 
-// Refuse requests the eviction of a gang whose pods cannot all be created. From now on the members of the gang are created gated. Other
-// gangs follow a base gang: if it is refused, the groups ask anew for all other replicas of the graph that are not created yet.
+// Refuse requests the eviction of a gang whose pods cannot all be created. From now on the members of the gang are created gated. If the
+// gang is the base gang, Refuse drops all asks of the graph, because the other gangs follow the base gang. The groups then ask again for
+// the replicas that are not created yet.
 func (a *Asks) Refuse(sg *trellisv1alpha1.ScalingGroup, name string, members []gang.Key, base bool) {
 	a.refuse(types.NamespacedName{Namespace: sg.Namespace, Name: sg.Spec.Graph}, name, members, base)
 }
@@ -232,7 +236,7 @@ func (a *Asks) tellAll(groups []types.NamespacedName) {
 	}
 }
 
-// End records the deletion of a pod of a group: the pod's replica is not created at the pod's attempt again.
+// End records that a pod of a group was deleted, so that the pod's replica is not created again at the pod's attempt.
 func (a *Asks) End(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) {
 	attempt := render.AttemptOf(pod)
 	if a == nil || attempt == 0 {
@@ -249,7 +253,7 @@ func (a *Asks) End(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) {
 	a.ended[graph][key] = max(a.ended[graph][key], attempt)
 }
 
-// Ungate lets later pods of a replica be created in place again, since all its pods have been created gated.
+// Ungate lets later pods of a replica be created in place again, after all pods of the replica have been created gated.
 func (a *Asks) Ungate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
 	if a == nil {
 		return

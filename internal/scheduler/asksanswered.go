@@ -135,8 +135,8 @@ func (a *Asks) ofGraph(graph types.NamespacedName) (out []asked) {
 	return out
 }
 
-// answer answers the asks of a graph, by their first planned pods: with the attempts of recorded places, or, for pods in gated, that the
-// replica is created gated. It ignores pods whose ask has ended since.
+// answer answers the asks of a graph, which it finds by their first planned pods. attempts has the attempts of recorded places. gated has
+// the pods whose replicas are to be created gated. answer ignores pods whose ask has ended.
 func (a *Asks) answer(graph types.NamespacedName, attempts map[*corev1.Pod]int32, gated []*corev1.Pod) {
 	if a == nil || len(attempts)+len(gated) == 0 {
 		return

@@ -83,9 +83,9 @@ func (e *evaluation) request(o *gang.Observation) (*gang.Request, backoff) {
 }
 
 // awaitAdmission adds the replicas that wait for scheduling gates of other controllers to the result. It ends the holds of their pods,
-// since the controller that admits the pods decides which of them get the capacity. The exception is a pod that only Kueue's gate holds: a
-// recreated pod joins the Workload of the lost pod, which has quota, and Kueue removes the gate in a moment. Pods that Kueue evicted have
-// no hold.
+// since the controller that admits the pods chooses which of them get the capacity. A hold for a lost pod continues if only Kueue's gates
+// remain on the successor: the successor joins the Workload of the lost pod, which has quota, and Kueue removes the gate in a moment. Pods
+// that Kueue evicted have no hold.
 func (e *evaluation) awaitAdmission(r *gang.Request) {
 	if len(r.Unadmitted) == 0 {
 		return
@@ -173,8 +173,8 @@ func (e *evaluation) plan(ctx context.Context, o gang.Observation, r *gang.Reque
 	})
 }
 
-// queueForDomain queues a refused graph for hosts of a domain that are reserved for it or freed by moves. It does not queue a graph for
-// which there is capacity: then a scheduler refuses the graph, and neither reserved nor freed hosts would help.
+// queueForDomain queues a refused graph for hosts of a domain that are reserved for it or freed by moves. It does not queue a graph with
+// capacity: a scheduler refuses that graph, and reserved or freed hosts would not help.
 func (e *evaluation) queueForDomain(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, r *gang.Request, planned *placement.Result, hasCapacity bool,
 ) {
@@ -204,8 +204,8 @@ func (e *evaluation) failureOf(o gang.Observation, r *gang.Request) backoff {
 	return e.failures[name]
 }
 
-// endRefused evicts and requeues gangs that are released in part, if the release of their other pods has failed for a long time: otherwise
-// their bound pods would keep their capacity permanently.
+// endRefused evicts and requeues partly released gangs if the release of their other pods has failed for a long time. Otherwise their bound
+// pods would keep their capacity permanently.
 func (e *evaluation) endRefused(r *gang.Request, failed backoff) {
 	now := e.clock.Now()
 	if !failed.repeated() || now.Sub(failed.since) < servedPatience*e.options.RequeueAfter {
@@ -216,8 +216,8 @@ func (e *evaluation) endRefused(r *gang.Request, failed backoff) {
 	}
 }
 
-// findOverdue marks the released pods of a base gang that is not complete in time, so that their gang is evicted after --requeue-after:
-// other replicas of the base gang may never be created, and the released pods would keep their capacity.
+// findOverdue marks the released pods of a base gang that is not complete in time, so that their gang is evicted after --requeue-after. The
+// missing replicas of the base gang may never be created, and the released pods would keep their capacity.
 func (e *evaluation) findOverdue(r *gang.Request) {
 	patience := servedPatience * e.options.RequeueAfter
 	overdue, since := r.Overdue(e.clock.Now().Add(-patience))

@@ -3,8 +3,8 @@
 
 package scheduler
 
-// deciding counts the writes of a graph in progress that decide domains: releases of pods, and the record. The graph is not evaluated
-// meanwhile: a plan would take these domains as decided, but another leader may have decided otherwise.
+// deciding counts the writes in progress that determine domains of a graph: releases of pods, and writes of the record. The graph is not
+// evaluated meanwhile: a plan would consider these domains final, but another leader may have chosen other domains.
 type deciding struct {
 	pods int
 	// asked: the graph became due meanwhile, and is evaluated afterwards.

@@ -26,8 +26,8 @@ import (
 type decision struct {
 	graph    types.NamespacedName
 	releases []gang.Release
-	// asked are the replicas that groups want to create in place and that had no place. undecided are the replicas whose ask a later decision
-	// answers. gated are the first planned pods of the replicas that are created gated.
+	// asked are the replicas without a place that groups want to create in place. undecided are the replicas whose ask a later decision
+	// answers. gated has the first planned pod of each replica that is created gated.
 	asked     []asked
 	undecided map[gang.Key]bool
 	gated     []*corev1.Pod
@@ -38,18 +38,18 @@ type decision struct {
 	overdue map[string]bool
 	// evicted are the gangs to evict and requeue, by name; with evictions, the decision has no releases.
 	evicted map[string]eviction
-	// parted maps released pods, by ID, to the reason for which the rest of their replica, or of their base gang, is not placed.
+	// parted maps released pods, by ID, to the reason why other pods of their replica or base gang are not placed.
 	parted map[string]string
 	// unplanned: replicas wait, and no plan was made.
 	unplanned bool
-	// promised are the pods of the graph that have quota of Kueue, and that are not admitted before their place is reserved.
+	// promised are the graph's pods with Kueue quota that Kueue admits only after their places are reserved.
 	promised promised
-	// recorded is the GraphPlacement that the decision read. record is its new content, written before pods are released or created; nil for
-	// no change.
+	// recorded is the GraphPlacement that the decision read. record is its new content, written before pods are released or created; nil
+	// for no change.
 	recorded recorded
 	record   *assignment.Record
-	// assigned are the attempts of the placed replicas. again are the replicas, by [gang.Of], that lose a recorded place; another operator may
-	// have released their pods there.
+	// assigned are the attempts of the placed replicas. again are the replicas, by [gang.Of], that lose a recorded place. Another operator
+	// may have released their pods there.
 	assigned map[gang.Key]int32
 	again    map[string]bool
 	// stands are the recorded gangs that keep their places, for a release now or later.
@@ -71,7 +71,7 @@ func (d *decision) evict(gang string, why eviction) {
 	d.evicted[gang] = why
 }
 
-// lookAt schedules another evaluation of the graph at a time.
+// lookAt schedules another evaluation of the graph at the given time.
 func (d *decision) lookAt(at time.Time) { d.wake.at(d.graph, at) }
 
 // wakeWaiting requeues all graphs that wait for capacity, if so is true.
@@ -101,11 +101,11 @@ type keptGang struct {
 type plannedPod struct {
 	pod   *corev1.Pod
 	graph types.NamespacedName
-	// others: another operator may be creating it.
+	// others: another operator may be creating the pod.
 	others bool
 }
 
-// knownPlace is a recorded place of a replica: its attempt, and since when this operator knows it.
+// knownPlace is a recorded place of a replica: its attempt, and the time at which this operator first read it.
 type knownPlace struct {
 	attempt int32
 	since   time.Time
@@ -116,8 +116,8 @@ type wake struct {
 	// now are the graphs to evaluate immediately, later the graphs to evaluate at a given time.
 	now   []types.NamespacedName
 	later []look
-	// waiting: evaluate all graphs that wait for capacity. ruled: evaluate those waiting graphs that are bound by rules about other pods or by
-	// volumes.
+	// waiting: evaluate all graphs that wait for capacity. ruled: evaluate the waiting graphs that are restricted by volumes or by rules
+	// about other pods.
 	waiting, ruled bool
 }
 
@@ -132,11 +132,11 @@ func (w *wake) at(graph types.NamespacedName, at time.Time) {
 
 // waiting describes the capacity that a graph waits for.
 type waiting struct {
-	// preemptsBelow is the priority below which bound pods are capacity for the graph.
+	// preemptsBelow: the graph can preempt bound pods with a lower priority than this.
 	preemptsBelow int32
-	// unmet has the requests of its refused gangs; nil if a change of any node may matter.
+	// unmet has the requests of the graph's refused gangs; nil if a change of any node may matter.
 	unmet *placement.Unmet
-	// ruled: rules about other pods, volumes, or the spread of replicas bind its refused gangs.
+	// ruled: rules about other pods, volumes, or the spread of replicas restrict the graph's refused gangs.
 	ruled bool
 }
 

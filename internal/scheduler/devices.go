@@ -27,8 +27,8 @@ import (
 const (
 	// devicesEvery is the interval at which the loop checks whether the cluster serves DeviceClasses and DeviceTaintRules, until it does.
 	devicesEvery = 10 * time.Second
-	// devicesWithin limits the wait for the first lists of devices. Without the right to read them, the loop works as in a cluster without
-	// devices.
+	// devicesWithin limits the wait for the first lists of devices. Without permission to read devices, the loop works as in a cluster
+	// without devices.
 	devicesWithin = 10 * time.Second
 )
 
@@ -36,7 +36,7 @@ const (
 type devices struct {
 	cache  cache.Cache
 	reader client.Reader
-	// mapper knows the kinds that the API server serves; nil: devices are not watched.
+	// mapper has the kinds that the API server serves; nil: devices are not watched.
 	mapper meta.RESTMapper
 	clock  clock.Clock
 	// serve receives the resources that DeviceClasses serve. set receives an object that is new or has changed, and gone a deleted object.
@@ -46,8 +46,8 @@ type devices struct {
 	known func(func() bool)
 }
 
-// watch watches devices, because a node without a resource that a DeviceClass serves still suits pods that request the resource, and
-// because claims take devices. If the API server does not serve the kinds yet, a goroutine waits until it does.
+// watch watches devices for two reasons: claims take devices, and a node that lacks a resource still suits pods that request the resource
+// if a DeviceClass serves it. If the API server does not serve the kinds yet, a goroutine waits until it does.
 func (d *devices) watch(ctx context.Context) error {
 	served, err := d.served("DeviceClass")
 	if err != nil {
@@ -60,7 +60,7 @@ func (d *devices) watch(ctx context.Context) error {
 	return nil
 }
 
-// served reports whether the API server serves a kind in the version in which DeviceClasses have the names of resources.
+// served reports whether the API server serves a kind in resource.k8s.io/v1, the version in which DeviceClasses name resources.
 func (d *devices) served(name string) (bool, error) {
 	if d.mapper == nil {
 		return false, nil
@@ -169,8 +169,9 @@ func (d *devices) classesChanged(ctx context.Context) {
 	d.serve(topology.ServedBy(classes))
 }
 
-// StripClaim is a cache transform. Of a claim without devices it keeps the request, of an allocated claim the devices and the nodes that
-// can use them, and of either the controller; of a template it keeps the request of its claims. It passes other objects to [strip.Object].
+// StripClaim is a cache transform. It keeps the request of a claim that is not allocated, the devices of an allocated claim with the nodes
+// that can use them, and the controller of either claim. Of a template it keeps the request of the claims. It passes other objects to
+// [strip.Object].
 func StripClaim(obj any) (any, error) {
 	if t, is := obj.(*resourcev1.ResourceClaimTemplate); is {
 		t.ManagedFields, t.Annotations, t.Labels, t.Finalizers, t.OwnerReferences = nil, nil, nil, nil, nil

@@ -51,8 +51,8 @@ func (r *domainReserver) reserveDomain(
 	}
 }
 
-// takeTurn adds a graph to the line, and starts its turn or chooses the hosts of its turn again. It returns why no hosts are reserved for
-// the graph, if that is known.
+// takeTurn adds a graph to the line. It then starts the graph's turn, or chooses the hosts of the current turn again. note says why no
+// hosts are reserved for the graph, if that is known.
 func (r *domainReserver) takeTurn(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, d *decision,
 	now time.Time,
@@ -116,8 +116,8 @@ func refused(result *placement.Result) bool {
 	return false
 }
 
-// start starts the turn of a graph, and ends the turn of a graph with lower priority. If no hosts can be reserved for the graph, it waits
-// as long again, and the next graph in line gets its turn.
+// start starts the turn of a graph, and ends the turn of a graph with lower priority. If no hosts can be reserved for the graph, its wait
+// starts again, and the next graph in line gets its turn.
 func (r *domainReserver) start(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, d *decision,
 	now time.Time,
@@ -179,10 +179,10 @@ func (r *domainReserver) restore() {
 	}
 }
 
-// lift opens the reserved nodes until restore reserves them again.
+// lift ends the reservation of the nodes until restore reserves them again.
 func (r *domainReserver) lift() { r.mark("") }
 
-// mark reserves the nodes of the current turn for a graph; "" ends the reservation.
+// mark reserves the nodes of the current turn for a graph; "" lifts the reservation.
 func (r *domainReserver) mark(who string) {
 	if r.current == nil {
 		return
@@ -192,7 +192,7 @@ func (r *domainReserver) mark(who string) {
 	}
 }
 
-// liftFor opens the reserved hosts for the plan of a graph that may use them.
+// liftFor lifts the reservation for the plan of a graph that may use the reserved hosts.
 func (r *domainReserver) liftFor(dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request) {
 	if r.current != nil && r.current.exempt(dgd, request) {
 		r.lift()
@@ -222,7 +222,8 @@ func (d *domainReservation) holds(p topology.Path) bool {
 	return len(p) >= len(d.domain) && p[:len(d.domain)].Equal(d.domain)
 }
 
-// leave removes a graph from the line and ends its turn. It reports whether the graph had its turn: other graphs may use the hosts now.
+// leave removes a graph from the line and ends its turn. It returns true if the graph had the current turn: other graphs may use the hosts
+// now.
 func (r *domainReserver) leave(name types.NamespacedName, placed bool, now time.Time) bool {
 	delete(r.line, name)
 	if !r.has(name) {
@@ -237,7 +238,8 @@ func (r *domainReserver) leave(name types.NamespacedName, placed bool, now time.
 	return true
 }
 
-// expire ends the current turn when its time is over, and reports whether it did. The graph joins the line again when it is planned next.
+// expire ends the current turn when its time is over, and reports whether it ended the turn. The graph joins the line again at its next
+// plan.
 func (r *domainReserver) expire(now time.Time) bool {
 	return r.current != nil && !now.Before(r.current.until) && r.leave(r.current.graph, false, now)
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// domainReserver decides for which graph hosts of a domain are reserved. One graph at a time has a turn. Among the graphs that have waited
-// long enough, the graph with the highest priority comes first, then the oldest. A namespace that did not use its turn gets no further turn
-// for as long as a turn lasts, so that no tenant can keep hosts reserved all the time.
+// domainReserver chooses the graph for which hosts of a domain are reserved. One graph at a time has a turn. Among the graphs that have
+// waited long enough, the graph with the highest priority comes first, then the oldest. After a turn without a placement, the graph's
+// namespace gets no turn for as long as a turn lasts, so that no tenant can keep hosts reserved all the time.
 type domainReserver struct {
 	cluster *topology.Cluster
-	// after is the time that a graph waits before its turn; 0: it gets no turn. lasts is the duration of a turn.
+	// after is the time that a graph waits before its turn; 0: no graph gets a turn. lasts is the duration of a turn.
 	after, lasts time.Duration
 	// share is the maximum share of a topology's nodes that may be reserved.
 	share float64
@@ -26,7 +26,7 @@ type domainReserver struct {
 	current *domainReservation
 	// line are the graphs with a gang for which there is no capacity.
 	line map[types.NamespacedName]*inLine
-	// rests maps namespaces to the time until which they get no turn.
+	// rests maps namespaces to the time before which they get no turn.
 	rests map[string]time.Time
 }
 
@@ -57,7 +57,8 @@ func (r *domainReserver) join(name types.NamespacedName, priority int32, created
 	return entry
 }
 
-// pause removes a graph from the line that is not planned now, or that is not known to lack capacity. Its turn continues.
+// pause removes a graph from the line while it is not planned, or is not known to lack capacity. If the graph has the current turn, the
+// turn continues.
 func (r *domainReserver) pause(name types.NamespacedName) { delete(r.line, name) }
 
 // wait returns the time until a graph in line may have its turn.
@@ -96,10 +97,10 @@ func (r *domainReserver) rest(namespace string, now time.Time) {
 	r.rests[namespace] = now.Add(r.lasts)
 }
 
-// domainReservation reserves hosts of one domain for a waiting graph. Newly placed pods stay off these hosts, so that a large gang is not
-// starved by small gangs that take every host as it becomes free. The gang can use the hosts; there are as many as it needs, and at most a
-// share of the topology's nodes. Pods that run there stay, and lost pods return there. Graphs with a higher priority, and older graphs with
-// the same priority, may use the hosts. The turn ends when the gang is placed, or after ReserveDomainFor.
+// domainReservation reserves hosts of one domain for a waiting graph. Other pods are not newly placed on these hosts, so that small gangs
+// do not starve a large gang by taking every host that becomes free. The reservation has as many hosts as the gang needs, and at most a
+// share of the topology's nodes. Running pods stay on the hosts, and lost pods return there. Graphs with a higher priority, and older
+// graphs with the same priority, may use the hosts. The turn ends when the gang is placed, or after ReserveDomainFor.
 type domainReservation struct {
 	graph    types.NamespacedName
 	priority int32

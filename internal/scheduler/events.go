@@ -14,19 +14,19 @@ import (
 
 // Reasons of events of a deployment.
 const (
-	// EventPreempting means that a gang gets capacity that other pods have to free.
+	// EventPreempting means that a gang is placed where other pods must be preempted to free capacity.
 	EventPreempting = "Preempting"
 	// EventMoved means that a lost replica is recreated as a unit in another domain.
 	EventMoved = "ReplicaMoved"
 	// EventDomainReserved means that hosts of a domain are reserved for a gang.
 	EventDomainReserved = "DomainReserved"
-	// EventRepacking means that running replicas of other deployments move so that a gang gets a place. EventRepackEnded means that no further
-	// replicas move, and that the gang has no place.
+	// EventRepacking means that running replicas of other deployments move so that a gang gets a place. EventRepackEnded means that no
+	// further replicas move, and that the gang has no place.
 	EventRepacking   = "Repacking"
 	EventRepackEnded = "RepackEnded"
 )
 
-// reportPreemption reports the pods that have to free capacity for a replica, or for the base gang of the replica.
+// reportPreemption reports the pods that must be preempted for a replica, or for the base gang of the replica.
 func (d *decision) reportPreemption(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, replica placement.ReplicaResult) {
 	name := "the base gang"
 	if !replica.Base {

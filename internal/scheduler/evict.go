@@ -16,9 +16,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// requeueStuck evicts every gang with a pod that has been stuck for too long, including the bound pods of the gang, and continues recorded
-// evictions. A stuck gang was never fully bound: a bound pod is never unbound, and the successor of a lost pod is released with a gang of
-// its own. requeueStuck reports whether the graph is not to be planned now.
+// requeueStuck evicts every gang with a pod that has been stuck for too long, including the gang's bound pods, and continues recorded
+// evictions. A stuck gang was never fully bound, because bound pods are never unbound, and the successor of a lost pod is released with a
+// gang of its own. If requeueStuck returns true, the graph is not planned now.
 func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
 	now, left, err := s.ledger.continued(o, s.rereading(ctx, o, &recorded{}))
 	switch {

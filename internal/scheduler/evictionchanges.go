@@ -18,7 +18,7 @@ import (
 )
 
 // requeued marks the pods of gangs, by name, as requeued, and starts a pause of the graph. It returns the gangs whose eviction is new, and
-// the pods that are still to be evicted, in order.
+// the pods that are still to be evicted, in the order of [state.toEvict].
 //
 // The cache may show evicted pods for a while. Their gang is counted and announced once, however often the graph is evaluated until the
 // pods are gone.
@@ -56,8 +56,8 @@ func (l *ledger) evicted(o gang.Observation, pod *corev1.Pod) {
 	}
 }
 
-// notEvicted clears the mark of a pod of a requeued gang that was not deleted, for example because it has changed since it was read. The
-// next evaluation judges the gang by its current state.
+// notEvicted clears the requeued mark of a pod that was not deleted, for example because the pod has changed since it was read. The next
+// evaluation judges the pod's gang by its current state.
 func (l *ledger) notEvicted(pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +96,7 @@ func (l *ledger) restGivenBack(pods []*corev1.Pod, gangs map[string]eviction) {
 	}
 }
 
-// objected records since when the provider's scheduler has objected to the pods of a graph: if an objection stays, stuckGangs lists the
+// objected records since when the provider's scheduler has objected to the pods of a graph. If an objection lasts, stuckGangs lists the
 // pod's gang for eviction. A pod that is gone meanwhile has no entry in the ledger, and objected adds none.
 func (l *ledger) objected(o gang.Observation) {
 	l.mu.Lock()
@@ -110,7 +110,7 @@ func (l *ledger) objected(o gang.Observation) {
 	}
 }
 
-// evictedRecord reads a graph, and returns its record with the evictions of gangs; nil if the record has them already.
+// evictedRecord reads a graph, and returns its record with the evictions of gangs added; nil if the record already has these evictions.
 func (l *ledger) evictedRecord(
 	graph types.NamespacedName, gangs map[string]eviction, observe func() (gang.Observation, error),
 ) (*assignment.Record, error) {

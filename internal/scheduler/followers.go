@@ -15,9 +15,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// withFollowers adds all other released gangs of a graph to the evicted gangs, if these include the base gang and the graph does not run
-// without the evicted gangs: the other gangs would keep the graph in a domain without capacity for the base gang. A base gang is evicted
-// only before all of its pods were bound. If the base gang has capacity in another domain, no other gang is evicted.
+// withFollowers adds all other released gangs of a graph to the evicted gangs, if the base gang is evicted and the graph does not run
+// without the evicted gangs. Otherwise the other gangs would keep the graph in a domain without capacity for the base gang. A base gang is
+// evicted only before all of its pods were bound. If it is evicted because of [ReasonElsewhere], no other gang is evicted.
 func withFollowers(o gang.Observation, gangs map[string]eviction) {
 	base := gang.BaseGang(o)
 	why, evicted := gangs[base]
@@ -41,9 +41,9 @@ func evictable(pods []*corev1.Pod) (out []*corev1.Pod) {
 	return out
 }
 
-// stillEvicted returns the gangs whose eviction is recorded and not complete, for ten times --requeue-after: the deletion of a pod has
-// failed, or an earlier leader began the eviction. It includes refused gangs, and gangs that were released meanwhile and follow an evicted
-// base gang. The caller reads the observation under the lock, since stillEvicted adds planned pods to it.
+// stillEvicted returns the gangs whose recorded eviction is not complete, because the deletion of a pod failed or because an earlier leader
+// began the eviction. It returns a gang for at most ten times --requeue-after. It includes refused gangs, and gangs that were released
+// meanwhile and follow an evicted base gang. The caller reads the observation under the lock, since stillEvicted adds planned pods to it.
 func (e *evaluation) stillEvicted(o gang.Observation) map[string]eviction {
 	gangs := map[string]eviction{}
 	for _, of := range e.options.Asks.refusedOf(e.d.graph, o.Record) { // perhaps only its followers have pods

@@ -22,13 +22,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Running replicas move so that a waiting gang gets a place (package repack): one batch of moves at a time in the cluster, one replica at a
-// time. The hosts that the moves free are reserved for the gang. An annotation of the pods requests a move, and the scalinggroup controller
-// carries it out. Before the first request, the hosts are recorded in the GraphPlacement of the waiting deployment, and a new leader
-// continues the batch from there. Other clients that write the annotation, such as kubectl trellis repack, also begin a batch. A request
-// that is not renewed expires.
+// Trellis moves running replicas to free a place for a waiting gang (package repack). The cluster has one batch of moves at a time, and a
+// batch moves one replica at a time. The freed hosts are reserved for the gang. A pod annotation requests a move, and the scalinggroup
+// controller carries it out. Before the first request, the hosts are recorded in the GraphPlacement of the waiting deployment, so that a
+// new leader continues the batch from there. Other clients that write the annotation, such as kubectl trellis repack, also begin a batch. A
+// request that is not renewed expires.
 
-// placeFreer has the ledger's state of these moves.
+// placeFreer is the ledger's state of the moves that free places.
 type placeFreer struct {
 	// after is the time that a graph waits before the operator looks for moves for it; 0 disables these moves. most limits the GPUs that
 	// restart in one batch; 0: no limit.
@@ -56,7 +56,7 @@ type refusedGraph struct {
 	planned      *placement.Result
 }
 
-// moveRequest is a pod whose replica is to move so that a deployment gets a place.
+// moveRequest requests the move of a pod's replica, so that a deployment gets a place.
 type moveRequest struct {
 	pod   types.NamespacedName
 	uid   types.UID
@@ -86,7 +86,7 @@ type moveBatch struct {
 	resumed time.Time
 }
 
-// placedWithin is the time that a graph has to take the place that moves have freed.
+// placedWithin is the time within which a graph must take the place that moves have freed.
 const placedWithin = time.Minute
 
 func newPlaceFreer(o Options, s *state, r *domainReserver) placeFreer {
@@ -158,7 +158,7 @@ func (f *placeFreer) open(now time.Time) []*moveRequest {
 // renewAfter is the age at which the operator renews a request.
 const renewAfter = leaving.EvictionCounts / 4
 
-// due reports whether a decision about moves is due now, and otherwise the time until then.
+// due reports whether a decision about moves is due now. If not, it returns the time until a decision is due.
 func (f *placeFreer) due(now time.Time) (is bool, again time.Duration) {
 	open := f.open(now)
 	if b := f.batch; b != nil {
@@ -194,7 +194,7 @@ func (f *placeFreer) turn(one *refusedGraph) time.Time {
 	return one.retry
 }
 
-// next returns the graph for which to look for moves now, by priority and then by age; nil for none.
+// next returns the graph for which to look for moves now; nil for none. The highest priority comes first, then the oldest graph.
 func (f *placeFreer) next(now time.Time) *refusedGraph {
 	list := slices.DeleteFunc(slices.Collect(maps.Values(f.refused)), func(one *refusedGraph) bool { return now.Before(f.turn(one)) })
 	if f.after == 0 || len(list) == 0 {
@@ -227,7 +227,7 @@ func (r *domainReserver) reserveFreed(one *refusedGraph, plan *repack.Plan, now 
 	domainReserved.Set(1)
 }
 
-// isTaken reports whether hosts are reserved for another graph with the same or a higher priority: moves may not end that reservation.
+// isTaken reports whether hosts are reserved for another graph with the same or a higher priority. Moves must not end that reservation.
 func (r *domainReserver) isTaken(one *refusedGraph) bool {
 	return r.current != nil && r.current.graph != client.ObjectKeyFromObject(one.dgd) && r.current.priority >= one.demand.Priority
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// movesDue reports whether a decision about moves is due now, and otherwise the time until then.
+// movesDue reports whether a decision about moves is due now. If not, it returns the time until a decision is due.
 func (l *ledger) movesDue() (is bool, again time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

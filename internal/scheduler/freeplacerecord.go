@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/repack"
 )
 
-// freedFor returns the hosts that moves free for a graph, as its record has them; nil for none.
+// freedFor returns the hosts that moves free for a graph, in the form of the graph's record; nil for none.
 func (f *placeFreer) freedFor(graph types.NamespacedName) *assignment.Freed {
 	if !f.reserver.has(graph) || !f.reserver.current.byMoves() {
 		return nil
@@ -35,9 +35,10 @@ func (f *placeFreer) freedFor(graph types.NamespacedName) *assignment.Freed {
 	return freed
 }
 
-// resume continues the batch that an earlier leader has recorded for a graph. Of several batches, only the one with the latest end
-// continues. The priority and the levels of the graph are not known before it is planned. A record reserves no more hosts than the graph
-// has pods, and for no longer than a reservation lasts, also where its content is not protected by admission.
+// resume continues the batch that an earlier leader has recorded for a graph. Of several recorded batches, only the one with the latest end
+// continues. The reservation has the highest priority and no levels, because the graph's own values are not known before it is planned.
+// Other clients may be able to write the record, so it reserves no more hosts than the graph has pods, and for no longer than a reservation
+// lasts.
 func (f *placeFreer) resume(o gang.Observation) {
 	now := f.state.clock.Now()
 	if o.Record == nil || o.Record.Freed == nil || len(o.Record.Freed.Hosts) > wantedPods(o.Groups) {

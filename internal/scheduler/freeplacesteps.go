@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// moveStep is one decision about moves.
+// moveStep is the result of one decision about moves.
 type moveStep struct {
 	// request, renew and withdraw are the requests to write, to renew and to remove, each for one pod.
 	request, renew, withdraw []*moveRequest
@@ -37,8 +37,8 @@ func (s *moveStep) report(reason, format string, args ...any) {
 	s.events = append(s.events, event{reason, fmt.Sprintf(format, args...)})
 }
 
-// adoptWithin is the time for which requests and a resumed batch are kept for a graph that is not known to wait: the graph may not be
-// planned yet.
+// adoptWithin is the time for which requests and a resumed batch are kept for a graph that is not known to wait. The graph may not have
+// been planned yet.
 const adoptWithin = time.Minute
 
 // adoptBatch begins a batch for a graph with the moves that another client has requested.
@@ -70,7 +70,7 @@ func (f *placeFreer) adoptBatch(first *moveRequest, movable []gang.Observation, 
 	step.wake.now = append(step.wake.now, first.graph)
 }
 
-// limit returns the lower of the operator's limit of GPUs that restart and the limit of a request. 0 is no limit.
+// limit returns the lower of the operator's limit and a request's limit of GPUs that restart. 0 is no limit.
 func (f *placeFreer) limit(requested int64) int64 {
 	if f.most == 0 || requested == 0 {
 		return max(f.most, requested)
@@ -167,7 +167,8 @@ func (f *placeFreer) move(
 	step.wake.now = append(step.wake.now, b.graph)
 }
 
-// endBatch ends the current batch. ends is the reason if the graph has no place; "" for a graph that does not wait any more.
+// endBatch ends the current batch. ends is the reason why no further replica moves although the graph has no place; "" if the graph no
+// longer waits.
 func (f *placeFreer) endBatch(step *moveStep, ends string, now time.Time) {
 	b := f.batch
 	f.withdraw(step, func(r *moveRequest) bool { return r.graph == b.graph })
@@ -197,7 +198,8 @@ func (f *placeFreer) withdraw(step *moveStep, which func(*moveRequest) bool) {
 	}
 }
 
-// findMoves looks for the cheapest moves that free a place for a graph. requested is the limit of GPUs of a request; 0: none.
+// findMoves looks for the cheapest moves that free a place for a graph. requested is the request's limit of GPUs that restart; 0 is no
+// limit.
 func (f *placeFreer) findMoves(one *refusedGraph, movable []gang.Observation, requested int64, now time.Time) repack.Result {
 	f.state.binders.refresh()
 	f.state.holds.lift(f.state.cluster, one.dgd.Namespace, one.demand.Components)

@@ -52,7 +52,7 @@ var (
 // gatherEvery is the minimum interval between two computations of these metrics; in between, a scrape gets the last values.
 const gatherEvery = 10 * time.Second
 
-// gatherer collects the metrics of the running loop. A standby has none.
+// gatherer collects the metrics of the running loop. A standby operator exports none of them.
 type gatherer struct{}
 
 // Describe implements prometheus.Collector.
@@ -107,8 +107,8 @@ func (r *readings) waits(l *ledger, now time.Time) map[types.NamespacedName]time
 	return first
 }
 
-// graphs adds the series of single graphs, for at most MetricGraphs graphs: waiting graphs come first, the longest wait before the others,
-// then the rest by name.
+// graphs adds the series of single graphs, for at most MetricGraphs graphs: first the waiting graphs, from the longest wait to the
+// shortest, and then the other graphs by name.
 func (r *readings) graphs(s *Scheduler, waiting map[types.NamespacedName]time.Time) {
 	if s.options.MetricGraphs <= 0 {
 		return
@@ -138,7 +138,7 @@ func (r *readings) graphs(s *Scheduler, waiting map[types.NamespacedName]time.Ti
 	r.gauge(graphOmitted, float64(len(names)-shown))
 }
 
-// paired adds the shares of paired replicas of a graph, by role. A role without bound replicas has none.
+// paired adds the shares of paired replicas of a graph, by role. A role without bound replicas has no share.
 func (r *readings) paired(name types.NamespacedName, t *gang.Transfer) {
 	if t == nil {
 		return

@@ -29,7 +29,7 @@ import (
 
 // +kubebuilder:rbac:groups=trellis.dev,resources=graphplacements,verbs=create;list;patch;watch
 
-// graphPlacements reads and writes GraphPlacements. A read returns the newer one of the cached object and the last written one.
+// graphPlacements reads and writes GraphPlacements. A read returns the cached object or the last written object, whichever is newer.
 type graphPlacements struct {
 	// cached reads from the cache; nil if placements are not recorded.
 	cached client.Reader
@@ -129,8 +129,8 @@ func (g *graphPlacements) forget(name types.NamespacedName) {
 	delete(g.last, name)
 }
 
-// write replaces the record of a deployment. If the object was changed after was, it returns a conflict, and the next read returns the
-// current object.
+// write replaces the record of a deployment. If the stored object is newer than was, write returns a conflict, and the next read returns
+// the stored object.
 func (g *graphPlacements) write(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, was recorded, now *assignment.Record) error {
 	name := client.ObjectKeyFromObject(dgd)
 	object := &trellisv1alpha1.GraphPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: dgd.Namespace, Name: dgd.Name}}
@@ -206,8 +206,8 @@ func (g *graphPlacements) isNewest(ctx context.Context, dgd *nvidiav1beta1.Dynam
 
 func podsIn(l *corev1.PodList) []corev1.Pod { return l.Items }
 
-// noneReleased returns [provider.ErrElsewhere] if a read past the cache shows a released pod of one of the replicas: another operator
-// released it.
+// noneReleased returns [provider.ErrElsewhere] if a read past the cache shows a released pod of one of the replicas, because another
+// operator released that pod.
 func (g *graphPlacements) noneReleased(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, replicas map[string]bool) error {
 	if len(replicas) == 0 {
 		return nil

@@ -17,21 +17,22 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// preemptedFor is the time for which a replica counts as preempted: long enough for all its pods to end.
+// preemptedFor is the time for which a replica counts as preempted: long enough for all its pods to terminate.
 const preemptedFor = 10 * time.Minute
 
-// hold is the capacity of a pod that is gone, held for its successor of the same name, so that a replica that is being recreated does not
-// lose its domain to another graph meanwhile (docs/placement.md#when-something-breaks).
+// hold is the capacity of a lost pod, held for the successor with the same name, so that no other graph takes the domain of a replica that
+// is being recreated (docs/placement.md#when-something-breaks).
 type hold struct {
 	node  string
 	shape *topology.Shape
 	graph types.NamespacedName
 	until time.Time
-	// promised: the hold is not for a lost pod, but the place of a pod that has quota of Kueue and is not admitted yet.
+	// promised: the hold is for a pod that has Kueue quota and is not admitted yet, not for the successor of a lost pod.
 	promised bool
 }
 
-// holds are the capacity that is held for successors of lost pods. Callers ensure that the cluster cache does not change meanwhile.
+// holds are the capacity that is held for successors of lost pods. Callers must ensure that the cluster cache does not change during a
+// call.
 type holds struct {
 	// lasts is the duration of a hold.
 	lasts time.Duration
@@ -39,7 +40,7 @@ type holds struct {
 	byPod map[types.NamespacedName]hold
 	// used are the holds, by the pod's name, whose capacity was given to a plan before they expired.
 	used map[types.NamespacedName]hold
-	// preempted maps replicas that lost a pod to a preemption to the time of the loss: their capacity is not held.
+	// preempted has, by replica, the time at which the replica lost a pod to a preemption. The capacity of such a replica is not held.
 	preempted map[string]time.Time
 	// preemptors maps replicas to the deployment for which a plan preempts them.
 	preemptors map[string]preemptor
@@ -92,7 +93,7 @@ func (h *holds) lift(c *topology.Cluster, namespace string, components []placeme
 	}
 }
 
-// restore reserves the held capacity again that lift gave to a plan.
+// restore reserves the held capacity again, after lift gave it to a plan.
 func (h *holds) restore(c *topology.Cluster) {
 	for name, one := range h.byPod {
 		if _, reserved := c.Reserved(holdID(name)); !reserved {
@@ -101,8 +102,8 @@ func (h *holds) restore(c *topology.Cluster) {
 	}
 }
 
-// end ends the holds of pods that were planned, whether or not they were placed, and restores the others. Pods of a replica that is still
-// being created do not count as planned. A hold ends once, so that the plan of a graph wakes the graph itself at most once.
+// end ends the holds of planned pods, whether placed or not, and restores the other holds. Pods of a replica that is still being created do
+// not count as planned. A hold ends once, so that the plan of a graph wakes the graph itself at most once.
 func (h *holds) end(c *topology.Cluster, pods map[string]*corev1.Pod) {
 	for _, pod := range pods {
 		name := client.ObjectKeyFromObject(pod)
@@ -115,8 +116,8 @@ func (h *holds) end(c *topology.Cluster, pods map[string]*corev1.Pod) {
 	h.restore(c)
 }
 
-// resume holds capacity again for a pod whose hold was given to a plan: on the planned node, until the hold expires. It reports whether
-// there is such a hold.
+// resume holds capacity again for a pod whose hold was given to a plan. The new hold is on the planned node, and keeps the old expiry.
+// resume reports whether there is such a hold.
 func (h *holds) resume(c *topology.Cluster, pod types.NamespacedName, node string, now time.Time) bool {
 	one, was := h.used[pod]
 	if !was || node == "" || one.promised || !now.Before(one.until) {
@@ -177,7 +178,7 @@ func (h *holds) has(graph types.NamespacedName) bool {
 	return false
 }
 
-// trackPreempted records the replica of a pod that had to free capacity: the kube-scheduler preempted the pod, or Kueue evicted it.
+// trackPreempted records the replica of a pod that the kube-scheduler preempted or that Kueue evicted.
 func (h *holds) trackPreempted(pod *corev1.Pod, now time.Time) {
 	for _, c := range pod.Status.Conditions {
 		byScheduler := c.Type == corev1.DisruptionTarget && c.Reason == corev1.PodReasonPreemptionByScheduler
@@ -189,7 +190,7 @@ func (h *holds) trackPreempted(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// wasPreempted reports whether a replica, as [gang.Of] names it, had to free capacity recently.
+// wasPreempted reports whether a replica, as [gang.Of] names it, recently lost a pod to a preemption or to an eviction by Kueue.
 func (h *holds) wasPreempted(replica string) bool {
 	_, lost := h.preempted[replica]
 	return lost

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// avoided are hosts that preempted pods have not left in time for a gang, by graph and replica (see [gang.Of]). The replica is placed on
-// other hosts if these have capacity, until no pod on the host is leaving any more.
+// avoided are hosts that preempted pods have not left in time for a gang, by graph and replica (see [gang.Of]). While pods are leaving such
+// a host, the replica is placed on other hosts if these have capacity.
 type avoided map[types.NamespacedName]map[string][]string
 
 func (a avoided) add(graph types.NamespacedName, replica, node string) {
@@ -29,7 +29,7 @@ func (a avoided) has(graph types.NamespacedName, replica, node string) bool {
 	return slices.Contains(a[graph][replica], node)
 }
 
-// of returns the hosts that replicas of a graph avoid now, and forgets the others.
+// of returns the hosts that replicas of a graph avoid now, and forgets the hosts that no pod is leaving any more.
 func (a avoided) of(graph types.NamespacedName, c *topology.Cluster) map[string][]string {
 	for replica, nodes := range a[graph] {
 		nodes = slices.DeleteFunc(nodes, func(node string) bool { return len(c.LeavingOn(node)) == 0 })

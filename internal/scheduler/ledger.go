@@ -13,7 +13,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// ledger is the scheduler's state in memory, and makes decisions by it. A decision is in the ledger before the API shows it.
+// ledger has the scheduler's in-memory state, and makes decisions from it. A decision is in the ledger before the API shows it.
 type ledger struct {
 	// mu guards all other fields.
 	mu sync.Mutex
@@ -26,10 +26,10 @@ type ledger struct {
 	backoffs backoffs
 	// failures are the graphs with a failed release.
 	failures failures
-	// deciding are the graphs with releases or writes in progress that decide domains.
+	// deciding are the graphs with releases or writes in progress that determine domains.
 	deciding map[types.NamespacedName]*deciding
-	// refreshing maps graphs to the constraint with the current levels of their ClusterTopology, while their groups are updated to these
-	// levels.
+	// refreshing has the graphs whose groups are being updated to the current levels of their ClusterTopology. The value is the constraint
+	// with these levels.
 	refreshing map[types.NamespacedName]*trellisv1alpha1.ResolvedTopology
 	// waits are the waiting gangs, for the metrics.
 	waits waits

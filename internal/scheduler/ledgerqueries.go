@@ -24,12 +24,12 @@ import (
 // all waiting graphs are planned again.
 const maxFreed = 32
 
-// decideNow reads a graph and decides about it, both under the lock. The API cache sees every event before the cluster cache does, so
-// objects that are read while the cluster cache does not change are not older than the cluster cache. An older list would show pods as
-// waiting or unbound that the cluster cache already counts on a node, and these pods would get capacity a second time.
+// decideNow reads a graph and makes the decision about it, both under the lock. The API cache sees every event before the cluster cache
+// does. So objects that are read while the cluster cache does not change are not older than the cluster cache. In older lists, pods would
+// look waiting or unbound although the cluster cache already counts them on a node, and they would get capacity a second time.
 //
-// again: this operator has decided about the graph before. decided receives the decision under the same lock, so that the cluster cache
-// does not change in between.
+// again: this operator has already made a decision about the graph before. decided receives the decision under the same lock, so that the
+// cluster cache does not change in between.
 func (l *ledger) decideNow(
 	ctx context.Context, graph types.NamespacedName, observe func() (gang.Observation, error), again bool, decided func(*decision),
 ) (gang.Observation, decision, error) {
@@ -55,8 +55,8 @@ func (l *ledger) decideNow(
 	return o, *d, nil
 }
 
-// continued returns the gangs of a graph whose eviction continues, by name, and the graph as it is read for these evictions. Without
-// evictions it does not read the graph again.
+// continued returns the gangs whose eviction continues, by name, and the observation of the graph that shows these evictions. Without
+// evictions it returns o, and does not read the graph again.
 func (l *ledger) continued(o gang.Observation, observe func() (gang.Observation, error)) (gang.Observation, map[string]eviction, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,8 +106,8 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 	return gangs, w
 }
 
-// keepTrees drops the trees of levels that are not in use. The memory of a tree grows with the number of nodes, and every change of a node
-// updates all trees. keepTrees reads the levels in use under the lock, so that it drops no tree that is created meanwhile.
+// keepTrees drops the topology trees that are not in use. The memory of a tree grows with the number of nodes, and every node change
+// updates all trees. keepTrees calls inUse under the lock, so that it drops no tree that is created meanwhile.
 func (l *ledger) keepTrees(inUse func() (func(topology.Levels, map[string]string) bool, error)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,7 +144,7 @@ func (l *ledger) mayUseAny(name types.NamespacedName, w waiting, nodes []string)
 	return slices.ContainsFunc(nodes, func(node string) bool { return w.mayUse(l.cluster, holds || l.reserver.current != nil, node) })
 }
 
-// waitsByReason counts the waiting gangs, and returns since when the first gang of each graph has been waiting for anything but admission.
+// waitsByReason counts the waiting gangs by reason. first is the start of the longest wait in each graph; waits for admission do not count.
 func (l *ledger) waitsByReason(now time.Time) (counts map[string]int, first map[types.NamespacedName]time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,8 +196,8 @@ func (l *ledger) hostsOf(pods []gang.Release) []string {
 	return slices.Compact(hosts)
 }
 
-// hostsFor lists hosts, by their label kubernetes.io/hostname, that have room for a pod of a shape: the first ones by node name, limited to
-// most.
+// hostsFor lists hosts with room for a pod of a shape, by the value of their label kubernetes.io/hostname. It returns at most the given
+// number of hosts, the first ones by node name.
 func (l *ledger) hostsFor(shape *topology.Shape, most int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

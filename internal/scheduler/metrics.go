@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// No metric here has the name of an object as a label, except for a bounded number of priority classes: the number of series must not grow
-// with use. Metrics that are computed when they are gathered are in gauges.go.
+// No metric here has the name of an object as a label, except for a bounded number of priority classes, so that the number of series does
+// not grow with the number of objects. The metrics in gauges.go are computed when they are gathered.
 var (
 	planSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "trellis_plan_duration_seconds",
@@ -94,7 +94,7 @@ const (
 	ReasonVictimsStayed = "VictimsStayed"
 	// ReasonPlaceLost: a planned host cannot take its pod any more, and the pod is not bound.
 	ReasonPlaceLost = "PlaceLost"
-	// ReasonElsewhere: the gang waited for other pods to leave, and there is free capacity for it elsewhere.
+	// ReasonElsewhere: the gang waited for preemption victims to leave, and there is free capacity for it elsewhere.
 	ReasonElsewhere = "CapacityElsewhere"
 	// ReasonStaleObjects: objects of an earlier gang prevented the provider from forming the gang.
 	ReasonStaleObjects = "StaleObjects"

@@ -24,8 +24,8 @@ const (
 	// DefaultRequeueAfter is how long a released pod may be unschedulable before its gang is requeued
 	// (docs/providers.md#when-a-gang-is-not-bound).
 	DefaultRequeueAfter = 30 * time.Second
-	// DefaultReserveDomainFor is how long hosts of a domain stay reserved for a gang if reservations are enabled. DefaultReserveShare is the
-	// largest share of a topology's nodes that may be reserved.
+	// DefaultReserveDomainFor is how long hosts of a domain stay reserved for a gang if reservations are enabled. DefaultReserveShare is
+	// the largest share of a topology's nodes that may be reserved.
 	DefaultReserveDomainFor = 30 * time.Minute
 	DefaultReserveShare     = 0.1
 	// DefaultHoldFor is how long the capacity of a lost replica is held for its successor (docs/placement.md#when-something-breaks).
@@ -35,37 +35,37 @@ const (
 // Options of the loop; the zero value is the default.
 type Options struct {
 	RequeueAfter, HoldFor time.Duration
-	// ReserveDomainAfter is how long a gang that smaller gangs would starve waits before hosts are reserved for it; 0 or less disables
-	// reservations. ReserveDomainFor is how long the hosts stay reserved.
+	// ReserveDomainAfter is how long a gang waits before hosts are reserved for it, so that smaller gangs do not starve it; 0 or less
+	// disables reservations. ReserveDomainFor is how long the hosts stay reserved.
 	ReserveDomainAfter, ReserveDomainFor time.Duration
 	// ReserveShare is the largest share of a topology's nodes that may be reserved, 0 < share <= 1. A gang that needs more gets no
 	// reservation.
 	ReserveShare float64
-	// RepackAfter is how long a gang waits before running replicas move to make space for it; 0: replicas move only when a user requests it.
-	// RepackMaxGPUs is the maximum number of GPUs that restart for one gang; 0: no limit. RepackRest is the time after a move of a replica in
-	// which the replica does not move again; 0: repack.Rest.
+	// RepackAfter is how long a gang waits before running replicas move to make space for it; 0: replicas move only when a user requests
+	// it. RepackMaxGPUs is the maximum number of GPUs that restart for one gang; 0: no limit. RepackRest is the time after a move of a
+	// replica in which the replica does not move again; 0: repack.Rest.
 	RepackAfter, RepackRest time.Duration
 	RepackMaxGPUs           int64
 	// Moves writes the requests to move into pods; nil: no replica moves.
 	Moves client.Writer
-	// MetricResources are the resources that the metrics by level count, such as nvidia.com/gpu. MetricGraphs is the maximum number of graphs
-	// with metrics of their own.
+	// MetricResources are the resources that the metrics by level count, such as nvidia.com/gpu. MetricGraphs is the maximum number of
+	// graphs with metrics of their own.
 	MetricResources []string
 	MetricGraphs    int
 	// IgnoredResources are the resources that the kube-scheduler ignores: names of resources, and names of resource groups.
 	IgnoredResources []string
-	// Leaving decides which nodes are to be removed. The loop places nothing on these nodes.
+	// Leaving has the rules for nodes that are to be removed. The loop places nothing on these nodes.
 	Leaving leaving.Rules
-	// Mapper knows the kinds that the API server serves; nil: the loop does not read kinds that the API server may not serve.
+	// Mapper has the kinds that the API server serves; nil: the loop does not read kinds that the API server may not serve.
 	Mapper meta.RESTMapper
 	// Server returns the version of the API server; nil: plans apply the filters of the newest kube-scheduler release that Trellis knows.
 	Server discovery.ServerVersionInterfaceWithContext
 	Clock  clock.Clock
-	// Namespace is the operator's namespace. Placeholders there take no capacity from other pods (package internal/capacity); "": there are no
-	// placeholders.
+	// Namespace is the operator's namespace. Placeholders there take no capacity from other pods (package internal/capacity); "": there are
+	// no placeholders.
 	Namespace string
-	// Clear deletes the placeholders of a deployment, by UID, and all placeholders on the hosts, before a gang of the deployment is released
-	// to these hosts; nil: there are no placeholders.
+	// Clear deletes the placeholders of a deployment, by UID, and all placeholders on the hosts, before a gang of the deployment is
+	// released to these hosts; nil: there are no placeholders.
 	Clear func(ctx context.Context, graph types.UID, hosts []string)
 	// Asks are the replicas that scaling groups want to create in place; nil: all replicas are created gated.
 	Asks *Asks

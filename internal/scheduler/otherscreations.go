@@ -16,14 +16,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// createWithin is the time, after this operator has first read the place of a gang, in which another operator may still create the gang's
-// pods. Within the same time the scaling groups ask for the replicas that an earlier leader has recorded.
+// createWithin is how long another operator may still create pods in a recorded place, after this operator has first read the place. Within
+// the same time the scaling groups ask for the replicas that an earlier leader has recorded.
 const createWithin = 10 * time.Second
 
-// awaitOthers adds planned pods to an observation for replicas without pods that another operator has recorded just now, since that
-// operator may be creating their pods. The added pods keep the domain of their graph and component, and their hosts, and are not placed
-// again meanwhile. Pods of earlier attempts do not count, because they are deleted and the other operator may be creating their successors.
-// With asked, awaitOthers also covers replicas for which a group of this operator asks, unless these are created as recorded.
+// awaitOthers adds planned pods to an observation for replicas without pods that another operator has just recorded, since that operator
+// may be creating their pods. The added pods keep their hosts and the domains of their graph and component, and are not placed again
+// meanwhile. A replica counts as without pods even if it has pods of earlier attempts: they are deleted, and the other operator may be
+// creating their successors. If asked is true, awaitOthers also covers replicas for which a group of this operator asks, unless they are
+// created as recorded.
 func (e *evaluation) awaitOthers(o *gang.Observation, asked bool) {
 	if o.Record == nil {
 		return
@@ -57,7 +58,7 @@ func (e *evaluation) awaitOthers(o *gang.Observation, asked bool) {
 	}
 }
 
-// othersPlace is the place in which another operator may be creating a replica, and until when it may.
+// othersPlace is a place in which another operator may be creating a replica, until the time in until.
 type othersPlace struct {
 	assignment.Place
 	until time.Time
@@ -97,7 +98,8 @@ func (e *evaluation) recordedByOthers(o *gang.Observation) map[gang.Key]othersPl
 	return theirs
 }
 
-// holdForOthers holds the recorded hosts of missing pods until the times of their replicas end, so that no other graph gets these hosts.
+// holdForOthers holds the recorded hosts of missing pods, so that no other graph gets these hosts. Each hold ends with the time of its
+// replica.
 func (e *evaluation) holdForOthers(o gang.Observation, theirs map[gang.Key]othersPlace) {
 	for _, one := range gang.RecordedPods(o) {
 		_, held := e.holds.byPod[one.Name]
@@ -108,5 +110,5 @@ func (e *evaluation) holdForOthers(o gang.Observation, theirs map[gang.Key]other
 	}
 }
 
-// isCreated reports whether a planned pod is being created: in its recorded place, or in a place that the decision gives it.
+// isCreated reports whether a planned pod is being created, either in its recorded place or in a place from the current decision.
 func (s *state) isCreated(pod *corev1.Pod) bool { return s.planned[topology.PodID(pod)].pod != nil }

@@ -54,14 +54,14 @@ func (e *evaluation) addPlanned(o *gang.Observation) {
 	e.awaitOthers(o, false)
 }
 
-// addAllPlanned is addPlanned for callers that decide nothing about asked replicas: it also adds those that another operator may be
-// creating.
+// addAllPlanned is [evaluation.addPlanned] for callers that do not answer asks: it also covers the asked replicas that another operator may
+// be creating.
 func (e *evaluation) addAllPlanned(o *gang.Observation) {
 	e.addPlanned(o)
 	e.awaitOthers(o, true)
 }
 
-// spend marks attempts as carried out, so that no replica is created at them again.
+// spend marks attempts as carried out, so that no replica is created again at one of these attempts.
 func (s *state) spend(graph types.NamespacedName, attempts map[gang.Key]int32) {
 	if s.spent[graph] == nil && len(attempts) > 0 {
 		s.spent[graph] = map[gang.Key]int32{}
@@ -71,7 +71,8 @@ func (s *state) spend(graph types.NamespacedName, attempts map[gang.Key]int32) {
 	}
 }
 
-// endPlanned ends the planned pods of a graph, except for pods for which a group asks and whose reservation is for the recorded attempt.
+// endPlanned ends the reservations of a graph's planned pods. It keeps the pods that a group asks for and whose reservation is for the
+// recorded attempt.
 func (e *evaluation) endPlanned(o gang.Observation) {
 	wanted := map[*corev1.Pod]bool{}
 	for _, one := range e.asks {
@@ -134,8 +135,8 @@ func (s *state) noteOwn(pod *corev1.Pod) {
 }
 
 // endPredecessors removes from the ledger the pods that are gone and whose successors are planned. The API cache shows that a pod is gone
-// before the ledger gets the event. The event of a gated successor comes later still, but a planned successor has no event and is planned
-// at once: without endPredecessors it would not get the capacity of its predecessor.
+// before the ledger gets the deletion event. A gated successor is planned only after its own event, which comes later. A planned successor
+// has no event and is planned at once: without endPredecessors it would not get the capacity of its predecessor.
 func (e *evaluation) endPredecessors(o *gang.Observation) {
 	exist := map[types.UID]bool{}
 	for _, pod := range o.Pods {
@@ -181,7 +182,7 @@ func (s *state) takeOver(pod *corev1.Pod) {
 }
 
 // findUncreated finds gangs with planned pods that are still not created ten times --requeue-after after their placement, and adds these
-// gangs to the overdue ones. Otherwise the planned pods would keep their capacity, and the created pods of the gang would wait for them.
+// gangs to the overdue gangs. Otherwise the planned pods would keep their capacity, and the created pods of the gang would wait for them.
 func (e *evaluation) findUncreated(o gang.Observation) {
 	now, patience := e.clock.Now(), servedPatience*e.options.RequeueAfter
 	for id, p := range e.planned {
@@ -200,8 +201,8 @@ func (e *evaluation) findUncreated(o gang.Observation) {
 	}
 }
 
-// settleAsks determines how asks are answered. Placed replicas get their recorded attempts once these are recorded, undecided replicas get
-// an answer later, and all other replicas are created gated.
+// settleAsks determines the answers to asks. A placed replica gets its attempt once the attempt is recorded. An undecided replica gets its
+// answer later. All other replicas are created gated.
 func (e *evaluation) settleAsks() {
 	if len(e.d.evicted) > 0 {
 		return

@@ -21,9 +21,9 @@ import (
 // +kubebuilder:rbac:groups="",resources=limitranges,verbs=list;watch
 // +kubebuilder:rbac:groups=node.k8s.io,resources=runtimeclasses,verbs=list;watch
 
-// admission reads the objects that the API server's admission applies to new pods. Plans count pods that do not exist yet, but no release
-// depends on them. So the loop does not wait for these objects, and an operator without the right to read them plans such pods by their
-// template.
+// admission reads the objects that the API server's admission applies to new pods. Plans include pods that do not exist yet, but no release
+// depends on these pods. So the loop does not wait for the objects, and without permission to read them it plans such pods by their
+// templates.
 type admission struct {
 	runtimes, limits toolscache.InformerSynced
 }

@@ -22,9 +22,9 @@ func (e *evaluation) liftRest(r *gang.Request) {
 	}
 }
 
-// trackParted tracks since when the plan has refused the rest of replicas that were never complete. If the refusal lasts, stuckGangs has
-// their gang evicted. While no plan is made, the last refusal stands: otherwise creations in the same graph would restart the time again
-// and again.
+// trackParted tracks since when the plan has refused the other pods of replicas that were never complete. If the refusal lasts, stuckGangs
+// lists the gang for eviction. While no plan is made, the last refusal remains. Otherwise creations in the same graph would restart the
+// time again and again.
 func (e *evaluation) trackParted(o gang.Observation) {
 	now, refused := e.clock.Now(), false
 	for _, pod := range o.Pods {
@@ -68,9 +68,9 @@ func (s *state) endOutdatedReleases(o gang.Observation) {
 	}
 }
 
-// forsakenGivenBack ends the reservations of gated pods whose gang has lost all of its released pods: the gang does not continue, and its
-// pods are planned like others. It does nothing while a release of the graph is under way, since the cache may not show its pods released
-// yet.
+// forsakenGivenBack ends the reservations of gated pods whose gang has lost all of its released pods. The gang does not continue, and its
+// pods are planned like the pods of a new gang. forsakenGivenBack does nothing while a release of the graph is under way, since the cache
+// may still show the pods as gated.
 func (s *state) forsakenGivenBack(pods []*corev1.Pod) {
 	released := map[string]bool{}
 	for _, pod := range pods {
@@ -89,8 +89,8 @@ func (s *state) forsakenGivenBack(pods []*corev1.Pod) {
 	}
 }
 
-// uncount stops counting the capacity of a pod that has ended or is gone. The capacity is held from the first of these events, and only
-// once: when an ended pod is deleted, others may already have the capacity.
+// uncount removes a terminated or deleted pod from the counted pods of its node. It holds the capacity at the first of these two events,
+// and only once: when a terminated pod is deleted, other pods may already have the capacity.
 func (s *state) uncount(pod *corev1.Pod, id string) {
 	if len(gang.NodesOf(s.cluster, id)) > 0 {
 		s.holdCapacityOf(pod)
@@ -105,8 +105,8 @@ func (s *state) uncount(pod *corev1.Pod, id string) {
 	s.refused.podLeft(pod)
 }
 
-// isUnfinished reports whether a pod that was released or created in place, and never bound, leaves because its gang could not be
-// completed. A successor with the same name follows, and gets the capacity that was held for the pod.
+// isUnfinished reports whether a released or created pod is removed unbound because its gang could not be completed. Its successor with the
+// same name then gets the capacity that was held for the pod.
 func (s *state) isUnfinished(pod *corev1.Pod, id string) bool {
 	_, held := s.holds.byPod[client.ObjectKeyFromObject(pod)]
 	record := s.pods.of(id)
@@ -118,8 +118,8 @@ func (s *state) isUnfinished(pod *corev1.Pod, id string) bool {
 	return followed && !s.holds.wasPreempted(gang.Of(pod))
 }
 
-// resumeHold holds the capacity of a lost pod again, for the rest of the hold's time, if a plan had given it to the pod's successor: the
-// successor is now created gated, or in place again.
+// resumeHold holds the capacity of a lost pod again, for the rest of the hold's time, if a plan had given the capacity to the pod's
+// successor. The successor is now created gated, or in place again.
 func (s *state) resumeHold(pod types.NamespacedName, node string) {
 	if s.holds.resume(s.cluster, pod, node, s.clock.Now()) {
 		s.wakeLoop() // the loop sets its timer by the holds

@@ -10,9 +10,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// podChanged counts the capacity of every pod in the cluster, and follows Trellis' pods from gate to node. The cluster cache tracks the
-// capacity that a change frees. podChanged returns the pods with a reservation on the pod's node if the node no longer has capacity for all
-// of them.
+// podChanged updates the capacity that any pod in the cluster uses, and tracks Trellis' pods from gated to bound. The cluster cache tracks
+// the capacity that a change frees. If the pod's node no longer has capacity for all its reservations, podChanged returns the pods with
+// these reservations.
 func (l *ledger) podChanged(pod *corev1.Pod) (displaced []*corev1.Pod) {
 	id, now := topology.PodID(pod), l.clock.Now()
 	l.mu.Lock()

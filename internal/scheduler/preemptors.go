@@ -14,14 +14,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// notePreemptor remembers the deployment for which replicas are preempted. It leaves out pods that are not Trellis'.
+// notePreemptor remembers the deployment for which replicas are preempted. Entries for pods that do not belong to Trellis have no effect.
 func (h *holds) notePreemptor(p *placement.Preemption, graph types.NamespacedName, now time.Time) {
 	for _, replica := range p.Gangs {
 		h.preemptors[replica] = preemptor{graph, now}
 	}
 }
 
-// namePreemptors adds to waiting replicas the deployment that has preempted them. A preemptor is remembered while the replica waits.
+// namePreemptors adds a note to waiting replicas with the deployment that has preempted them. A preemptor is remembered while the replica
+// waits.
 func (h *holds) namePreemptors(groups []*trellisv1alpha1.ScalingGroup, waiting []gang.Waiting, now time.Time) {
 	if len(h.preemptors) == 0 {
 		return

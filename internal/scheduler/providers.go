@@ -62,7 +62,7 @@ func (s *Scheduler) askProvider(ctx context.Context, o *gang.Observation) {
 	s.ledger.objected(*o)
 }
 
-// trim removes lost replicas from the provider's objects, which list the replicas of the graph for its scheduler.
+// trim removes lost replicas from the provider's objects, which list the graph's replicas for the provider's scheduler.
 func trim(ctx context.Context, r *provider.Registry, placer provider.Placer, o gang.Observation) {
 	trimmer, ok := placer.(provider.Trimmer)
 	if !ok || o.Bars != "" {

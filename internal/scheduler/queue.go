@@ -18,11 +18,12 @@ import (
 // retryAfter is the delay before a graph is evaluated again after something about it failed.
 const retryAfter = time.Second
 
-// queue holds the graphs to evaluate, each once, some of them not before a certain time. It never loses a graph: a graph that is added
-// while it is being planned is taken again in the next round.
+// queue holds the graphs to evaluate, each graph once and optionally with an earliest time. It never loses a graph: a graph that is added
+// during its evaluation is taken again in the next round.
 type queue struct {
 	mu sync.Mutex
-	// due are the graphs to evaluate now, taken the graphs that were taken and are in line for their evaluation, each with its cause.
+	// due are the graphs to evaluate now. taken are the graphs that [queue.take] has returned and that are not evaluated yet. Each has its
+	// cause.
 	due, taken map[types.NamespacedName]*cause
 	later      map[types.NamespacedName]time.Time
 	// waiting are the graphs with gangs that did not fit; freed capacity that a graph may use makes it due.
@@ -30,14 +31,14 @@ type queue struct {
 	signal  chan struct{}
 }
 
-// cause is the reason for which a graph is evaluated: always, or only if it may use capacity that has become free on the nodes.
+// cause says when to evaluate a graph: always, or only if the graph may use capacity that has become free on the nodes.
 type cause struct {
 	always bool
 	nodes  []string
 }
 
-// maxCauses is the maximum number of nodes in a cause. A graph with more freed nodes is evaluated in any case: it may be in line for long
-// while many nodes come and go.
+// maxCauses is the maximum number of nodes in a cause. A graph with more freed nodes is always evaluated. A cause can collect many nodes
+// while the graph waits for its evaluation.
 const maxCauses = 64
 
 // freed adds a node on which capacity has become free.
@@ -168,7 +169,7 @@ func (q *queue) wakeFor(node string, later time.Time, mayUse func(types.Namespac
 	q.mu.Unlock()
 }
 
-// cause returns the cause of a taken graph, its nodes or always, and removes the graph from the taken ones.
+// cause removes a graph from the taken graphs. It returns the nodes of the graph's cause, and whether to evaluate the graph in any case.
 func (q *queue) cause(name types.NamespacedName) (nodes []string, always bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -187,8 +188,8 @@ func (q *queue) waitingFor(name types.NamespacedName) (w waiting, waits bool) {
 	return w, waits
 }
 
-// wakeAbove wakes, at a time, every waiting graph that would preempt a pod of the priority, or that rules about other pods, or volumes,
-// restrict.
+// wakeAbove makes waiting graphs due at a time: the graphs that would preempt a pod of the priority, and the graphs that are restricted by
+// volumes or by rules about other pods.
 func (q *queue) wakeAbove(priority int32, at time.Time) {
 	q.mu.Lock()
 	some := false
@@ -204,7 +205,8 @@ func (q *queue) wakeAbove(priority int32, at time.Time) {
 	}
 }
 
-// setWaiting sets whether a graph waits, so that freed capacity concerns it, and what it waits for.
+// setWaiting adds a graph to the waiting graphs, which freed capacity makes due, or removes it. w describes the capacity that the graph
+// waits for.
 func (q *queue) setWaiting(name types.NamespacedName, waits bool, w waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

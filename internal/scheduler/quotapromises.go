@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// promise changes an observation to show promised pods, whose Workloads wait only for their place, as they will be once Kueue has admitted
-// these Workloads.
+// promise replaces the promised pods of an observation with the pods as they will be after admission by Kueue. The Workloads of promised
+// pods wait only for their places.
 func (e *evaluation) promise(o *gang.Observation) promised {
 	p, promises := promised{workloads: map[string]string{}, fingerprints: map[string]string{}}, e.options.Promises.Of(e.d.graph)
 	if len(promises) == 0 {
@@ -35,7 +35,7 @@ func (e *evaluation) promise(o *gang.Observation) promised {
 		if is {
 			o.Pods[i] = admitted
 		}
-		// Pods without Trellis' gate are not planned and need no place. Pods that yet another controller gates get no place for now.
+		// Pods without Trellis' gate are not planned and need no place. Pods with the gate of a third controller get no place for now.
 		if _, promised := promises[name]; promised && render.GateClosed(pod) && quota.Held(pod) && pod.DeletionTimestamp == nil {
 			p.workloads[topology.PodID(pod)] = name
 		}
@@ -43,8 +43,8 @@ func (e *evaluation) promise(o *gang.Observation) promised {
 	return p
 }
 
-// split returns the placed replicas that are released, and keeps the others: replicas with a promised pod, and replicas that are placed
-// together with such a replica. Nothing is released before the base gang.
+// split returns the placed replicas to release, and adds the other placed replicas to kept: replicas with a promised pod, and replicas that
+// are placed together with such a replica. No replica is released before the base gang.
 func (p *promised) split(placed []placement.ReplicaResult) (released []placement.ReplicaResult) {
 	if len(p.workloads) == 0 {
 		return placed
@@ -71,8 +71,8 @@ func (p *promised) has(replica *placement.ReplicaResult) bool {
 	return slices.ContainsFunc(replica.Pods, func(pod placement.PodResult) bool { return p.workloads[pod.ID] != "" })
 }
 
-// reservePromised holds the places of the kept replicas for as long as the capacity of lost pods is held, and has the graph evaluated again
-// before that time ends. It adds to the result which Workloads have their place.
+// reservePromised holds the places of the kept replicas for as long as the capacity of lost pods is held, and schedules another evaluation
+// before that time ends. It adds to the result which Workloads have their places.
 func (e *evaluation) reservePromised(r *gang.Request) {
 	p := &e.d.promised
 	if len(p.workloads) == 0 {
@@ -106,7 +106,7 @@ func (e *evaluation) reservePromised(r *gang.Request) {
 	maps.Copy(e.d.result.Checked, p.checked(r, has, e.d.result.Waiting))
 }
 
-// withoutPlaces returns the Workloads of which no pod needs a place.
+// withoutPlaces returns the Workloads whose pods need no place.
 func (p *promised) withoutPlaces() map[string]gang.Checked {
 	out := map[string]gang.Checked{}
 	for name, fingerprint := range p.fingerprints {
@@ -118,7 +118,7 @@ func (p *promised) withoutPlaces() map[string]gang.Checked {
 	return out
 }
 
-// checked returns the Workloads for which the plan looked for places and, for Workloads without a place, why they have none.
+// checked returns the Workloads for which the plan looked for places. For Workloads without a place, it adds the reason.
 func (p *promised) checked(r *gang.Request, has map[string]bool, waiting []gang.Waiting) map[string]gang.Checked {
 	out := map[string]gang.Checked{}
 	for _, id := range slices.Sorted(maps.Keys(p.workloads)) {

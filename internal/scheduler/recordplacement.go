@@ -15,7 +15,7 @@ import (
 )
 
 // recordAfter is how long observed changes of gangs are collected before they are recorded, while other gangs of the graph are unbound.
-// Decisions are recorded immediately.
+// Changes by decisions are recorded immediately.
 const recordAfter = time.Second
 
 // uncreatable is the message of the eviction of a gang that was to be created in place.
@@ -98,7 +98,7 @@ func unassigned(o gang.Observation, next *assignment.Record, refused []string) m
 }
 
 // assign adds the new places of a decision to the record, and their attempts to the pins. A replica that stays in its gang and has no
-// released pod gets a new attempt, unless it is released as recorded. The attempt is at least the attempt in the host names of the
+// released pod gets a new attempt, unless it is released as recorded. The attempt is never lower than the attempt in the host names of the
 // replica's pods, since pods that are created later have other host names. Planned pods have no host names yet.
 func assign(next *assignment.Record, o gang.Observation, d *decision, now time.Time) {
 	d.assigned = map[gang.Key]int32{}

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// keepRecordable moves placed replicas to the waiting ones if the record has no space for them. Base gangs and first replicas stay: the
-// limit on the pods of a graph bounds their size.
+// keepRecordable makes placed replicas wait if the record has no space for them. Base gangs and first replicas stay placed: the pod limit
+// of a graph bounds their size.
 func keepRecordable(o gang.Observation, r *gang.Request, a *gang.Answer) {
 	if o.Record == nil || len(a.Placed) == 0 {
 		return

@@ -46,8 +46,9 @@ func (e *evaluation) followWaits(o gang.Observation, again bool) {
 // unbound are the reasons of waiting gangs that are released and not bound.
 var unbound = []string{gang.CodeUnschedulable, gang.CodeSchedulerRefuses, gang.CodeSchedulingBlocked, gang.CodePreempting}
 
-// requeues reports whether a gang was requeued between its last reason to wait, before, and its current one, now. known: the gang waited
-// before. A gang whose pods the scheduler refuses is requeued only when it is evicted.
+// requeues reports whether a gang was requeued between two evaluations. before and now are the gang's reasons to wait at these evaluations.
+// known: the gang also waited at the earlier evaluation. A gang whose pods the scheduler refuses counts as requeued only after its
+// eviction.
 func requeues(known bool, before, now string) bool {
 	if !known {
 		return now != gang.CodeUnschedulable

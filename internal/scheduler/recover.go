@@ -48,8 +48,8 @@ func (s *state) reserveRest(o gang.Observation) {
 	}
 }
 
-// holdRecorded holds the recorded hosts of missing and gated pods, which an earlier leader assigned, until it is the graph's turn to be
-// planned, and at most for HoldFor.
+// holdRecorded holds the recorded hosts of missing and gated pods, which an earlier leader assigned. The holds end when the graph is
+// planned, and at the latest after HoldFor.
 func (s *state) holdRecorded(o gang.Observation) {
 	until := s.clock.Now().Add(s.options.HoldFor)
 	for _, one := range gang.RecordedPods(o) {

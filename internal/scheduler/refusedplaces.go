@@ -21,14 +21,15 @@ import (
 
 const (
 	// lastRefusal is the longest time for which plans exclude a place after a scheduler refused a gang there. The first time is
-	// Options.RequeueAfter. Each further refusal of the place doubles the time, and extends it at least until the next place has been tried.
-	// After that time the place comes last for another lastRefusal, and then it is forgotten.
+	// Options.RequeueAfter. Each further refusal of the place doubles the time, and extends it at least until the next place has been
+	// tried. After the exclusion the place comes last for another lastRefusal, and then it is forgotten.
 	lastRefusal = time.Hour
-	// maxRefusals is the maximum number of places that are remembered for one shape of pods of a graph. The place with the fewest refusals is
-	// dropped first.
+	// maxRefusals is the maximum number of remembered places for one pod shape of a graph. The place with the fewest refusals is dropped
+	// first.
 	maxRefusals = 256
-	// wholeFrom and wholeShare decide when plans exclude a whole domain: a scheduler has refused at least wholeFrom of its hosts, or all hosts
-	// of a smaller domain, and the refused hosts are at least one in wholeShare of its hosts, or were refused in at least wholeFrom evictions.
+	// wholeFrom and wholeShare are the thresholds for the exclusion of a whole domain. A scheduler must have refused at least wholeFrom
+	// hosts of the domain, or all hosts of a smaller domain. In addition, the refused hosts must be at least one in wholeShare of the
+	// domain's hosts, or must have been refused in at least wholeFrom evictions.
 	wholeFrom, wholeShare = 3, 4
 	// maxNames is the maximum number of places that a message names.
 	maxNames = 5
@@ -37,9 +38,9 @@ const (
 // refusedPlaces learns the places in which a scheduler refused pods, and forgets a place when it changes.
 type refusedPlaces struct {
 	places refusals
-	// known are the times of the last refusals, by graph, that are or were in places, so that a recorded refusal is taken over only once.
+	// known is, by graph, the time of the newest refusal that was ever in places, so that a recorded refusal is taken over only once.
 	known map[types.NamespacedName]time.Time
-	// ended are the graphs for which an exclusion has ended since the loop last called takeEnded.
+	// ended are the graphs for which an exclusion has ended since the last call of takeEnded.
 	ended map[types.NamespacedName]bool
 
 	clock        clock.Clock
@@ -89,14 +90,14 @@ func (p *refusedPlaces) add(graph types.NamespacedName, one assignment.Refused) 
 }
 
 // refusals are the places in which a scheduler refused pods, by graph (docs/placement.md#places-that-a-scheduler-refused). For a while the
-// planner does not place pods of the shape there, and after that only if no other place has capacity. Refusals of a domain and of hosts in
-// it count together. All places of one eviction have the same time of the last refusal.
+// planner does not place pods of the same shape there, and after that only if no other place has capacity. Refusals of a domain and
+// refusals of its hosts are counted together. All places of one eviction have the same time of the last refusal.
 type refusals map[types.NamespacedName][]assignment.Refused
 
 // forgotten reports whether plans treat a refused place like any other again.
 func forgotten(one *assignment.Refused, now time.Time) bool { return now.Sub(one.Until) >= lastRefusal }
 
-// keep drops all places of a graph but those for which keeps returns true.
+// keep drops the places of a graph for which keeps returns false.
 func (r refusals) keep(graph types.NamespacedName, keeps func(*assignment.Refused) bool) {
 	r[graph] = slices.DeleteFunc(r[graph], func(one assignment.Refused) bool { return !keeps(&one) })
 	if len(r[graph]) == 0 {
@@ -134,9 +135,9 @@ func (r refusals) leftOut(now time.Time) (n int) {
 	return n
 }
 
-// said names the excluded places in which pods of some shapes, nil for all, were refused, and then lists until when each place is excluded
-// and the message of the scheduler: ", in z/r1: z/r1 (left out until 2026-01-02T12:00:30Z): no device". The names come first, because a
-// condition quotes only the beginning. It returns "" if no place is excluded.
+// said describes the excluded places in which pods of some shapes were refused; nil shapes means all shapes. It names the places, and then
+// lists each place with the end of the exclusion and the scheduler's message: ", in z/r1: z/r1 (left out until 2026-01-02T12:00:30Z): no
+// device". The names come first, because a condition quotes only the beginning. said returns "" if no place is excluded.
 func (r refusals) said(graph types.NamespacedName, shapes map[string]bool, now time.Time) string {
 	var names, lines []string
 	for _, one := range r[graph] {

@@ -15,9 +15,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// nodeDiffers forgets the refusals that a change of a node may resolve, and has their graphs evaluated again. For a host that is any
-// change. For a domain it is only a node that joins the domain, or that takes pods which it did not take before, because one of many nodes
-// changes all the time. old is nil for a new node, now is nil for a node that is gone.
+// nodeDiffers forgets the refusals that a node change may resolve, and queues their graphs for evaluation. The refusal of a host ends with
+// any change of that host. The refusal of a domain ends only when a node joins the domain, or takes pods that it did not take before,
+// because one of many nodes changes all the time. old is nil for a new node. now is nil for a node that is gone.
 func (p *refusedPlaces) nodeDiffers(old, now *corev1.Node) {
 	p.end(func(_ types.NamespacedName, one *assignment.Refused) bool {
 		was, is := coversNode(one.Place, old), coversNode(one.Place, now)
@@ -52,9 +52,9 @@ func takesMore(old, now *corev1.Node) bool {
 	return false
 }
 
-// podLeft makes graphs other than the pod's own stop excluding the host that the pod left. From then on the host comes last: the departure
-// of a pod does not show that the scheduler would now accept the gang. An excluded domain stays excluded until its time is over, because
-// pods come and go in it all the time.
+// podLeft ends the exclusion of the host that a pod has left, except for the pod's own graph. From then on the host comes last: the
+// departure of a pod does not show that the scheduler would now accept the gang. An excluded domain stays excluded until its time is over,
+// because pods come and go in it all the time.
 func (p *refusedPlaces) podLeft(pod *corev1.Pod) {
 	if len(p.places) == 0 || pod.Spec.NodeName == "" {
 		return
@@ -65,8 +65,8 @@ func (p *refusedPlaces) podLeft(pod *corev1.Pod) {
 	}, false)
 }
 
-// end stops the exclusion of the places for which ends returns true, and has their graphs evaluated again. With forget it drops these
-// refusals; otherwise the places come last from then on.
+// end ends the exclusion of the places for which ends returns true, and queues their graphs for evaluation. If forget is true, it drops
+// these refusals. Otherwise the places come last from then on.
 func (p *refusedPlaces) end(ends func(types.NamespacedName, *assignment.Refused) bool, forget bool) {
 	now := p.clock.Now()
 	for graph, list := range p.places {
@@ -87,7 +87,7 @@ func (p *refusedPlaces) end(ends func(types.NamespacedName, *assignment.Refused)
 	}
 }
 
-// takeEnded returns, once, the graphs to evaluate again because places that were excluded for them may be used again.
+// takeEnded returns the graphs for which an exclusion has ended since the last call. They are evaluated again.
 func (p *refusedPlaces) takeEnded() []types.NamespacedName {
 	graphs := slices.Collect(maps.Keys(p.ended))
 	clear(p.ended)

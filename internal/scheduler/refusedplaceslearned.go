@@ -20,10 +20,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// learnFrom learns the places in which a scheduler refused pods of the gangs that are evicted now, and appends the excluded places to the
-// reason of the eviction. A place counts as refused once, however many pods wait for it. learnFrom learns nothing from a gang whose
-// scheduler has not tried again since the pods that had to leave are gone: after a preemption, kube-scheduler 1.37 tries a pod group again
-// only if the first placement that it tried lacked resources. The capacity of such a gang is held, so that the gang gets the same place.
+// learnFrom records the places in which a scheduler refused pods of the gangs that are evicted now, and appends the excluded places to the
+// eviction reason. One evaluation counts a place once, however many pods wait for it. learnFrom skips a gang whose scheduler has not tried
+// again since the preemption victims terminated: after a preemption, kube-scheduler 1.37 retries a pod group only if the first placement
+// that it tried lacked resources. The capacity of such a gang is held, so that the gang gets the same place.
 func (p *refusedPlaces) learnFrom(o gang.Observation, gangs map[string]eviction, evicted map[string]bool) {
 	bound, former := map[string][]string{}, map[string]bool{}
 	for _, pod := range o.Pods {
@@ -64,8 +64,8 @@ func (e eviction) refused() bool {
 	return !e.follows && (e.reason == ReasonUnschedulable || e.reason == gang.CodeSchedulerRefuses)
 }
 
-// without returns the hosts to which no other pod of the gang is bound: a bound host refuses a pod because of the capacity that the pod's
-// own gang takes. If there is no other host, it returns all hosts.
+// without returns the hosts without bound pods of the gang. A host with such pods refuses another pod because of the capacity that the gang
+// itself uses there. If no host is left, without returns all hosts.
 func without(hosts, bound []string) []string {
 	left := slices.DeleteFunc(slices.Clone(hosts), func(host string) bool { return slices.Contains(bound, host) })
 	if len(left) == 0 {
@@ -77,7 +77,7 @@ func without(hosts, bound []string) []string {
 // learning collects what one evaluation learns from the gangs of a graph.
 type learning struct {
 	graph types.NamespacedName
-	// places are the places that are already added, by shape and name; names are the names of the added places, in order.
+	// places are the added places, by shape and name. names are the names of the added places, in order.
 	places map[string]bool
 	names  []string
 }
@@ -100,8 +100,8 @@ func (n *learning) forget(name string) {
 	n.names = slices.DeleteFunc(n.names, func(one string) bool { return one == name })
 }
 
-// refusalOf returns why a scheduler refuses a released pod in its place; "" if the scheduler does not refuse it, has only a passing
-// objection, or would refuse it in any other place too.
+// refusalOf returns why a scheduler refuses a released pod in its place. It returns "" if the scheduler does not refuse the pod, has only a
+// passing objection, or would refuse the pod in every other place too.
 func (p *refusedPlaces) refusalOf(o gang.Observation, pod *corev1.Pod) string {
 	if !gang.WaitsForScheduler(pod) || o.Objections[pod.UID].Anywhere {
 		return ""
@@ -123,7 +123,7 @@ func objectionTo(o gang.Observation, pod *corev1.Pod) string {
 	return ""
 }
 
-// learn adds the places in which a pod was refused: the hosts that it names, or the domain that it is pinned to.
+// learn adds the places in which a pod was refused: the hosts that t names or, if t names no hosts, the domain to which the pod is pinned.
 func (p *refusedPlaces) learn(round *learning, t gang.Tried, said string) {
 	if len(t.Hosts) == 0 {
 		p.learnDomain(round, t, t.Domain, said)
@@ -163,7 +163,8 @@ func (p *refusedPlaces) domainOf(levels topology.Levels, host string) topology.P
 	return path
 }
 
-// refusesMost reports whether a scheduler has refused so many hosts of a domain, or so often, that it is likely to refuse the others too.
+// refusesMost reports whether a scheduler has refused so many hosts of a domain, or has refused hosts there so often, that it is likely to
+// refuse the domain's other hosts too.
 func (p *refusedPlaces) refusesMost(graph types.NamespacedName, t gang.Tried, path topology.Path) bool {
 	if len(path) == 0 {
 		return false
@@ -184,7 +185,7 @@ func (p *refusedPlaces) refusesMost(graph types.NamespacedName, t gang.Tried, pa
 	return refused >= min(wholeFrom, hosts) && (refused*wholeShare >= hosts || len(evictions) >= wholeFrom)
 }
 
-// refused adds one refusal, and excludes its place for twice as long as the last time.
+// refused adds a refusal, and excludes the place for twice as long as after the last refusal.
 func (p *refusedPlaces) refused(graph types.NamespacedName, now assignment.Refused) {
 	at := p.clock.Now()
 	var least *assignment.Refused
@@ -216,15 +217,16 @@ func (p *refusedPlaces) refused(graph types.NamespacedName, now assignment.Refus
 	p.add(graph, now)
 }
 
-// untilTheNext estimates the time until the next place of a graph is refused too and the graph's pause after that is over. If a place could
-// be used again earlier, the graph would alternate between places, and never report that it is refused everywhere.
+// untilTheNext estimates the time in which a graph's next place is refused too and the following pause of the graph ends. With a shorter
+// exclusion, the graph would alternate between places, and never report that it is refused everywhere.
 func (p *refusedPlaces) untilTheNext(graph types.NamespacedName, now time.Time) time.Duration {
 	times := p.requeues(graph, now)
 	return 2*p.requeueAfter + doubled(firstBackoff, lastBackoff, times) + doubled(firstBackoff, lastBackoff, times+1)
 }
 
-// note makes replicas report that a scheduler refused them in every place where they have capacity, and lists these places. trial is the
-// result of a plan without refused places, by replica: if a replica has no capacity in that plan either, note reports that plan's refusal.
+// note changes the messages of waiting replicas that have capacity only in refused places: they report that a scheduler refused them
+// everywhere, and name the places. trial is the result, by replica, of a plan that ignores the refusals. If a replica has no capacity in
+// that plan either, note reports the refusal of that plan.
 func (p *refusedPlaces) note(r *gang.Request, trial map[gang.Key]placement.ReplicaResult, waiting []gang.Waiting, d *decision) {
 	now := p.clock.Now()
 	for i := range waiting {
@@ -246,7 +248,7 @@ func (p *refusedPlaces) note(r *gang.Request, trial map[gang.Key]placement.Repli
 	}
 }
 
-// capacityFor reports whether a plan without refused places places a replica that the plan with them refuses.
+// capacityFor reports whether a plan that ignores the refusals places a replica that the actual plan refuses.
 func capacityFor(trial map[gang.Key]placement.ReplicaResult) bool {
 	for _, one := range trial {
 		if one.Refusal == nil {

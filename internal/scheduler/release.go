@@ -96,7 +96,7 @@ func (w *writers) finish() {
 	}
 }
 
-// release forms the gangs of a plan and releases their pods, in the order of [inOrder]. It returns once all steps that follow no other step
+// release forms the gangs of a plan and releases their pods, in the order of [inOrder]. It returns once all steps without a preceding step
 // have a slot.
 func (w *writers) release(ctx context.Context, gangs []*gangRelease) {
 	if len(gangs) == 0 {
@@ -126,7 +126,7 @@ func (w *writers) slot(ctx context.Context) bool {
 	}
 }
 
-// run releases the pod of a step in a slot that the caller has taken, frees the slot, and starts the steps that follow.
+// run releases the pod of a step. It frees the slot that the caller has taken, and then starts the next steps.
 func (w *writers) run(ctx context.Context, s *releaseStep) {
 	g, graph := s.gang, client.ObjectKeyFromObject(s.gang.gang.Graph)
 	err := w.releasePod(ctx, s)
@@ -158,10 +158,10 @@ func (w *writers) run(ctx context.Context, s *releaseStep) {
 	}
 }
 
-// errNotFollowed is the error of a pod that is not released because the pod that it was to follow is gone.
+// errNotFollowed is the error for a pod that is not released because the pod before it in the release order is gone.
 var errNotFollowed = errors.New("the pod that it was to follow is gone")
 
-// abandon ends the releases of a step's pod and of the pods that were to follow it.
+// abandon ends the releases of a step's pod and of the pods in all later steps of the same chain.
 func (w *writers) abandon(s *releaseStep, err error) {
 	w.ledger.notReleased(s.release, s.gang.begun, err)
 	if errors.Is(err, provider.ErrPodGone) {
@@ -172,7 +172,7 @@ func (w *writers) abandon(s *releaseStep, err error) {
 	}
 }
 
-// releasePod releases the pod of a step. If it is the first pod of its gang, releasePod forms the gang before.
+// releasePod releases the pod of a step. Before the first pod of a gang, it forms the gang.
 func (w *writers) releasePod(ctx context.Context, s *releaseStep) error {
 	if s.first {
 		if err := w.form(ctx, s.gang); err != nil {
@@ -186,8 +186,8 @@ func (w *writers) releasePod(ctx context.Context, s *releaseStep) error {
 	return err // the event of a released pod ends its release
 }
 
-// tryAgain has the graph of a gang evaluated again after a release failed: the pods released so far anchor the rest. Call it after the
-// capacity of the other pods is given back, since pods that are being released anchor their graph, too.
+// tryAgain queues the graph of a gang for evaluation after a failed release. The pods released so far anchor the gang's other pods. Call
+// tryAgain after the capacity of the other pods is given back, since pods that are being released anchor their graph, too.
 func (w *writers) tryAgain(g *gangRelease, err error) {
 	name := client.ObjectKeyFromObject(g.gang.Graph)
 	if overtaken(err) {
@@ -210,7 +210,7 @@ func (w *writers) form(ctx context.Context, g *gangRelease) error {
 	return err
 }
 
-// evictStale deletes the pods of a gang that stale objects block, so that they are recreated: the old pods can no longer be part of the
+// evictStale deletes the pods of a gang that stale objects block, so that new pods are created. The old pods can no longer be part of the
 // gang.
 func (w *writers) evictStale(ctx context.Context, g *gangRelease) {
 	gangEvictions.WithLabelValues(ReasonStaleObjects).Inc()
@@ -221,8 +221,7 @@ func (w *writers) evictStale(ctx context.Context, g *gangRelease) {
 	}
 }
 
-// answer answers the groups that have asked for the places of planned pods, after it has deleted the placeholders on the hosts of these
-// pods.
+// answer deletes the placeholders on the hosts of planned pods, and then answers the groups that asked for the places of these pods.
 func (w *writers) answer(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, d *decision) {
 	attempts, created := map[*corev1.Pod]int32{}, []gang.Release{}
 	for _, r := range d.releases {

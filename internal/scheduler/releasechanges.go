@@ -19,15 +19,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// gangBegun marks a gang as begun once one of its pods is released: from now on the rest of its pods keep their capacity until they are
-// released too. Otherwise other gangs could take this capacity, and the released pods would wait for the rest permanently.
+// gangBegun marks a gang as begun after its first pod is released. rest are its other pods: they keep their capacity until they are
+// released too. Otherwise other gangs could take this capacity, and the released pods would wait for the other pods permanently.
 func (l *ledger) gangBegun(rest []gang.Release) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.begin(rest)
 }
 
-// decides counts pods of a graph that are being released and decide domains. A write of the graph's record counts as one pod.
+// decides adds to the number of pods that are being released and whose release determines a domain of the graph. A write of the graph's
+// record counts as one pod.
 func (l *ledger) decides(name types.NamespacedName, pods int) {
 	if pods == 0 {
 		return
@@ -40,8 +41,8 @@ func (l *ledger) decides(name types.NamespacedName, pods int) {
 	l.deciding[name].pods += pods
 }
 
-// isDeciding reports whether a graph has pods that are being released and decide domains, or a write of its record under way. If so, the
-// graph is evaluated when that is over.
+// isDeciding reports whether pods are being released whose release determines a domain of the graph, or whether a write of the graph's
+// record is under way. If so, the graph is evaluated afterwards.
 func (l *ledger) isDeciding(name types.NamespacedName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,8 +90,8 @@ func (l *ledger) isBegun(id string) bool {
 }
 
 // notReleased ends a failed release. If the gang has begun, the pod keeps its capacity until the gang is planned again, unless err shows
-// that the pod has no use for it (see [overtaken]). notReleased ignores pods that are visible as released, or are being released at a later
-// attempt by now.
+// that the pod no longer needs the capacity (see [overtaken]). notReleased ignores pods that are visible as released, and pods that are
+// being released at a later attempt by now.
 func (l *ledger) notReleased(release gang.Release, begun bool, err error) {
 	id := topology.PodID(release.Pod)
 	l.mu.Lock()
@@ -105,13 +106,14 @@ func (l *ledger) notReleased(release gang.Release, begun bool, err error) {
 	}
 }
 
-// overtaken reports whether the state on which the release was planned has changed. Other failures either occur again or are over at the
-// next try.
+// overtaken reports whether err shows that the planned state has changed since. Other failures either occur again or are over at the next
+// try.
 func overtaken(err error) bool {
 	return errors.Is(err, provider.ErrPodGone) || errors.Is(err, provider.ErrElsewhere) || errors.Is(err, provider.ErrStale)
 }
 
-// releaseFailed has a failed release tried again, and reported if it was not the first failure in succession.
+// releaseFailed schedules a retry of a failed release. From the second failure in a row, it also evaluates the graph at once to report the
+// failure.
 func (l *ledger) releaseFailed(name types.NamespacedName, err error) (w wake) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,7 +135,7 @@ func (l *ledger) gangReleased(name types.NamespacedName) (w wake) {
 	return w
 }
 
-// carriedOut marks the attempts that this operator has recorded as carried out, and forgets the attempts of replicas in no gang.
+// carriedOut marks the attempts of a recorded decision as carried out, and forgets the attempts of replicas in no gang.
 func (l *ledger) carriedOut(d *decision, now *assignment.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,7 +143,7 @@ func (l *ledger) carriedOut(d *decision, now *assignment.Record) {
 	maps.DeleteFunc(l.spent[d.graph], func(key gang.Key, _ int32) bool { return now.GangOf(key) == "" })
 }
 
-// recovered reads a graph under the lock, and reserves the capacity that an earlier leader gave it.
+// recovered reads a graph under the lock, and reserves the capacity that an earlier leader gave to the graph.
 func (l *ledger) recovered(observe func() (gang.Observation, error), reserve func(gang.Observation)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

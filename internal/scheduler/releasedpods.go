@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// released is the state of one pod from the decision to release it until it is bound, or, if its gang is evicted, until it is gone. The
-// zero value means that there is nothing to remember.
+// released is the state of one pod. It begins with the decision to release the pod, and ends when the pod is bound or, if its gang is
+// evicted, gone. The zero value means that there is nothing to remember.
 type released struct {
 	// releasing: the release is under way, and the pod may still look gated in the cache. domain is the domain to which it is released,
 	// attempt the attempt of its replica.
@@ -25,37 +25,39 @@ type released struct {
 	attempt   int32
 	// at is when the release began, for the metrics and to detect pods that are not created in time.
 	at time.Time
-	// preempting: other pods have to free capacity for it.
+	// preempting: other pods must be preempted for this pod.
 	preempting bool
-	// begun: another pod of its gang is released, so it keeps its capacity if its release fails. failed: its release has failed, and has not
-	// been tried again yet.
+	// begun: another pod of the gang is released, so this pod keeps its capacity if its own release fails. failed: the release of this pod
+	// has failed, and is not retried yet.
 	begun, failed bool
-	// gang is the gang whose other pods are released, while begun is set.
+	// gang is the name of the pod's gang, while begun is set.
 	gang string
-	// stuck: its scheduler reports that it is unschedulable. objected: the provider's scheduler objects to it in the provider's own objects.
+	// stuck is the scheduler's report that the pod is unschedulable. objected is the objection of the provider's scheduler, from the
+	// provider's own objects.
 	stuck, objected against
-	// anywhere is the time since which its scheduler would refuse it in any place.
+	// anywhere is the time since which the scheduler would refuse the pod in every place.
 	anywhere time.Time
-	// parted: the rest of its replica, which was never complete, finds no capacity. The pod itself may be bound.
+	// parted: other pods of the replica or its base gang, which was never complete, are not placed. This pod may be bound.
 	parted parted
 	// idle: no scheduler has tried to bind it.
 	idle idle
-	// unreserved is why its reservation has ended; "" while it has one. withoutPlace is the pod itself, while it has no reservation.
+	// unreserved is the reason why the pod's reservation has ended; "" while the pod has a reservation. withoutPlace is the pod object
+	// while the pod has no reservation.
 	unreserved   string
 	withoutPlace *corev1.Pod
-	// requeued: its gang is requeued; follows: because the base gang of its graph is requeued; uncreated: because not all pods of the gang
-	// could be created. evicted: the pod is evicted with its requeued gang.
+	// requeued: the gang is requeued. follows: it is requeued because the graph's base gang is requeued. uncreated: it is requeued because
+	// not all of its pods could be created. evicted: the pod is evicted with the requeued gang.
 	requeued, follows, uncreated, evicted bool
 }
 
 // against is a refusal to bind a pod; the zero value is no refusal.
 type against struct {
-	// since is the start of the time until its gang is requeued. first is when the refusal began; since is later if the gang has waited for
-	// pods that had to leave.
+	// first is the start of the refusal. since is the start of the time after which the gang is requeued. since is later than first if a
+	// victim of a preemption has left the node meanwhile.
 	since, first time.Time
-	// node is the node that other pods have to leave for it; "" if none have to.
+	// node is the node that preemption victims must leave for the pod; "" if there are none.
 	node string
-	// said is the scheduler's message. former: a pod that had to leave has left since the message was written, so the message is about an
+	// said is the scheduler's message. former: a victim has left the node since the message was written, so the message describes an
 	// earlier state.
 	said   string
 	former bool
@@ -66,7 +68,7 @@ type parted struct {
 	why   string
 }
 
-// idle is the time since which the signs of a pod, its gates and its nominated node, have not changed.
+// idle is the time of the last change of a pod's signs: its scheduling gates and its nominated node.
 type idle struct {
 	since time.Time
 	signs string
@@ -74,7 +76,7 @@ type idle struct {
 
 func (a *against) stands() bool { return !a.first.IsZero() }
 
-// set sets a refusal, or ends it if said is "". A refusal that already stands keeps its times.
+// set sets a refusal, or clears it if said is "". An existing refusal keeps its times.
 func (a *against) set(said, node string, now time.Time) {
 	if said == "" {
 		*a = against{}
@@ -86,7 +88,7 @@ func (a *against) set(said, node string, now time.Time) {
 	a.node, a.said, a.former = node, said, a.former && said == a.said
 }
 
-// visible clears the state of a release that the API shows by now.
+// visible clears the release state of a pod, because the API now shows that the pod is released.
 func (r *released) visible() {
 	r.releasing, r.domain, r.attempt, r.begun, r.gang, r.failed = false, nil, 0, false, "", false
 }
@@ -97,8 +99,8 @@ func (r *released) bound() { r.at, r.preempting = time.Time{}, false }
 // notIdle clears the idle state, so that the pod gets a reservation again, if there is capacity.
 func (r *released) notIdle() { r.idle, r.unreserved, r.withoutPlace = idle{}, "", nil }
 
-// consented clears the refusal in any place, after the scheduler has withdrawn it. The pod gets a reservation again, and its full time to
-// be bound.
+// consented clears the refusal in every place, after the scheduler has withdrawn the refusal. The pod gets a reservation again, and again
+// the full time to be bound.
 func (r *released) consented(now time.Time) {
 	r.anywhere, r.unreserved, r.withoutPlace = time.Time{}, "", nil
 	if !r.idle.since.IsZero() {
@@ -106,10 +108,10 @@ func (r *released) consented(now time.Time) {
 	}
 }
 
-// refused reports whether a refusal of the pod stands.
+// refused reports whether a scheduler refuses the pod now.
 func (r *released) refused() bool { return r.stuck.stands() || r.objected.stands() }
 
-// former reports whether the refusal of the pod is about the state before a pod left that had to leave.
+// former reports whether the pod's refusal describes the state before a preemption victim left the node.
 func (r *released) former() bool { return r.stuck.former || !r.stuck.stands() && r.objected.former }
 
 // refusedSince returns when the refusal of the pod began; false if there is none.
@@ -120,10 +122,11 @@ func (r *released) refusedSince() (first time.Time, refused bool) {
 	return r.objected.first, r.objected.stands()
 }
 
-// releasedPods has the states of pods, by pod ID. States change only in [releasedPods.change], which drops a state with nothing left in it.
+// releasedPods has the states of pods, by pod ID. States change only in [releasedPods.change], which deletes a state that is the zero
+// value.
 type releasedPods struct {
 	byID map[string]*released
-	// refused are the states of the pods whose refusal stands.
+	// refused has the states of the pods that a scheduler refuses now.
 	refused map[string]*released
 }
 
@@ -139,7 +142,7 @@ func (p *releasedPods) of(id string) released {
 	return released{}
 }
 
-// change changes the state of a pod. It creates the state if there is none, and drops it if nothing is left in it.
+// change changes the state of a pod. It creates a missing state, and deletes a state that is the zero value after the change.
 func (p *releasedPods) change(id string, f func(*released)) {
 	r := p.byID[id]
 	if r == nil {
@@ -201,7 +204,7 @@ func (p *releasedPods) notReleased(id string) {
 	})
 }
 
-// resume has the pods whose release failed planned again.
+// resume ends the release state of pods whose release failed, so that these pods are planned again.
 func (p *releasedPods) resume(pods []*corev1.Pod) {
 	for _, pod := range pods {
 		if id := topology.PodID(pod); p.of(id).failed {
@@ -210,7 +213,7 @@ func (p *releasedPods) resume(pods []*corev1.Pod) {
 	}
 }
 
-// bound returns how long a pod that is bound now took to be bound; false if that is not known or was returned before.
+// bound returns the time from a pod's release until now, when the pod is bound; false if the time is not known or was returned before.
 func (p *releasedPods) bound(id string, now time.Time) (took time.Duration, known bool) {
 	if p.byID[id] != nil {
 		p.change(id, func(r *released) {
@@ -221,7 +224,7 @@ func (p *releasedPods) bound(id string, now time.Time) (took time.Duration, know
 	return took, known
 }
 
-// setParted sets why the rest of the pod's replica is refused; "" if it is not refused.
+// setParted sets the reason why the other pods of a pod's replica are refused; "" if they are not refused.
 func (p *releasedPods) setParted(id, why string, now time.Time) {
 	if why == "" && p.byID[id] == nil {
 		return
@@ -238,8 +241,8 @@ func (p *releasedPods) setParted(id, why string, now time.Time) {
 	})
 }
 
-// restart restarts the times of a pod's refusals. It is called while the pod's scheduler would refuse it in any place, so that the
-// scheduler gets the full time once that is over.
+// restart restarts the times of a pod's refusals. It is called while the scheduler would refuse the pod in every place, so that the
+// scheduler afterwards gets the full time to bind the pod.
 func (p *releasedPods) restart(id string, now time.Time) {
 	p.change(id, func(r *released) {
 		for _, one := range []*against{&r.stuck, &r.objected} {
@@ -250,7 +253,7 @@ func (p *releasedPods) restart(id string, now time.Time) {
 	})
 }
 
-// left restarts the times of the pods that waited for another pod to leave a node, because their scheduler can bind them only now.
+// left restarts the refusal times of pods that waited for a victim to leave a node, because their scheduler can bind them only now.
 func (p *releasedPods) left(node string, isVictim func(first time.Time) bool, now time.Time) {
 	for _, r := range p.refused {
 		for _, one := range []*against{&r.stuck, &r.objected} {
@@ -261,7 +264,7 @@ func (p *releasedPods) left(node string, isVictim func(first time.Time) bool, no
 	}
 }
 
-// observed returns, for pods whose release is under way, their domains, and for pods without a reservation why they have none.
+// observed returns, by pod ID, the domains of the pods whose release is under way, and the reasons why pods have no reservation.
 func (p *releasedPods) observed(pods []*corev1.Pod) (releasing map[string]topology.Path, unreserved map[string]string) {
 	releasing, unreserved = map[string]topology.Path{}, map[string]string{}
 	for _, pod := range pods {

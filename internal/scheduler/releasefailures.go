@@ -34,7 +34,7 @@ func (f failures) note(name types.NamespacedName, err error, now time.Time) back
 // repeated reports whether more than one try failed: a single failure may be transient, and is not reported.
 func (b backoff) repeated() bool { return b.times > 1 }
 
-// pauses reports whether the next try is still to come.
+// pauses reports whether the graph still waits for the next try.
 func (b backoff) pauses(now time.Time) bool { return b.repeated() && now.Before(b.until) }
 
 // why returns the message to report; "" if there is none.

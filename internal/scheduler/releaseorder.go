@@ -11,19 +11,20 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// releaseStep is the release of one pod, and the steps that follow it.
+// releaseStep is the release of one pod, with the steps after it.
 type releaseStep struct {
 	gang    *gangRelease
 	release gang.Release
-	// first: the pod is released before all others of its gang. decides: other gangs must follow the pod into its domain.
+	// first: the pod is released before the other pods of its gang. decides: the release of the pod determines a domain that other pods
+	// share.
 	first, decides bool
 	next           []*releaseStep
 }
 
-// inOrder puts the releases of one plan in order. If pods of a graph, of a gang, of a single-node component or of a replica go to a domain
-// that no released pod decides yet, one of them is released before the others. The leader that removes its gate decides where the others
-// go. A replaced leader that continues, with a plan of its own, finds the gate removed and leaves the others to the new leader. inOrder
-// returns the steps that follow no other step.
+// inOrder puts the releases of one plan in order, and returns the steps without a preceding step. Pods of a graph, of a gang, of a
+// single-node component or of a replica may share a domain that no released pod determines yet. Then one of these pods is released before
+// the others, and the leader that removes its gate determines where the others are placed. A replaced leader that continues, with a plan of
+// its own, finds the gate removed, and leaves the other pods to the new leader.
 func inOrder(gangs []*gangRelease) (roots []*releaseStep) {
 	var steps []*releaseStep
 	for _, g := range gangs {
@@ -56,8 +57,9 @@ func inOrder(gangs []*gangRelease) (roots []*releaseStep) {
 	return roots
 }
 
-// domains returns the names of the domains that the pod shares with others and that no released pod decides: of its graph, gang, component
-// and replica. The pod follows the first pod of the last domain in which it is not the first itself.
+// domains names the domains of a pod's graph, gang, component and replica that the pod shares with other pods and that no released pod
+// determines yet. The pod is released after the first pod of one of these domains: the last domain in the list in which it is not the first
+// pod itself.
 func (s *releaseStep) domains() (names []string) {
 	undecided := s.release.Undecided
 	if len(undecided) > 0 && undecided[0] == gang.OfGraph {
@@ -70,10 +72,10 @@ func (s *releaseStep) domains() (names []string) {
 
 func (s *releaseStep) ofGang() string { return "gang " + s.release.Pin.Gang }
 
-// compareSteps puts base gangs, and the rest of a base gang, first, and then replicas by their ordinals, as the planner places them. In a
-// base gang, and in every other replica, the oldest pod goes first, since a released pod that one leader still considers gated is older
-// than the pods that were recreated alongside it. Pods created in the same second are ordered by name, since two leaders have to begin with
-// the same pod.
+// compareSteps orders the steps as the planner places replicas: first the pods of base gangs, including the missing pods of a partly
+// released base gang, and then the replicas by ordinal. In a base gang, and in every other replica, the oldest pod comes first: a released
+// pod that one leader still considers gated is older than the pods that were recreated alongside it. Pods that were created in the same
+// second are ordered by name, so that two leaders begin with the same pod.
 func compareSteps(a, b *releaseStep) int {
 	rank := func(s *releaseStep) int32 {
 		if s.gang.gang.Base || s.release.Rest {
@@ -86,7 +88,7 @@ func compareSteps(a, b *releaseStep) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), x.CreationTimestamp.Compare(y.CreationTimestamp.Time), cmp.Compare(x.Name, y.Name))
 }
 
-// deciders counts the steps that decide a domain, among the given steps and the steps that follow them.
+// deciders counts the steps that determine a domain, among the given steps and all steps after them.
 func deciders(steps []*releaseStep) (n int) {
 	for _, s := range steps {
 		if n += deciders(s.next); s.decides {

@@ -35,8 +35,8 @@ func (e *evaluation) place(ctx context.Context, o gang.Observation, r *gang.Requ
 	}
 }
 
-// countPlaced counts a replica as placed, or as waiting: until preempted pods have left, or, if releases of its graph fail repeatedly,
-// until a release succeeds. It does not count surplus replicas.
+// countPlaced counts a replica as placed or as waiting. A placed replica still waits until preempted pods have left or, if releases of its
+// graph fail repeatedly, until a release succeeds. countPlaced does not count surplus replicas.
 func (d *decision) countPlaced(o gang.Observation, r *gang.Request, replica placement.ReplicaResult) {
 	surplus := r.Surplus(replica.Component, replica.Ordinal)
 	switch {

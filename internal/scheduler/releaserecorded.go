@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// releaseRecorded releases the gated and planned pods of assigned gangs to their recorded hosts, if these have capacity for the entire
-// gang: an earlier leader assigned these gangs, or their release failed. Other gangs are planned again.
+// releaseRecorded releases the gated and planned pods of assigned gangs to their recorded hosts, if the hosts have capacity for the entire
+// gang. An earlier leader assigned these gangs, or their release failed. Gangs without this capacity are planned again.
 func (e *evaluation) releaseRecorded(o *gang.Observation) {
 	if o.Record == nil || o.Unfinished == gang.ConstraintRefreshed {
 		return

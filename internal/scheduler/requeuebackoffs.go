@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Back-off of a graph whose gangs were requeued: it doubles each time, from firstBackoff to lastBackoff. It begins anew if nothing was
-// requeued for lastBackoff after a pause, because a graph with a replica that waits forever is never fully bound.
+// Back-off of a graph whose gangs were requeued: it doubles each time, from firstBackoff to lastBackoff. It starts again at firstBackoff
+// when the graph is fully bound, or when no gang was requeued for lastBackoff after a pause: a graph with a replica that waits forever is
+// never fully bound.
 const (
 	firstBackoff = time.Second
 	lastBackoff  = 5 * time.Minute
@@ -28,7 +29,7 @@ type backoff struct {
 	since time.Time
 }
 
-// begin starts a pause, twice as long as the last one.
+// begin starts a pause, twice as long as the last pause.
 func (b backoffs) begin(name types.NamespacedName, why string, now time.Time) {
 	times := b.times(name, now)
 	b[name] = backoff{until: now.Add(doubled(firstBackoff, lastBackoff, times)), times: times + 1, message: why}

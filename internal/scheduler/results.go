@@ -14,7 +14,7 @@ import (
 )
 
 // Results holds the last scheduling result of every graph, for the graph reconciler. The results are in memory only; after a restart the
-// loop decides them again.
+// loop computes them again.
 type Results struct {
 	mu     sync.Mutex
 	byName map[types.NamespacedName]gang.Result
@@ -39,8 +39,8 @@ func (r *Results) Get(name types.NamespacedName, uid types.UID) (result gang.Res
 	return result, ok && result.UID == uid
 }
 
-// Ask sets the descriptions of the capacity that is requested from autoscalers, by graph. For graphs without a description none is
-// requested.
+// Ask sets the descriptions, by graph, of the capacity that is requested from autoscalers. For a graph without a description, no capacity
+// is requested.
 func (r *Results) Ask(asked map[types.NamespacedName]string) {
 	r.mu.Lock()
 	old := r.asked

@@ -19,8 +19,8 @@ import (
 // treesEvery is the interval at which the cluster cache drops unused trees.
 const treesEvery = 10 * time.Minute
 
-// roundGraphs is the number of graphs that one round evaluates. Graphs that become due meanwhile join the line after it, so a graph of a
-// higher priority, or the first graph of a namespace, waits for no more than one round, however long the line is.
+// roundGraphs is the number of graphs that one round evaluates. Graphs that become due during a round join the line after it. So a graph of
+// a higher priority, or the first graph of a namespace, waits for at most one round, however long the line is.
 const roundGraphs = 32
 
 // round puts due graphs in line and evaluates the first ones. The line is ordered by priority, highest first; within one priority the
@@ -40,7 +40,7 @@ func (s *Scheduler) round(ctx context.Context, due []types.NamespacedName) {
 	}
 }
 
-// lineUp puts the graphs that still exist in line. It reads no priority if there is only one graph in line.
+// lineUp puts the graphs that still exist in line. If only one graph is in line, it does not read priorities.
 func (s *Scheduler) lineUp(ctx context.Context, due []types.NamespacedName) {
 	var found []*nvidiav1beta1.DynamoGraphDeployment
 	for _, name := range due {
@@ -74,7 +74,7 @@ func (s *Scheduler) read(ctx context.Context, name types.NamespacedName) *nvidia
 	return dgd
 }
 
-// dropUnusedTrees drops the trees with levels that no ClusterTopology has any more and no graph was created with.
+// dropUnusedTrees drops the trees whose levels belong to no ClusterTopology and to no created graph.
 func (s *Scheduler) dropUnusedTrees(ctx context.Context) {
 	now := s.options.Clock.Now()
 	if now.Sub(s.treesDropped) < treesEvery {

@@ -19,10 +19,10 @@ type binders struct {
 	affinity *affinity.Binder
 	volumes  *volumes.Store
 	claims   *claims.Store
-	// allocator decides which devices claims get.
+	// allocator chooses the devices for claims.
 	allocator *allocator.Allocator
-	// known reports whether the objects of volumes are all known, and claimed whether the devices and their claims are; nil: they are not all
-	// known.
+	// known reports whether all volume objects are known, and claimed whether all devices and claims are known. A nil function means that
+	// not all are known.
 	known, claimed func() bool
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// schedule evaluates one graph: it evicts gangs that cannot be bound, plans the waiting gangs, releases the placed pods, and reports.
+// schedule evaluates one graph: it evicts gangs that cannot be bound, plans the waiting gangs, releases the placed pods, and publishes the
+// result.
 func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) {
 	name := client.ObjectKeyFromObject(dgd)
 	if s.ledger.isDeciding(name) {
@@ -45,7 +46,7 @@ func (s *Scheduler) schedule(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	s.publish(ctx, dgd, o.Pods, d.result)
 }
 
-// decideNow has the ledger read a graph again and decide about it, and reports the decision.
+// decideNow calls the ledger, which reads a graph again and makes a decision about it, and reports the decision.
 func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decision, error) {
 	name := client.ObjectKeyFromObject(o.DGD)
 	_, again := s.results.Get(name, o.DGD.UID)
@@ -70,9 +71,9 @@ func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decisio
 	return d, nil
 }
 
-// MayRefresh reports whether the scaling groups of a graph may get other levels: no pod of the graph is released or is being released. If
-// so, no pod of the graph is released until all of its groups have these levels, because pods that are placed by two versions of a topology
-// would be in different domains. If to is nil, MayRefresh ends a refresh that is no longer wanted.
+// MayRefresh reports whether the scaling groups of a graph may get other levels: they may if no pod of the graph is released or is being
+// released. In this case no pod of the graph is released until all of its groups have these levels. Otherwise pods would be placed by two
+// versions of a topology, in different domains. If to is nil, MayRefresh ends a refresh that is no longer wanted.
 func (s *Scheduler) MayRefresh(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, to *trellisv1alpha1.ResolvedTopology) bool {
 	name := client.ObjectKeyFromObject(dgd)
 	may, err := s.ledger.mayRefresh(name, to, func() (gang.Observation, error) { return s.objects.observe(ctx, dgd) })

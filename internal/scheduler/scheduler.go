@@ -1,20 +1,21 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scheduler is the loop that places gangs: it watches the whole cluster, plans waiting gangs and has the graph's provider release
-// them.
+// Package scheduler is the loop that places gangs: it watches the whole cluster, plans waiting gangs and releases them with the graph's
+// provider.
 //
-// One goroutine plans, on an in-memory cluster cache in which every released pod keeps its capacity until it is bound; writers outside it
-// send one patch per pod. Decisions that the API does not show yet are only in the ledger. After a restart the ledger is rebuilt from
-// pinned, unbound pods and from recorded places:
+// One goroutine plans, on an in-memory cluster cache in which every released pod keeps its capacity until it is bound. Writers outside this
+// goroutine send one patch per pod. Decisions that the API does not show yet are only in the ledger. After a restart the ledger is rebuilt
+// from pinned, unbound pods and from recorded places:
 //
 //	events ──> ledger ──┐ (graphs to wake)
 //	events ──> queue of graphs ──> observe ──> ledger decides: placement.PlanGraph ──> release (writers) ──> pods
 //	                                                  └──> results ──> DGD status
 //
-// The ledger has the lock and all state that the lock guards. It knows neither the queue nor the API; the [Scheduler] acts on its results.
+// The ledger has the lock and all state that the lock guards. It uses neither the queue nor the API; the [Scheduler] acts on its results.
 //
-// A graph is evaluated when one of its objects changes and, while a gang of it waits, when capacity may have been freed.
+// A graph is evaluated when one of its objects changes. While one of its gangs waits, it is also evaluated when capacity may have been
+// freed.
 //
 // Capacity is set aside in three ways:
 //
@@ -50,7 +51,7 @@ type Scheduler struct {
 	cache     cache.Cache
 	providers *provider.Registry
 	options   Options
-	// ledger has the state of the cluster in memory, and decides by it.
+	// ledger has the in-memory state of the cluster, and makes the decisions from this state.
 	ledger *ledger
 	queue  *queue
 	// line has the graphs that are due and not evaluated yet; only the loop reads and writes it.
@@ -92,11 +93,10 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 	return s
 }
 
-// running is the loop that leads; nil if this process does not lead. A process has one loop; in tests that start several, running is the
-// last.
+// running is the loop of this process while it leads; nil otherwise. Tests can start several loops: running is then the last one.
 var running atomic.Pointer[Scheduler]
 
-// Recorded returns the recorded replicas of a group. Pods of attempts that do not count any more are deleted.
+// Recorded returns the recorded replicas of a group. The caller deletes the pods of attempts that no longer count.
 func (s *Scheduler) Recorded(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (assignment.Replicas, error) {
 	return s.placements.replicasOf(ctx, sg)
 }
@@ -107,8 +107,8 @@ func (s *Scheduler) RecordOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGraph
 	return now.record, err
 }
 
-// HostsFor lists up to most hosts, by their label kubernetes.io/hostname, that have capacity for a pod of a shape now: the first ones by
-// name.
+// HostsFor lists hosts that have capacity for a pod of a shape now, by the value of their label kubernetes.io/hostname. It returns at most
+// the given number of hosts, the first ones by node name.
 func (s *Scheduler) HostsFor(shape *topology.Shape, most int) []string {
 	return s.ledger.hostsFor(shape, most)
 }

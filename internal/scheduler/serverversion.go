@@ -15,9 +15,9 @@ import (
 // versionEvery is the interval at which the version of the API server is read. An upgrade sends no event.
 const versionEvery = time.Minute
 
-// serverVersion follows the version of the API server, which determines the filters of the kube-scheduler.
+// serverVersion polls the version of the API server, which determines the filters of the kube-scheduler.
 type serverVersion struct {
-	// server returns the version; nil: plans apply the filters of the newest known release.
+	// server returns the version; nil: plans apply the filters of the newest release that Trellis knows.
 	server discovery.ServerVersionInterfaceWithContext
 	clock  clock.Clock
 	// set applies the version.

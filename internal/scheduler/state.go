@@ -20,8 +20,8 @@ type state struct {
 	clock   clock.Clock
 	// wakeLoop makes the loop look for freed capacity and for the end of holds. It is called with the lock held.
 	wakeLoop func()
-	// followed returns the graph that recreates a pod which is gone, according to the objects in the API cache; false if no graph does. It is
-	// called with the lock held.
+	// followed returns the graph that will recreate a pod that is gone, according to the objects in the API cache; false if no graph will.
+	// It is called with the lock held.
 	followed func(*corev1.Pod) (graph types.NamespacedName, is bool)
 
 	*ruleStores
@@ -30,24 +30,24 @@ type state struct {
 	cluster *topology.Cluster
 	// pods are the states of the released pods.
 	pods releasedPods
-	// own are the pods of scaling groups, by name, in the state last seen. past are the IDs of pods that were found gone before their deletion
-	// was seen. Both are empty if no replica is created in place.
+	// own are the pods of scaling groups, by name, in the state last seen. past are the IDs of pods that were removed from the ledger
+	// before their deletion event. Both are empty if no replica is created in place.
 	own  map[types.NamespacedName]*corev1.Pod
 	past map[string]bool
 	// served are the schedulers that were seen at work.
 	served servedSchedulers
 	// holds are the capacity of lost pods, held for their successors.
 	holds holds
-	// avoided are the hosts that other pods have not left in time.
+	// avoided are the hosts that preemption victims have not left in time.
 	avoided avoided
 	// refused are the places in which a scheduler refused pods.
 	refused *refusedPlaces
 	// planned are the planned pods that are being created, by ID.
 	planned map[string]plannedPod
-	// spent are the attempts of replicas in gangs that this operator has carried out, or has seen pods of.
+	// spent are the attempts of replicas in gangs that this operator has carried out, or whose pods it has seen.
 	spent map[types.NamespacedName]map[gang.Key]int32
-	// theirs are the places that other operators have recorded for replicas without pods, by graph, and since when this operator knows them.
-	// The time is by this operator's clock: another operator's clock may differ.
+	// theirs are the places that other operators have recorded for replicas without pods, by graph, with the time at which this operator
+	// first read each place. The time is by this operator's clock, because another operator's clock may differ.
 	theirs map[types.NamespacedName]map[gang.Key]knownPlace
 }
 

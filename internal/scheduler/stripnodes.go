@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/volumes"
 )
 
-// StripNode is a cache transform that drops unread parts of a node. The images alone are most of a node's size.
+// StripNode is a cache transform that drops the parts of a node that Trellis does not read. The image list alone is most of a node's size.
 func StripNode(obj any) (any, error) {
 	node, ok := obj.(*corev1.Node)
 	if !ok {

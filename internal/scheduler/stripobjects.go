@@ -18,8 +18,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// StripPod is a cache transform. Of Trellis' pods it keeps where they may run, what they take there, and their state; of other pods it
-// keeps what takes capacity on a node. Two hundred thousand complete pods would not fit in memory.
+// StripPod is a cache transform that drops most fields of pods: two hundred thousand complete pods would not fit in memory. Of Trellis'
+// pods it keeps the rules about nodes, the requests and the state. Of other pods it keeps only the fields that affect the capacity of
+// nodes.
 func StripPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -33,19 +34,20 @@ func StripPod(obj any) (any, error) {
 	return counted(pod, likeOthers(stripOthers(pod))), nil
 }
 
-// maxOwners is the maximum number of owners and finalizers of a pod of Trellis. A pod with more counts as another owner's pod: Trellis
-// creates none with so many.
+// maxOwners is the maximum total number of owner references and finalizers of a Trellis pod. A pod with more is stripped like a pod of
+// another owner: Trellis creates no such pods.
 const maxOwners = 64
 
-// lastSpecs and lastAffinities are parts of the pods that were seen last: most pods of a role, or of a Deployment, have equal parts. An
-// entry is about 2 KiB. Parts larger than maxShared are not kept, since an entry outlives its pods. Affinities have separate entries, since
-// the pods of one role may have different hosts.
+// lastSpecs and lastAffinities cache parts of recently seen pods: most pods of a role, or of a Deployment, have equal parts. An entry is
+// about 2 KiB. Parts larger than maxShared are not cached, since an entry outlives its pods. Affinities are cached separately, since the
+// pods of one role may have different hosts.
 var lastSpecs, lastAffinities = lru.New(4096), lru.New(4096)
 
 // maxShared is the maximum size, in bytes, of a part that pods share.
 const maxShared = 4 << 10
 
-// likeOthers makes a pod share its equal parts with other pods in memory. Callers must not change a pod of the cache.
+// likeOthers replaces parts of a pod with equal parts of other pods, so that they are in memory only once. So callers must not change a pod
+// of the cache.
 func likeOthers(pod *corev1.Pod) *corev1.Pod {
 	spec := &pod.Spec
 	same := &corev1.PodSpec{
@@ -69,8 +71,8 @@ func likeOthers(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// inMemoryOnce returns an equal part that was seen before, if there is one among the last parts. Otherwise it remembers part, unless it is
-// too large, and returns it.
+// inMemoryOnce returns the cached part that equals part. If there is none, it adds part to the cache, unless part is too large, and returns
+// it.
 func inMemoryOnce[T interface{ Marshal() ([]byte, error) }](last *lru.Cache, part T) T {
 	text, err := part.Marshal()
 	if err != nil || len(text) > maxShared { // the pod keeps a part of its own
@@ -84,7 +86,7 @@ func inMemoryOnce[T interface{ Marshal() ([]byte, error) }](last *lru.Cache, par
 	return part
 }
 
-// counted returns the stripped pod, with its complete status if the status affects what the pod takes, as during an in-place resize.
+// counted returns the stripped pod. It keeps the complete status if the status changes the pod's requests, as during an in-place resize.
 func counted(whole, stripped *corev1.Pod) *corev1.Pod {
 	if !topology.SameRequests(whole, stripped) {
 		stripped.Status = whole.Status
@@ -109,7 +111,8 @@ func stripOthers(pod *corev1.Pod) *corev1.Pod {
 	}
 }
 
-// stripOurs drops the configuration of the containers, which is most of a pod and is read from the scaling group, never from pods.
+// stripOurs drops the container configuration, which is the largest part of a pod. Trellis reads it from the scaling group, never from
+// pods.
 func stripOurs(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec, Status: pod.Status}
 	out.ManagedFields = nil
@@ -119,7 +122,7 @@ func stripOurs(pod *corev1.Pod) *corev1.Pod {
 	out.Spec.EphemeralContainers = stripEphemeral(pod.Spec.EphemeralContainers)
 	out.Spec.ImagePullSecrets, out.Spec.HostAliases, out.Spec.SecurityContext, out.Spec.DNSConfig = nil, nil, nil, nil
 	out.Spec.Volumes = claimed(pod)
-	// decoded slices have capacity for twice as many elements
+	// a decoded slice can have twice the capacity that it needs
 	out.Status.Conditions = slices.Clone(pod.Status.Conditions)
 	out.Status.AllocatedResources, out.Status.Resources, out.Status.NodeAllocatableResourceClaimStatuses = nil, nil, nil // see counted
 	out.Status.PodIPs, out.Status.HostIPs, out.Status.EphemeralContainerStatuses = nil, nil, nil
@@ -128,7 +131,7 @@ func stripOurs(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// claimed returns the volumes of a pod that restrict the hosts to which it can go.
+// claimed returns the volumes of a pod that restrict its nodes.
 func claimed(pod *corev1.Pod) (out []corev1.Volume) {
 	for _, v := range pod.Spec.Volumes {
 		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
@@ -138,7 +141,7 @@ func claimed(pod *corev1.Pod) (out []corev1.Volume) {
 	return out
 }
 
-// repulsion returns the rules that keep other pods off the host, rack or zone of a running pod.
+// repulsion returns the required anti-affinity of a running pod, which keeps other pods off its host, rack or zone.
 func repulsion(pod *corev1.Pod) *corev1.Affinity {
 	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil &&
 		len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
@@ -151,7 +154,7 @@ func repulsion(pod *corev1.Pod) *corev1.Affinity {
 // lastLabels are the labels of the pods that were seen last: the pods of one Deployment have equal labels.
 var lastLabels = lru.New(4096)
 
-// sharedLabels returns the labels of a pod, as one map in memory for all pods with equal labels.
+// sharedLabels returns the labels of a pod. Pods with equal labels share one map in memory.
 func sharedLabels(labels map[string]string) map[string]string {
 	if len(labels) == 0 {
 		return nil
@@ -168,8 +171,8 @@ func sharedLabels(labels map[string]string) map[string]string {
 	return out
 }
 
-// shared copies a map with strings that are in memory once for pods that are read at about the same time, as at the start: keys, and most
-// values too, are equal in many pods.
+// shared copies a map and interns its strings, because many pods have equal keys and mostly equal values. Pods that are read at about the
+// same time, as at the start, share these strings in memory.
 func shared(m map[string]string) map[string]string {
 	if m == nil {
 		return nil
@@ -221,8 +224,8 @@ func stripContainers(containers []corev1.Container) []corev1.Container {
 	return out
 }
 
-// restartRules returns a rule that restarts all containers of a pod, if a container has such a rule: such pods need nodes that declare the
-// feature.
+// restartRules keeps one rule that restarts all containers of a pod, if a container has such a rule. Pods with such a rule need nodes that
+// declare the feature.
 func restartRules(c *corev1.Container) []corev1.ContainerRestartRule {
 	const all = corev1.ContainerRestartRuleActionRestartAllContainers
 	if slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool { return r.Action == all }) {
@@ -231,7 +234,8 @@ func restartRules(c *corev1.Container) []corev1.ContainerRestartRule {
 	return nil
 }
 
-// mountOptions returns one mount option, if there is any: such pods need nodes that declare the feature.
+// mountOptions keeps one bind mount option of a container, if there is any. Pods with bind mount options need nodes that declare the
+// feature.
 func mountOptions(mounts []corev1.VolumeMount) []corev1.VolumeMount {
 	for i := range mounts {
 		if options := mounts[i].BindMountOptions; len(options) > 0 {

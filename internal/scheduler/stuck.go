@@ -17,9 +17,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// requeueAt returns when the gang of a pod is requeued, and why: now if its host is lost, and without a reason if nothing is known against
-// the pod. While other pods have to leave for it, the gang is not requeued before the grace period of the last of them, and
-// victimsPatience, have passed.
+// requeueAt returns when the gang of a pod is requeued, and why. If the pod's host is lost, this is now. If nothing is known against the
+// pod, there is no reason. While the pod waits for preemption victims, the gang is requeued only after the grace period of the last victim
+// plus victimsPatience.
 func (s *state) requeueAt(o gang.Observation, pod *corev1.Pod, now time.Time) (time.Time, eviction) {
 	if why := s.placeLost(pod); why != "" {
 		return now, eviction{reason: ReasonPlaceLost, why: why}
@@ -39,8 +39,8 @@ func (s *state) requeueAt(o gang.Observation, pod *corev1.Pod, now time.Time) (t
 	return due, eviction{reason: ReasonVictimsStayed, why: pod.Name + " could not be bound: " + gang.VictimsStayed(node, victims)}
 }
 
-// placeLost returns why a released pod can no longer be bound to the host that it is pinned to; "" if nothing is known against it. A lack
-// of capacity does not count while other pods have to leave for it.
+// placeLost returns why a released pod can no longer be bound to the host to which it is pinned; "" if nothing is known against the host.
+// While other pods must be preempted for the pod, a lack of capacity does not count.
 func (s *state) placeLost(pod *corev1.Pod) string {
 	id, host := topology.PodID(pod), gang.PinnedHost(pod)
 	if host == "" || !gang.WaitsForScheduler(pod) {
@@ -70,14 +70,14 @@ func (s *state) plannedOn(node string) []*corev1.Pod {
 	return pods
 }
 
-// preempts reports whether other pods have to leave for a released pod, according to its plan or, if that was made before this operator
-// started, according to the kube-scheduler.
+// preempts reports whether other pods must be preempted for a released pod, according to its plan. If an earlier operator made the plan,
+// the kube-scheduler's nominated node shows this.
 func (s *state) preempts(id string, pod *corev1.Pod) bool {
 	return s.pods.of(id).preempting || pod.Status.NominatedNodeName != ""
 }
 
-// stuckSince returns since when a released pod, or the rest of its replica, cannot be bound in its place, and why; "" if nothing is known
-// against it, or if it would be refused in any other place too.
+// stuckSince returns since when a released pod, or the other pods of its replica, cannot be bound in the planned place, and why; "" if
+// nothing is known against the pod, or if the scheduler would refuse it in every other place too.
 func (s *state) stuckSince(o gang.Observation, pod *corev1.Pod) (since time.Time, why string) {
 	id := topology.PodID(pod)
 	if o.Objections[pod.UID].Anywhere {
@@ -94,7 +94,7 @@ func (s *state) stuckSince(o gang.Observation, pod *corev1.Pod) (since time.Time
 	return record.objected.since, unbindable(pod, o.Objections[pod.UID].Message)
 }
 
-// unbindable returns a sentence that tells why a pod could not be bound; "" for no reason.
+// unbindable returns a sentence with the reason why a pod could not be bound; "" for no reason.
 func unbindable(pod *corev1.Pod, why string) string {
 	if why == "" {
 		return ""
@@ -102,7 +102,7 @@ func unbindable(pod *corev1.Pod, why string) string {
 	return fmt.Sprintf("%s could not be bound: %s", pod.Name, why)
 }
 
-// evictionReason returns the reason of an eviction: ReasonUnschedulable if the pod is unschedulable or the plan refuses the rest of its
+// evictionReason returns the reason of an eviction: ReasonUnschedulable if the pod is unschedulable or the plan refuses other pods of its
 // replica, and gang.CodeSchedulerRefuses if the provider's scheduler objects to the pod.
 func (s *state) evictionReason(pod *corev1.Pod) string {
 	if record := s.pods.of(topology.PodID(pod)); record.stuck.stands() || record.parted.why != "" {
@@ -112,8 +112,8 @@ func (s *state) evictionReason(pod *corev1.Pod) string {
 }
 
 // toEvict marks the pods of gangs as requeued, and returns the pods that are not evicted yet. Pods that lost their host come first. Pods of
-// a base gang and pods that show the reason come last, so that the next leader still knows the reason. A pod that is gone meanwhile takes
-// no capacity and has no state, and toEvict creates none for it.
+// the base gang and pods that show the reason come last, so that the next leader can still find the reason. A pod that is gone meanwhile
+// takes no capacity and has no state, and toEvict adds no state for it.
 func (s *state) toEvict(o gang.Observation, gangs map[string]eviction) (evict []*corev1.Pod) {
 	base, turn := gang.BaseGang(o), map[*corev1.Pod]int{}
 	for _, pod := range o.Pods {

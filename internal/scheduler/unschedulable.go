@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// refusalShownAfter is how long a refusal stands before it is reported, since the scheduler may bind the pod at its next try.
+	// refusalShownAfter is the minimum age of a refusal before it is reported, since the scheduler may bind the pod at its next try.
 	refusalShownAfter = time.Second
 	// maxRefusal is the maximum number of bytes of a scheduler's message that are passed on, since the message is long with many nodes and
 	// reasons.
 	maxRefusal = 400
 )
 
-// unschedulable returns, by pod ID, the scheduler's messages about the released pods of a graph that it refuses. The graph is evaluated
-// again when a recent refusal is due to be reported. Pods with a nominated node are omitted, since the scheduler frees capacity for them;
-// for pods with objections in the provider's objects, these are reported instead.
+// unschedulable returns, by pod ID, the scheduler's messages about released pods that it refuses. If a refusal is too recent to be
+// reported, the graph is evaluated again when it is due. Pods with a nominated node are omitted, since the scheduler frees capacity for
+// them. Pods with objections in the provider's objects are also omitted, since these objections are reported instead.
 func (e *evaluation) unschedulable(o *gang.Observation) map[string]string {
 	out, now := map[string]string{}, e.clock.Now()
 	for _, pod := range o.Pods {
@@ -41,7 +41,7 @@ func (e *evaluation) unschedulable(o *gang.Observation) map[string]string {
 	return out
 }
 
-// mayBind reports whether a pod waits for nothing but its scheduler's decision.
+// mayBind reports whether a pod waits only for the decision of its scheduler.
 func mayBind(pod *corev1.Pod) bool {
 	return gang.WaitsForScheduler(pod) && len(pod.Spec.SchedulingGates) == 0 && pod.Status.NominatedNodeName == ""
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// victimsPatience is how long a gang waits for a pod that has to leave for it, beyond the end of that pod's grace period: its kubelet may
-// be slow. A pod with a finalizer, or on a dead kubelet, may never leave.
+// victimsPatience is how long a gang waits for a preemption victim beyond the end of the victim's grace period, because the victim's
+// kubelet may be slow. The wait is limited, because a victim with a finalizer, or on a dead kubelet, may never leave.
 const victimsPatience = time.Minute
 
-// victimsOf returns the pods that have to leave before a released pod can be bound, the last to leave first, and their node: the node for
-// which the pod is nominated, or on which the plan has other pods free capacity for it. Pods whose deletion began long after the refusal of
-// the pod are not its victims: otherwise the wait would never end on a node where pods come and go.
+// victimsOf returns the pods that must leave before a released pod can be bound, the last to leave first, and their node. The node is the
+// pod's nominated node, or the node on which the plan preempts other pods for it. Pods whose deletion began long after the refusal of the
+// released pod are not its victims. Otherwise the wait would never end on a node where pods come and go.
 func (s *state) victimsOf(pod *corev1.Pod) (node string, victims []topology.Leaving) {
 	id := topology.PodID(pod)
 	record := s.pods.of(id)
@@ -40,12 +40,12 @@ func (s *state) victimsOf(pod *corev1.Pod) (node string, victims []topology.Leav
 	return node, victims
 }
 
-// isVictim reports whether a leaving pod may leave for a pod that has been refused since first.
+// isVictim reports whether a leaving pod may be a victim of a pod that has been refused since first.
 func isVictim(one topology.Leaving, first time.Time, requeueAfter time.Duration) bool {
 	return !one.Since.After(first.Add(requeueAfter))
 }
 
-// victimGone gives the pods that waited for a pod to leave their full time to be bound, now that the pod has left.
+// victimGone handles the end of a preemption victim: the pods that waited for it get their full time to be bound.
 func (s *state) victimGone(pod *corev1.Pod) {
 	node, leaving := pod.Spec.NodeName, topology.LeavingOf(pod)
 	if node == "" || leaving == nil {
@@ -69,8 +69,8 @@ func (s *state) preemptingOf(pods []*corev1.Pod) map[string]string {
 	return waits
 }
 
-// notEnding returns, by pod ID, why deleted pods of a graph have not ended in time. The graph is evaluated again when its other deleted
-// pods should have ended.
+// notEnding returns, by pod ID, why deleted pods of a graph have not terminated in time. It schedules another evaluation for the time by
+// which the graph's other deleted pods should terminate.
 func (e *evaluation) notEnding(pods []*corev1.Pod) map[string]string {
 	out, now := map[string]string{}, e.clock.Now()
 	for _, pod := range pods {
@@ -83,8 +83,8 @@ func (e *evaluation) notEnding(pods []*corev1.Pod) map[string]string {
 	return out
 }
 
-// findElsewhere looks for free capacity for the gangs that wait for other pods to leave. It immediately requeues the first gang for which
-// there is capacity, and holds the capacity for the gang until the gang is recreated.
+// findElsewhere looks for free capacity for the gangs that wait for preemption victims to leave. It immediately requeues the first gang for
+// which there is capacity, and holds the capacity for the gang until the gang is recreated.
 func (e *evaluation) findElsewhere(o gang.Observation) {
 	now := e.clock.Now()
 	if _, pauses := e.backoffs.of(e.d.graph, now); pauses || o.Bars != "" || o.Failing != "" {
@@ -109,7 +109,7 @@ func (e *evaluation) findElsewhere(o gang.Observation) {
 
 type preemptingGang struct{ gang, why string }
 
-// preemptingGangs returns the gangs with a pod that waits for other pods to leave, sorted by name.
+// preemptingGangs returns the gangs with a pod that waits for preemption victims to leave, sorted by name.
 func preemptingGangs(o gang.Observation) (list []preemptingGang) {
 	for _, pod := range o.Pods {
 		why := o.Preempting[topology.PodID(pod)]

@@ -40,7 +40,7 @@ func (a *announcer) forget(name types.NamespacedName) {
 	delete(a.awaiting, name)
 }
 
-// publish stores a result, and announces what has not been announced of it.
+// publish stores a result, and announces its waiting replicas that are not announced yet.
 func (a *announcer) publish(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, pods []*corev1.Pod, result gang.Result) {
 	name := client.ObjectKeyFromObject(dgd)
 	if isNew := a.results.set(name, result); isNew || len(a.unannounced[name])+len(a.awaiting[name]) > 0 {
@@ -48,10 +48,10 @@ func (a *announcer) publish(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphD
 	}
 }
 
-// announce emits an event on the first pod of each waiting replica, since users look there; the graph's status has the same message. An
-// unchanged result is announced only for replicas that had no pod before, because they were refused before they were created. A wait for
-// admission is announced once on the replica's first pod, however often the result changes meanwhile, because the gate's owner reports the
-// progress. Another pod may become the first one: pods are recreated, and become visible in any order.
+// announce emits an event on the first pod of each waiting replica, where users look; the graph's status has the same message. If the
+// result has not changed, announce covers only replicas that had no pod before, because they were refused before they were created. It
+// announces a wait for admission only once per first pod, because the gate's owner reports the progress. The first pod can change: pods are
+// recreated, and become visible in any order.
 func (a *announcer) announce(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, pods []*corev1.Pod, result gang.Result, isNew bool,
 ) {

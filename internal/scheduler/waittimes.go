@@ -11,18 +11,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// waits are the gangs that wait to be placed, by graph, from one evaluation of the graph to the next.
+// waits are the gangs that wait to be placed, by graph, as of the last evaluation of the graph.
 type waits map[types.NamespacedName]map[gang.Key]wait
 
 // wait is one gang that waits.
 type wait struct {
-	// since is the start of the wait: the first evaluation of the gang, or the creation of its first pod if that was earlier, even if its pods
-	// were recreated since.
+	// since is the start of the wait: the first evaluation of the gang, or the creation of its first pod if that was earlier, even if its
+	// pods were recreated since.
 	since time.Time
-	// reason is the last reason for which it waited.
+	// reason is the last reason for which the gang waited.
 	reason string
-	// admitted is when it stopped waiting for admission; zero if it never waited for admission, or still does. The time before does not count
-	// as a wait for capacity.
+	// admitted is when the gang stopped waiting for admission; zero if it never waited for admission, or still does. The time before
+	// admitted does not count as a wait for capacity.
 	admitted time.Time
 }
 
@@ -40,7 +40,7 @@ func (w wait) next(reason string, created, now time.Time) wait {
 	return w
 }
 
-// from returns since when a gang that is placed now has waited for capacity. created is when a pod of it was created.
+// from returns since when a gang that is placed now has waited for capacity. created is the creation time of one of its pods.
 func (w wait) from(created, now time.Time) time.Time {
 	switch {
 	case w.reason == gang.CodeWaitingForAdmission:

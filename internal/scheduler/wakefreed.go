@@ -23,7 +23,7 @@ func (s *Scheduler) wakeFreed() {
 	}
 }
 
-// stillMayUse reports whether a graph that freed capacity woke is to be planned now: graphs before it may have used that capacity.
+// stillMayUse reports whether to plan a graph that was woken by freed capacity. Graphs before it in line may have used that capacity.
 func (s *Scheduler) stillMayUse(name types.NamespacedName) bool {
 	nodes, always := s.queue.cause(name)
 	if always {

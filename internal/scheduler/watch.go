@@ -83,7 +83,7 @@ func (s *Scheduler) watch(ctx context.Context) error {
 
 func (s *Scheduler) nodeGone(node *corev1.Node) { s.touchGraphsOf(s.ledger.nodeGone(node)) }
 
-// placementChanged has a graph evaluated if another client has changed or deleted its GraphPlacement.
+// placementChanged queues a graph for evaluation if another client has changed or deleted the graph's GraphPlacement.
 func (s *Scheduler) placementChanged(object *trellisv1alpha1.GraphPlacement, gone bool) {
 	if s.placements.changed(object, gone) {
 		s.queue.add(client.ObjectKeyFromObject(object))
@@ -92,8 +92,8 @@ func (s *Scheduler) placementChanged(object *trellisv1alpha1.GraphPlacement, gon
 
 func each[T client.Object](set func(T)) func(old, now T) { return func(_, now T) { set(now) } }
 
-// nodeSet applies the new state of a node. Graphs with pods planned on the node are evaluated again. If new labels put the node in another
-// domain, so are the graphs with pods on it: their score may change, and pods may be outside their domain.
+// nodeSet applies the new state of a node, and queues the graphs with pods planned on the node. If new labels put the node in another
+// domain, nodeSet also queues the graphs with pods on the node: their score may change, and pods may be outside their domain.
 func (s *Scheduler) nodeSet(ctx context.Context, old, node *corev1.Node) {
 	s.touchGraphsOf(s.ledger.nodeChanged(old, node))
 	if old == nil || maps.Equal(old.Labels, node.Labels) {
@@ -111,7 +111,7 @@ func (s *Scheduler) nodeSet(ctx context.Context, old, node *corev1.Node) {
 	}
 }
 
-// podSet applies the new state of a pod, and has the pod's graph evaluated.
+// podSet applies the new state of a pod, and queues the pod's graph for evaluation.
 func (s *Scheduler) podSet(old, pod *corev1.Pod) {
 	if s.options.isPlaceholder(pod) {
 		return
@@ -135,8 +135,8 @@ func (s *Scheduler) podGone(pod *corev1.Pod) {
 	s.touchGraphOf(pod)
 }
 
-// touchGraphOf makes the graph of a pod due. The scaling group has the graph's full name; if the group is not in the cache yet, its own
-// event makes the graph due.
+// touchGraphOf makes the graph of a pod due. The scaling group has the graph's full name. If the group is not in the cache yet, the group's
+// own event makes the graph due.
 func (s *Scheduler) touchGraphOf(pod *corev1.Pod) {
 	if sg := s.objects.groupOf(pod); sg != nil {
 		s.queue.addGroup(sg)
@@ -149,8 +149,8 @@ func (s *Scheduler) touchGraphsOf(pods []*corev1.Pod) {
 	}
 }
 
-// topologySet wakes the waiting graphs if the spec has changed, since a level may be back. A change of the status does not concern them.
-// The generation does not show whether the spec has changed, because the generation of a Binding does not count its annotations.
+// topologySet wakes the waiting graphs if the spec has changed, since a missing level may exist again. A status change does not concern
+// these graphs. topologySet does not compare generations, because the generation of a Binding does not count its annotations.
 func (s *Scheduler) topologySet(old, now *grovev1alpha1.ClusterTopology) {
 	if old == nil || !equality.Semantic.DeepEqual(old.Spec, now.Spec) {
 		s.queue.wakeWaiting()
@@ -198,6 +198,6 @@ func (s *Scheduler) watchBinders(ctx context.Context) error {
 	return nil
 }
 
-// bindersWithin is the longest wait for the first lists of the objects that binders read. Without the right to read these objects, or until
-// the lists arrive, their rules do not count.
+// bindersWithin is the longest wait for the first lists of the objects that binders read. Until the lists arrive, and without permission to
+// read these objects, plans ignore the rules of these objects.
 const bindersWithin = 10 * time.Second

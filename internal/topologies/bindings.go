@@ -19,16 +19,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
-// bindings are the Bindings of the cluster, while the cluster serves them.
+// bindings contains the Bindings of the cluster, while the cluster serves this kind.
 type bindings struct {
-	// live reads past the cache, to check whether Bindings are served; open opens a cache of Bindings.
+	// live reads past the cache, to check whether Bindings are served. open opens a cache of Bindings.
 	live client.Reader
 	open func() (cache.Cache, error)
 	// every is the interval of these checks.
 	every time.Duration
 	// looked is closed after the first check.
 	looked chan struct{}
-	// running is the running cache of Bindings; nil while they are not served. Only follow reads and writes it.
+	// running is the running cache of Bindings; nil while Bindings are not served. Only follow reads and writes this field.
 	running *running
 
 	// mu guards the fields below. Handlers are called without the lock, because they read the cache and add handlers.
@@ -66,7 +66,7 @@ func (b *bindings) get(name string) (entry, bool) {
 	return known, is
 }
 
-// addTo adds the Bindings to a list of all ClusterTopologies, sorted by name, except those whose name a ClusterTopology has.
+// addTo adds the Bindings, sorted by name, to a list of all ClusterTopologies. It omits Bindings with the name of a ClusterTopology.
 func (b *bindings) addTo(list *grovev1alpha1.ClusterTopologyList) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 )
 
-// Cache is a cache whose ClusterTopologies include the Bindings with other names. Events of Bindings are delivered as events of
-// ClusterTopologies, even if a ClusterTopology has the same name.
+// Cache is a cache whose ClusterTopologies include the Bindings, except Bindings with the name of a ClusterTopology. It delivers events of
+// Bindings as events of ClusterTopologies, even if a ClusterTopology has the same name.
 type Cache struct {
 	cache.Cache
 	bindings *bindings
@@ -35,9 +35,9 @@ func NewCache(of cache.Cache, config *rest.Config, o cache.Options, every time.D
 	return &Cache{Cache: of, bindings: b}, nil
 }
 
-// Binding returns the Binding of a name as a ClusterTopology, whether or not there is a ClusterTopology of that name; nil without a
-// Binding, or with one that Trellis wrote. why is the reason why the Binding cannot be read as a ClusterTopology; then only the metadata is
-// returned.
+// Binding returns the Binding with the given name as a ClusterTopology, whether or not a ClusterTopology has this name. It returns nil if
+// there is no Binding, or if Trellis wrote it. why is the reason why the Binding cannot be read as a ClusterTopology; only the metadata is
+// returned in this case.
 func (c *Cache) Binding(name string) (as *grovev1alpha1.ClusterTopology, why string) {
 	known, is := c.bindings.get(name)
 	if !is {

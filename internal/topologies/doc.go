@@ -7,6 +7,6 @@
 //	Reader  reads past the cache                  admission
 //	Cache   gets, lists and watches in the cache  controllers, the scheduler
 //
-// A cluster may serve Bindings from its start, later, for some time, or never. A Cache checks this periodically, and reads Bindings while
-// they are served.
+// A cluster may serve Bindings from its start, later, only for some time, or never. A Cache checks this periodically, and reads Bindings
+// while they are served.
 package topologies

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// firstEvery is the interval of checks whether the cluster serves Bindings, until it has answered.
+	// firstEvery is the interval of the checks whether the cluster serves Bindings, until the cluster has answered once.
 	firstEvery = time.Second
 	// syncTimeout bounds the wait for the first answer, and for the first list of Bindings.
 	syncTimeout = 30 * time.Second
@@ -29,8 +29,8 @@ const (
 
 // +kubebuilder:rbac:groups=grove.io,resources=clustertopologybindings,verbs=get;list;watch
 
-// running is a cache of Bindings, separate from the operator's cache: if the kind is no longer served, its watches fail, and the whole
-// cache with them.
+// running is a cache of Bindings. It is separate from the operator's cache: if the kind is no longer served, its watches fail, and the
+// whole cache fails with them.
 type running struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
@@ -70,7 +70,8 @@ func (b *bindings) follow(ctx context.Context) {
 	}
 }
 
-// look starts or stops the watch of Bindings when the cluster begins or ceases to serve them, or the permission to read them changes.
+// look starts the watch of Bindings when the cluster begins to serve them and they may be read. It stops the watch when the cluster no
+// longer serves them or they may no longer be read.
 func (b *bindings) look(ctx context.Context) error {
 	err := b.served(ctx)
 	gone := apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
@@ -96,14 +97,14 @@ func (b *bindings) look(ctx context.Context) error {
 	return err
 }
 
-// served requests one Binding: the answer shows whether Bindings are served and may be read.
+// served requests one Binding. The answer shows whether Bindings are served and may be read.
 func (b *bindings) served(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	return b.live.List(ctx, &topologybinding.BindingList{}, client.Limit(1))
 }
 
-// start starts the cache of Bindings and returns after its first list was processed.
+// start starts the cache of Bindings and returns after the cache has processed its first list.
 func (b *bindings) start(ctx context.Context) (*running, error) {
 	own, err := b.open()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
-// Reader gets ClusterTopologies, or else Bindings as ClusterTopologies, past the cache. It lists ClusterTopologies only.
+// Reader gets ClusterTopologies, or else Bindings as ClusterTopologies, past the cache. Its List returns ClusterTopologies only.
 type Reader struct{ client.Reader }
 
 // UnusableError reports a Binding that cannot be a ClusterTopology. Reason contains the field and the fix.

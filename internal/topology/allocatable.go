@@ -3,15 +3,16 @@
 
 package topology
 
-// allocatable caches the total allocatable amount of one resource per domain; unknownFree marks domains not yet added up.
+// allocatable caches the total allocatable amount of one resource by domain; unknownFree marks domains whose sum is not computed yet.
 type allocatable struct {
-	// specs and epoch identify the node objects and the tree that were added up.
+	// specs and epoch identify the node objects and the tree from which the sums were computed.
 	specs, epoch uint64
 	sum          []int64
 }
 
-// Allocatable returns the total amount of a resource that the nodes of a domain offer, used or not; false where the resource does not count
-// on every node, because it is ignored or a DeviceClass serves it. The sum is computed on demand and kept until a node object changes.
+// Allocatable returns the total amount of a resource that the nodes of a domain offer, used or not. It returns false where the resource is
+// not counted on every node, because it is ignored or a DeviceClass serves it. The sum is computed on demand and kept until a node object
+// changes.
 func (t *Tree) Allocatable(d DomainID, resource string) (sum int64, counts bool) {
 	c := t.cluster
 	if c.ignored.has(resource) || c.served[resource] {

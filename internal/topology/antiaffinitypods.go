@@ -27,7 +27,7 @@ func (c *Cluster) EachRepelling(namespaces []string, f func(pod *corev1.Pod, n N
 // anyNamespace is the scope of anti-affinity terms with namespaces or a namespace selector.
 const anyNamespace = ""
 
-// scopeOf returns the namespace to whose pods a pod's required anti-affinity applies; false if the pod has no such rule.
+// scopeOf returns the namespace to whose pods a pod's required anti-affinity applies; false if the pod has no required anti-affinity.
 func scopeOf(pod *corev1.Pod) (scope string, repels bool) {
 	terms := antiAffinityTerms(pod)
 	if slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool { return len(t.Namespaces) > 0 || t.NamespaceSelector != nil }) {

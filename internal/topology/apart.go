@@ -3,9 +3,9 @@
 
 package topology
 
-// Apart returns the shape for pods that need hosts of their own. Its views count hosts: a node holds one such pod or none, whatever other
-// pods run there. The views do not know which hosts the pods have already taken, because pods of the same shape in other gangs may share a
-// host with them.
+// Apart returns the shape for pods that need hosts of their own. The shape's views count hosts: a node holds one such pod or none, whatever
+// other pods run on it. The views do not consider which hosts the pods have already taken, because pods of the same shape in other gangs
+// may share a host with them.
 func (s *Shape) Apart() *Shape {
 	out := *s
 	out.apart = true

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Avoiding returns the shape for pods that avoid some hosts regardless of free capacity. The kube-scheduler does not know the list, so such
-// pods are pinned to their planned host.
+// Avoiding returns the shape for pods that avoid some hosts regardless of free capacity. Such pods are pinned to their planned host,
+// because the kube-scheduler does not know the list of avoided hosts.
 func (s *Shape) Avoiding(hosts []string) *Shape {
 	if len(hosts) == 0 {
 		return s

@@ -10,29 +10,33 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Binder reads the rules that bind pods beyond the resources, ports, taints and labels of one node: rules about other pods, volumes,
+// Binder reads the rules for pods that go beyond the resources, ports, taints and labels of one node: rules about other pods, volumes,
 // devices. The owner of the cluster sets its binders.
 type Binder interface {
 	// Bind returns the rules for pods of the shapes in the current cluster, for one plan on one tree; nil when there are none.
 	Bind(c *Cluster, t *Tree, shapes []*Shape) Binding
 }
 
-// Binding is the state of a Binder for one plan. It follows the pods that the plan adds to nodes and removes from them ([Cluster.Follow]),
-// so it always answers for the current state of the search. If it has a method End, that method is called when the plan ends.
+// Binding is the state of a Binder for one plan. It receives every pod that the plan adds to a node or removes from a node
+// ([Cluster.Follow]), so its answers always apply to the current state of the search. If it has a method End, this method is called when
+// the plan ends.
 type Binding interface {
-	// Rule returns the rule for pods of one of the plan's shapes ([Shape.With]); nil when nothing binds them.
+	// Rule returns the rule for pods of one of the plan's shapes ([Shape.With]); nil when these pods have no rule.
 	Rule(s *Shape) Rule
-	// Excludes says what keeps one more pod off a node, given the pods currently on nodes; "" for nothing. scope is the domain that must hold
-	// the pod on any node.
+	// Excludes returns the reason why a node takes no further pod, given the pods currently on nodes; "" for none. scope is the domain that
+	// must hold the pod on any node.
 	Excludes(s *Shape, n NodeID, scope DomainID) string
-	// Bars is Excludes for reasons that no further pod of the plan can remove. A node that it allows may still be excluded in the end.
+	// Bars is like Excludes, but returns only reasons that no further pod of the plan can remove. A node that Bars allows may still be
+	// excluded in the end.
 	Bars(s *Shape, n NodeID, scope DomainID) string
-	// Order analyses in which orders the given pods, which are currently off their nodes, can be bound; nil when their order does not matter.
+	// Order analyses in which orders the given pods can be bound; all these pods are currently off their nodes. It returns nil when their
+	// order does not matter.
 	Order(pods []Waiting) Order
 	// Mark is equal for two nodes that the rules do not distinguish.
 	Mark(n NodeID) uint64
 
-	// Put adds k pods of a shape of the plan to a node (removes them when k is negative). PutPod does so for a pod object, in the plan or not.
+	// Put adds k pods of a shape of the plan to a node, or removes them when k is negative. PutPod does the same for a pod object, which
+	// may or may not belong to the plan.
 	Put(s *Shape, n NodeID, k int)
 	PutPod(pod *corev1.Pod, n NodeID, k int)
 }
@@ -41,7 +45,8 @@ type Binding interface {
 type Rule interface {
 	// Key is equal for rules whose pods are interchangeable.
 	Key() string
-	// Keeps says, by a node's name and labels, what keeps the pods off that node regardless of the rest of the plan; "" for nothing.
+	// Keeps returns, by a node's name and labels, the reason that keeps the pods off the node regardless of the rest of the plan; "" for
+	// none.
 	Keeps(node string, labels map[string]string) string
 	// Together reports whether the rule also depends on the other pods of the plan.
 	Together() bool
@@ -52,12 +57,12 @@ type Counter interface {
 	Rule
 	// Room returns how many further pods a node holds; false for no limit.
 	Room(node string) (n int32, limited bool)
-	// Full says what keeps a further pod off a node without room.
+	// Full returns the reason why a node without room takes no further pod.
 	Full(node string) string
 }
 
-// With returns the shape for pods bound by a rule. The kube-scheduler decides host by host and does not know the plan, so such pods are
-// pinned to their planned host.
+// With returns the shape of pods to which a rule applies. Such pods are pinned to their planned host, because the kube-scheduler decides
+// host by host and does not know the plan.
 func (s *Shape) With(r Rule) *Shape {
 	out := *s
 	out.rules = append(out.rules[:len(out.rules):len(out.rules)], r)
@@ -71,7 +76,7 @@ func (s *Shape) With(r Rule) *Shape {
 // Rules returns the rules that With added.
 func (s *Shape) Rules() []Rule { return s.rules }
 
-// RuleOf returns the shape's rule of type R, the type of one binding; the zero value if there is none.
+// RuleOf returns the shape's rule of type R, which is the rule type of one binding; the zero value if there is none.
 func RuleOf[R Rule](s *Shape) (own R) {
 	for _, r := range s.rules {
 		if of, is := r.(R); is {
@@ -116,7 +121,7 @@ func (c *Cluster) Bindings(t *Tree, shapes []*Shape) []Binding {
 	return out
 }
 
-// Follow passes every change of pods on nodes to the bindings until end is called.
+// Follow passes every pod that is added to or removed from a node to the bindings until end is called.
 func (c *Cluster) Follow(bindings []Binding) (end func()) {
 	before := c.following
 	c.following = bindings
@@ -130,7 +135,7 @@ func (c *Cluster) Follow(bindings []Binding) (end func()) {
 	}
 }
 
-// within limits a count of pods on a node by their rules.
+// within limits a node's count of pods to the number that the shape's rules allow.
 func (s *Shape) within(n *node, fit int32) int32 {
 	for _, r := range s.rules {
 		if c, counts := r.(Counter); counts && fit > 0 {
@@ -142,7 +147,7 @@ func (s *Shape) within(n *node, fit int32) int32 {
 	return fit
 }
 
-// full returns the rule that has no room for a further pod on a node.
+// full returns the rule because of which a node has no room for a further pod.
 func (c *Cluster) full(n *node, s *Shape) (Exclusion, bool) {
 	for _, r := range s.rules {
 		counter, counts := r.(Counter)
@@ -157,14 +162,14 @@ func (c *Cluster) full(n *node, s *Shape) (Exclusion, bool) {
 	return Exclusion{}, false
 }
 
-// followed passes a change of a view's pods to the bindings.
+// followed reports to the bindings that a view added k pods of a shape to a node.
 func (c *Cluster) followed(s *Shape, n NodeID, k int) {
 	for _, b := range c.following {
 		b.Put(s, n, k)
 	}
 }
 
-// followedRecord passes an added or removed pod to the bindings.
+// followedRecord reports to the bindings that a pod was added to a node or removed from it.
 func (c *Cluster) followedRecord(r *record, k int) {
 	if len(c.following) == 0 || r.pod == nil {
 		return

@@ -13,15 +13,15 @@ const (
 	maxSizes, maxCapacityLevels = 6, 64
 )
 
-// CapacityByLevel is the capacity for one resource at the levels of several trees. Only nodes count that are ready, not cordoned and not
-// about to be removed; other taints are ignored, because a pod may tolerate them. Reservations of released, unbound pods count as used
+// CapacityByLevel is the capacity for one resource at the levels of several trees. It includes only nodes that are ready, not cordoned and
+// not about to be removed. It ignores other taints, because a pod may tolerate them. Reservations of released, unbound pods count as used
 // capacity.
 type CapacityByLevel struct {
-	// Sizes are the pod sizes by which gangs are measured, ascending: the powers of two below the capacity of the largest node, and that
-	// capacity. At most 6.
+	// Sizes are the pod sizes by which gangs are measured, ascending: the powers of two below the capacity of the largest node, and then
+	// this capacity. At most 6.
 	Sizes []int64
-	// Levels are the whole cluster and then the levels of the trees. Levels with the same name in several trees are counted as one; a level
-	// with the name of the whole cluster is omitted.
+	// Levels are the whole cluster and then the levels of the trees. Levels with the same name in several trees are merged. A level with
+	// the name of the whole cluster is omitted.
 	Levels []LevelCapacity
 }
 
@@ -34,13 +34,13 @@ type LevelCapacity struct {
 	Domains, Unlabelled int
 	// Capacity is the total of the usable nodes in these domains, Free the unused part of it.
 	Capacity, Free int64
-	// Largest is, per size, the largest gang of pods of that size that fits into one domain. Gathered is the largest gang if all free capacity
-	// were in one place: at most what an empty domain holds, and at most what is free.
+	// Largest is, for each size, the largest gang of pods of that size that fits into one domain. Gathered is the largest such gang if all
+	// free capacity were in one place: at most what an empty domain holds, and at most what is free.
 	Largest, Gathered []int64
 }
 
-// Fragmentation returns how much smaller the largest gang of pods of the i-th size is than it would be if all free capacity were in one
-// place: 0 for no difference, 1 when no gang fits. It is 0 when nothing is free.
+// Fragmentation compares the largest gang of pods of the i-th size with the gang that would fit if all free capacity were in one place. It
+// returns 0 for no difference, 1 when no gang fits, and 0 when nothing is free.
 func (l LevelCapacity) Fragmentation(i int) float64 {
 	if l.Gathered[i] == 0 {
 		return 0
@@ -48,7 +48,8 @@ func (l LevelCapacity) Fragmentation(i int) float64 {
 	return 1 - float64(l.Largest[i])/float64(l.Gathered[i])
 }
 
-// tally is the sum for a domain: amounts, and how many pods of each size fit now and when the domain is empty. It fills a cache line.
+// tally is the sum for a domain: amounts, and how many pods of each size fit now and would fit into the empty domain. It fills a cache
+// line.
 type tally struct {
 	capacity, free int64
 	fits, empty    [maxSizes]int32
@@ -61,11 +62,11 @@ func (t *tally) add(o *tally, sizes int) {
 	}
 }
 
-// plus adds two numbers of pods and saturates at the maximum of int32, which pods with a few bytes of memory can reach on one node.
+// plus adds two numbers of pods. It saturates at the maximum of int32, which pods that request a few bytes of memory can reach on one node.
 func plus(a, b int32) int32 { return int32(min(int64(a)+int64(b), math.MaxInt32)) }
 
-// CapacityByLevel counts a resource over the levels of trees of this cluster. It takes one pass over the nodes and domains of each tree,
-// and creates no counts that later changes would have to update.
+// CapacityByLevel counts a resource over the levels of trees of this cluster. It makes one pass over the nodes and domains of each tree. It
+// creates no views, which later changes would have to update.
 func (c *Cluster) CapacityByLevel(resource string, trees ...*Tree) CapacityByLevel {
 	at := c.resources.of(resource)
 	if at == notOffered {
@@ -146,8 +147,8 @@ func (t *Tree) count(levels []*LevelCapacity, counted []uint64, sizes []int64, r
 	return levels
 }
 
-// indexIn finds the tree's levels among the counted ones and adds the others. Index -1 is a level beyond maxCapacityLevels, or one with the
-// name of the whole cluster, which is already counted.
+// indexIn finds the tree's levels among the given levels, and appends the missing ones. Index -1 is a level beyond maxCapacityLevels, or a
+// level with the name of the whole cluster, which is counted already.
 func (t *Tree) indexIn(levels []*LevelCapacity) (all []*LevelCapacity, index []int) {
 	for _, level := range t.levels {
 		i := slices.IndexFunc(levels, func(l *LevelCapacity) bool { return l.Level == level.Domain })
@@ -161,7 +162,7 @@ func (t *Tree) indexIn(levels []*LevelCapacity) (all []*LevelCapacity, index []i
 	return levels, index
 }
 
-// firstTime reports whether a node is counted for a level for the first time, and records that it is.
+// firstTime reports whether a node was not yet counted for a level, and records that it is counted now.
 func firstTime(counted []uint64, id, level int) bool {
 	if counted == nil {
 		return true
@@ -175,7 +176,7 @@ func firstTime(counted []uint64, id, level int) bool {
 // offers reports whether the node offers a resource, used or not.
 func (n *node) offers(resource int) bool { return n != nil && n.spec.present && n.has(resource) }
 
-// tally counts a resource on a node; a node that takes no pods counts as zero.
+// tally counts a resource on a node; zero for a node that takes no pods.
 func (n *node) tally(resource int, sizes []int64) (t tally) {
 	if !n.offers(resource) || n.spec.notReady || n.spec.cordoned || n.spec.leaving {
 		return t
@@ -197,7 +198,7 @@ func (c *Cluster) largest(resource int) (most int64) {
 	return most
 }
 
-// sizesUpTo lists the powers of two below an amount, and the amount.
+// sizesUpTo lists the powers of two below an amount, and then the amount itself.
 func sizesUpTo(most int64) []int64 {
 	var sizes []int64
 	for size := int64(1); size < most && len(sizes) < maxSizes-1 && size < math.MaxInt64/2; size *= 2 {

@@ -16,7 +16,7 @@ import (
 // Cluster is the store of nodes and of the pods that use them. It is not safe for concurrent use.
 type Cluster struct {
 	resources resources
-	// ignored are resources that count on no node; served are resources that count only on the nodes that offer them.
+	// ignored are resources that are not counted on any node. served are resources that are counted only on the nodes that offer them.
 	ignored Ignored
 	served  map[string]bool
 	// leaving are the rules that identify nodes about to be removed, which take no pods.
@@ -27,7 +27,7 @@ type Cluster struct {
 	nodes  []*node
 	byName map[string]*node
 	vacant []NodeID
-	// present counts the nodes that have an object, softTaints those with a taint PreferNoSchedule.
+	// present counts the nodes that have a Node object, softTaints the nodes with a PreferNoSchedule taint.
 	present, softTaints int
 	pods                map[string]*record
 	loads               map[string]*held
@@ -37,18 +37,18 @@ type Cluster struct {
 	marks               []int
 	// pending counts reservations by shape key.
 	pending map[string]int
-	// tick is the source of versions for node specs and of use times for views.
+	// tick is a counter that provides the versions of node specs and the use times of views.
 	tick uint64
 	// work counts comparisons; see [Cluster.Work].
 	work uint64
-	// end is the work at which [Cluster.Spent] becomes true; 0: never.
+	// end is the value of work at which [Cluster.Spent] becomes true; 0: never.
 	end uint64
-	// specs counts the changes of node objects, and of the rules by which they count.
+	// specs counts the changes of node objects, and of the rules by which nodes are counted.
 	specs uint64
 
-	// GangOf returns the gang that a pod belongs to; if nil or the result is empty, the pod is a gang of its own. Set it before the first pod.
+	// GangOf returns the gang of a pod. If GangOf is nil or returns "", the pod is a gang of its own. Set it before the first pod is added.
 	GangOf func(*corev1.Pod) string
-	// OnFreed is called once when [Cluster.Freed] may have new results, and not again before Freed is called; nil: no notification.
+	// OnFreed is called once when [Cluster.Freed] may have new results, and then not again until Freed is called; nil: no notification.
 	OnFreed func()
 	changes changes
 	// calls is the number of the next call of Freed, from 1.
@@ -58,30 +58,32 @@ type Cluster struct {
 
 	// tallies is the buffer of CapacityByLevel.
 	tallies []tally
-	// Binders read further rules that bind the pods of a plan. Set it before the first plan.
+	// Binders read further rules for the pods of a plan. Set it before the first plan.
 	Binders []Binder
 	// following are the bindings that receive every change of pods on nodes.
 	following []Binding
-	// repelling are the pods with required anti-affinity, bound or with a reservation, by the namespace to which it applies.
+	// repelling contains the pods with required anti-affinity that are bound or have a reservation, by the namespace to which the
+	// anti-affinity applies.
 	repelling map[string]map[string]struct{}
 
 	// scratch is a reused node object for library functions.
 	scratch corev1.Node
 }
 
-// record is one counted pod: bound, or a reservation (then shape is set). It is immutable except for added: transactions keep the old
-// record.
+// record is one counted pod: a bound pod or, if shape is set, a reservation. Apart from added and pod, it is immutable, because
+// transactions keep the old record.
 type record struct {
 	node  *node
 	held  *held
 	shape *Shape
-	// pin are the node labels that the reserved pod is pinned to; nil: none. loose: only these labels pin the pod, so its scheduler may bind
-	// it to another node than the reserved one.
+	// pin are the node labels to which the reserved pod is pinned; nil: none. loose: only these labels pin the pod, so its scheduler may
+	// bind it to a node other than the reserved node.
 	pin   map[string]string
 	loose bool
 	// pod is the pod object, which must not be changed; nil for held capacity without a pod.
 	pod *corev1.Pod
-	// added is set when a transaction added the pod and nothing counted for it before: the number of the following call of [Cluster.Freed].
+	// added is the number of the following call of [Cluster.Freed]. It is set when a transaction added the pod and nothing was counted for
+	// the pod before.
 	added uint64
 	// standing ranks a bound pod as a candidate for preemption.
 	standing
@@ -120,10 +122,10 @@ func (c *Cluster) SetNode(object *corev1.Node) {
 	c.putSpec(object.Name, spec)
 }
 
-// Leaving sets the rules that identify nodes about to be removed, which take no pods. Call it before the first node.
+// Leaving sets the rules that identify nodes about to be removed. Such nodes take no pods. Call it before the first node is added.
 func (c *Cluster) Leaving(rules leaving.Rules) { c.leaving = rules }
 
-// DeleteNode removes a node's object. Pods bound there stay counted in case the node returns.
+// DeleteNode removes a node's object. Pods bound to the node remain counted, in case the node returns.
 func (c *Cluster) DeleteNode(name string) {
 	if n, ok := c.byName[name]; ok && n.spec.present {
 		c.putSpec(name, nodeSpec{})
@@ -170,15 +172,15 @@ func (c *Cluster) NodeLabels(name string) map[string]string {
 	return nil
 }
 
-// Work returns the number of comparisons so far: for each comparison of a pod with a node, the requests, ports, rules, selectors,
-// tolerations, and the terms, expressions and values of affinity; and each read of a node's or domain's count. It never decreases. Plans
-// use it to bound their cost.
+// Work returns the number of comparisons so far. It never decreases. It counts, for each comparison of a pod with a node, the requests,
+// ports, rules, selectors, tolerations, and the terms, expressions and values of affinity. It also counts each read of a node's or domain's
+// count. Plans use this number to bound their cost.
 func (c *Cluster) Work() uint64 { return c.work }
 
 // Spend adds comparisons that a caller made itself.
 func (c *Cluster) Spend(comparisons int) { c.work += uint64(max(comparisons, 0)) }
 
-// Until stops expensive questions of binders once the given work is done; 0: never.
+// Until makes binders stop expensive computations once Work reaches the given value; 0: never.
 func (c *Cluster) Until(work uint64) { c.end = work }
 
 // Spent reports whether the plan's budget of comparisons is used up.
@@ -187,7 +189,8 @@ func (c *Cluster) Spent() bool { return c.end > 0 && c.work >= c.end }
 // recordWork is the cost of adding a pod to a node or removing it, in comparisons.
 const recordWork = 16
 
-// ensure returns the node of that name. If the cluster has none, it adds one without a Node object, so that pods can be counted there.
+// ensure returns the node with the given name. If the cluster has no such node, it adds one without a Node object, so that pods can be
+// counted on it.
 func (c *Cluster) ensure(name string) *node {
 	if n, ok := c.byName[name]; ok {
 		return n
@@ -239,7 +242,7 @@ func (c *Cluster) putSpec(name string, spec nodeSpec) {
 	c.release(n)
 }
 
-// intern returns the cluster's shared form of a load.
+// intern returns the shared form of a load. Equal loads in the cluster share one form.
 func (c *Cluster) intern(l *load) *held {
 	key := l.key()
 	if h, ok := c.loads[key]; ok {

@@ -11,16 +11,16 @@ import (
 	"k8s.io/component-helpers/nodedeclaredfeatures"
 )
 
-// Node declared features work as in the kube-scheduler's NodeDeclaredFeatures plugin: a pod that uses a kubelet feature, such as the
+// Node declared features are handled as in the kube-scheduler's NodeDeclaredFeatures plugin: a pod that uses a kubelet feature, such as the
 // restart rule RestartAllContainers, needs a node that declares the feature (node.status.declaredFeatures). Before Kubernetes 1.36, nodes
-// declare none and the kube-scheduler requires none.
+// declare no features and the kube-scheduler requires none.
 
 // featureSet is a set of features that nodes may declare.
 type featureSet = nodedeclaredfeatures.FeatureSet
 
 var knownFeatures = nodedeclaredfeatures.DefaultFramework
 
-// asOf is the release for which features are inferred from pods. No feature ends with a particular release.
+// asOf is the Kubernetes release for which features are inferred from pods. No feature ends with a particular release.
 var asOf = version.MajorMinor(1, 36)
 
 // featuresOf returns the features that a pod uses.
@@ -74,7 +74,7 @@ func (c *Cluster) lacksFeatures(n *node, s *Shape) (Exclusion, bool) {
 	return Exclusion{Kind: KindFeature, Detail: strings.Join(match.UnsatisfiedRequirements, ", ")}, true
 }
 
-// featureText returns the key of a set of features; "" for an empty set.
+// featureText returns the part of a shape's key for a set of features; "" for an empty set.
 func featureText(f featureSet) string {
 	if f.IsEmpty() {
 		return ""

@@ -1,19 +1,20 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topology knows where the nodes of a cluster are, and how many pods of a shape each network domain still holds.
+// Package topology stores where the nodes of a cluster are, and how many pods of a shape each network domain still holds.
 //
 // A [Cluster] is the store of nodes and of the pods that use them: bound pods, and reservations of released, unbound pods. A [Tree] applies
-// a list of levels to that store; several trees share it. A [View] counts, for one tree and one pod [Shape], how many such pods fit each
-// node and, summed up, each domain. Pods are counted per node: a rack with one free GPU on each of four hosts holds no pod that requests
-// four GPUs (docs/providers.md#gates).
+// a list of levels to that store; several trees share one store. A [View] counts, for one tree and one pod [Shape], how many pods of the
+// shape fit each node and, summed up, each domain. Pods are counted per node: a rack with one free GPU on each of four hosts holds no pod
+// that requests four GPUs (docs/providers.md#gates).
 //
 // # Cost
 //
-// Every change of a node (its object, or a pod on it) is one entry in a change log. A view knows how far it has read the log and processes
-// only the new entries when it is read: one division per resource and one addition per level for each changed node. So an event costs
-// nothing for views that are not read, a read costs nothing without changes, and neither grows with the number of nodes. A view that fell
-// behind by more than the log keeps is recounted, O(nodes). An undo is a change like any other.
+// Every change of a node (its object, or a pod on it) is one entry in a change log. A view stores its position in the log. When it is read,
+// it processes only the new entries: one division per resource and one addition per level for each changed node. An event therefore costs
+// nothing for views that are not read, a read costs nothing without changes, and these costs do not grow with the number of nodes. If the
+// log no longer contains all entries that a view has yet to read, the view recounts all nodes, O(nodes). An undo is a change like any
+// other.
 //
 // # Example
 //
@@ -29,5 +30,5 @@
 // zone-a/rack-1 and zone-b/rack-1 are two domains: a domain is a [Path], not a label value. Binding a pod to a1 adds one log entry; the
 // next read recounts a1 and corrects zone-a/rack-1, zone-a and the cluster.
 //
-// Nothing here is safe for concurrent use; the owner of the Cluster locks.
+// The types of this package are not safe for concurrent use; the owner of the Cluster must hold a lock.
 package topology

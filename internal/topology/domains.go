@@ -8,7 +8,7 @@ import "slices"
 // Levels returns the tree's levels.
 func (t *Tree) Levels() Levels { return t.levels }
 
-// Find returns the domain of a path, if it has any node.
+// Find returns the domain of a path; false if the domain has no nodes.
 func (t *Tree) Find(p Path) (DomainID, bool) {
 	at := Root
 	if len(p) > len(t.levels) {
@@ -27,7 +27,7 @@ func (t *Tree) Find(p Path) (DomainID, bool) {
 // Path returns the path of a domain. Callers must not change it.
 func (t *Tree) Path(d DomainID) Path { return t.domains[d].path }
 
-// Labels returns the labels that only nodes of the domain carry: the whole path, and the node selector. Callers must not change them.
+// Labels returns the labels that identify the nodes of the domain: the whole path, and the node selector. Callers must not change them.
 func (t *Tree) Labels(d DomainID) map[string]string {
 	at := &t.domains[d]
 	if at.labels == nil {
@@ -67,7 +67,7 @@ func (t *Tree) HostOf(id string) (NodeID, bool) {
 	return 0, false
 }
 
-// At returns the domain of a level that contains d; Nowhere when d is above that level.
+// At returns the domain of the given level that contains d; Nowhere when d is broader than this level.
 func (t *Tree) At(d DomainID, level int) DomainID {
 	for d != Nowhere && t.LevelOf(d) > level {
 		d = t.domains[d].parent
@@ -83,7 +83,7 @@ func (t *Tree) Within(d, outer DomainID) bool {
 	return t.At(d, t.LevelOf(outer)) == outer
 }
 
-// Domains returns the domains of a level inside d (d itself at its own level), in path order. Callers must not change the list.
+// Domains returns the domains of a level inside d, in path order; only d if d has this level. Callers must not change the list.
 func (t *Tree) Domains(level int, d DomainID) []DomainID {
 	from := t.LevelOf(d)
 	switch {
@@ -108,7 +108,8 @@ func (t *Tree) Domains(level int, d DomainID) []DomainID {
 	return order[low:high]
 }
 
-// AllNodes calls f for every node in a domain, broad to narrow, in path and name order, until f returns false.
+// AllNodes calls f for every node in a domain until f returns false. Nodes of a broader domain come first, then domains in path order;
+// nodes of one domain are in name order.
 func (t *Tree) AllNodes(d DomainID, f func(NodeID) bool) bool {
 	for _, n := range t.domains[d].nodes {
 		if !f(n) {

@@ -5,15 +5,16 @@ package topology
 
 import "math"
 
-// emptyCounts has the capacity of a tree's nodes for a shape if they were empty and schedulable. Ending pods or uncordoning nodes cannot
-// exceed it; only changes of node objects do.
+// emptyCounts contains the capacity that a tree's nodes would have for a shape if they were empty and schedulable. The actual capacity
+// cannot exceed it, even if pods end or nodes are uncordoned. It changes only with node objects.
 type emptyCounts struct {
 	// specs and epoch identify the counted node objects and the counted tree.
 	specs, epoch uint64
-	// sum is the capacity per domain, most that of the largest node.
+	// sum is the capacity by domain, and most the capacity of the largest node.
 	sum  []int64
 	most int32
-	// matching counts the nodes that match the pods' selector and affinity; offered is their maximum offer of each requested resource.
+	// matching counts the nodes that match the pods' selector and affinity. offered is, for each requested resource, the maximum amount
+	// that one of these nodes offers.
 	matching int
 	offered  []int64
 }
@@ -21,14 +22,14 @@ type emptyCounts struct {
 // WhenEmpty returns how many pods of the shape a domain would hold if its nodes were empty and schedulable, whatever their current state.
 func (v *View) WhenEmpty(d DomainID) int { return int(v.whenEmpty().sum[d]) }
 
-// HostWhenEmpty returns the maximum that one empty node would hold.
+// HostWhenEmpty returns the maximum number of pods that one empty node would hold.
 func (v *View) HostWhenEmpty() int { return int(v.whenEmpty().most) }
 
 // Matching returns how many nodes of the tree match the pods' selector and affinity.
 func (v *View) Matching() int { return v.whenEmpty().matching }
 
-// Lacking returns a resource of which no matching node offers enough for one pod, with the maximum that a node offers; false when each
-// resource by itself is sufficient on some node.
+// Lacking returns a resource of which no matching node offers enough for one pod, with the maximum that a node offers. It returns false
+// when, for each resource, some node offers enough.
 func (v *View) Lacking() (Exclusion, bool) {
 	counts := v.whenEmpty()
 	for i := range v.held.wants {
@@ -61,7 +62,7 @@ func (v *View) whenEmpty() *emptyCounts {
 	return &v.empty
 }
 
-// count counts one node.
+// count returns how many pods one node would hold if it were empty, and adds the node to the counts.
 func (e *emptyCounts) count(c *Cluster, n *node, h *held, s *Shape) int32 {
 	fit := int64(math.MaxInt32)
 	for i := range h.wants {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Kind is the kind of reason that keeps pods off a node.
+// Kind classifies the reason that keeps pods off a node.
 type Kind string
 
 // The kinds of exclusion, in the order in which they are checked.
@@ -85,7 +85,7 @@ func (e Exclusion) State() string {
 	return e.String()
 }
 
-// Why returns the reason that keeps a further pod of the shape off a node; false when one fits, or the node is unknown.
+// Why returns the reason that keeps a further pod of the shape off a node; false when a further pod fits, or when the node is unknown.
 func (c *Cluster) Why(name string, s *Shape) (Exclusion, bool) {
 	n, ok := c.byName[name]
 	if !ok {
@@ -97,7 +97,7 @@ func (c *Cluster) Why(name string, s *Shape) (Exclusion, bool) {
 	return c.why(n, s, h)
 }
 
-// Why returns the reason that keeps a further pod of the shape off a node; false when one fits.
+// Why returns the reason that keeps a further pod of the shape off a node; false when a further pod fits.
 func (v *View) Why(n NodeID) (Exclusion, bool) {
 	if v.NodeFit(n) > 0 {
 		return Exclusion{}, false
@@ -117,7 +117,8 @@ func (c *Cluster) why(n *node, s *Shape, h *held) (Exclusion, bool) {
 	return c.lacks(n, s, h)
 }
 
-// lacks returns the port, exclusive slot, resource or room that a node lacks for pods it admits.
+// lacks returns the reason why a node that admits the pods has no capacity for a further pod: a host port, a one-per-host rule, a resource,
+// or the room of a rule.
 func (c *Cluster) lacks(n *node, s *Shape, h *held) (Exclusion, bool) {
 	if port, taken := c.portTaken(n, h); taken {
 		return Exclusion{Kind: KindHostPort, Detail: port.name()}, true
@@ -150,7 +151,7 @@ func (c *Cluster) shortest(n *node, h *held) (Exclusion, bool) {
 	return worst, found
 }
 
-// exclusion checks everything that does not depend on the pods of the node, as the kube-scheduler would.
+// exclusion checks, as the kube-scheduler would, all conditions that do not depend on the pods of the node.
 func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
 	if e, closed := c.closed(n, s); closed {
 		return e, true

@@ -8,19 +8,19 @@ import (
 	"slices"
 )
 
-// changes has the state replaced since the last call of [Cluster.Freed].
+// changes contains the previous state of everything that changed since the last call of [Cluster.Freed].
 type changes struct {
 	// records are the previous records of pods. Records that a transaction added are marked in [record].added instead.
 	records map[string]*record
-	// specs are the nodes whose objects changed; reservedFor are the previous names for which nodes were reserved.
+	// specs contains the nodes whose objects changed. reservedFor contains the previous names for which nodes were reserved.
 	specs       map[string]bool
 	reservedFor map[string]string
 	// some: [Cluster.OnFreed] was called.
 	some bool
 }
 
-// Freed lists, sorted by name, the nodes that may hold pods which did not fit at the last call: bound pods and reservations use less there,
-// the node's object changed, or its reservation for another name ended. Changes that a transaction rolled back do not count. Call it
+// Freed lists, sorted by name, the nodes that may hold pods which did not fit at the last call: bound pods and reservations use less of the
+// node, the node's object changed, or its reservation for another name ended. It ignores changes that a transaction rolled back. Call it
 // outside of transactions.
 func (c *Cluster) Freed() []string {
 	freed := c.changes.specs
@@ -48,7 +48,7 @@ func (c *Cluster) frees(id string, was *record) bool {
 	return now == nil || now.node.name != was.node.name || now.held != was.held && now.held.leaves(was.held)
 }
 
-// leaves reports whether a load uses less of some resource than another load, or lacks one of its ports or rules.
+// leaves reports whether a load uses less of some resource than another load, or lacks one of the other load's ports or rules.
 func (h *held) leaves(other *held) bool {
 	return h.needsLess(other) || lacksAny(h.ports, other.ports) || lacksAny(h.exclusive, other.exclusive)
 }
@@ -65,8 +65,8 @@ func lacksAny[T comparable](list, other []T) bool {
 	return slices.ContainsFunc(other, func(one T) bool { return !has[one] })
 }
 
-// noteRecord records a change of what counts for a pod; nil for nothing. A pod that is added outside of a transaction and removed before
-// the next call of [Cluster.Freed] may count as freed.
+// noteRecord records that the record of a pod changed; nil for no record. A pod that is added outside of a transaction and removed before
+// the next call of [Cluster.Freed] may be listed as freed.
 func (c *Cluster) noteRecord(id string, was, now *record) {
 	if was == nil || was.added == c.calls {
 		if now != nil && (was != nil || len(c.marks) > 0) {
@@ -93,7 +93,7 @@ func (c *Cluster) noteSpec(name string) {
 	c.noteSome()
 }
 
-// noteReserved records the name for which a node was reserved before a change.
+// noteReserved records the name for which a node was reserved before its reservation changed.
 func (c *Cluster) noteReserved(name, was string) {
 	if _, known := c.changes.reservedFor[name]; known {
 		return

@@ -5,9 +5,9 @@ package topology
 
 import "math/bits"
 
-// index sorts the domains of one level into classes by their capacity, so that the tightest domain is found by examining a few classes
-// instead of all domains. The members of a class are bits in path order. The view keeps the index up to date: a domain whose count changed
-// is marked, and the next read moves it to its class.
+// index sorts the domains of one level into classes by their capacity. The tightest domain is then found in a few classes, without a
+// comparison of all domains. The members of a class are bits in path order. The view keeps the index up to date: it marks each domain whose
+// count changed, and the next read moves this domain to its class.
 type index struct {
 	shape   uint64
 	classes []Class
@@ -15,23 +15,24 @@ type index struct {
 	// of is the class of each domain, by position in path order.
 	of      []int32
 	pending []DomainID
-	// rest is how many further reads return nothing before an index with too many classes is tried again.
+	// rest is the number of further reads that return nothing before an index with too many classes is built again.
 	rest int
 }
 
 // Class is the set of domains of one level that are alike in a view.
 type Class struct {
-	// Fit is how many pods each domain holds, Biggest how many its largest child holds; at the narrowest level Biggest is 0.
+	// Fit is how many pods each domain holds. Biggest is how many pods the domain's largest child holds; 0 at the narrowest level.
 	Fit, Biggest int
 	// Domains is the number of members.
 	Domains int
 	members []uint64
 }
 
-// maxClasses bounds an index: with more classes, iterating over the domains is as fast.
+// maxClasses bounds the classes of an index. With more classes, an iteration over all domains is as fast.
 const maxClasses = 512
 
-// Classes returns the classes of a level in no particular order, some empty; nil if there are too many. Callers must not change the list.
+// Classes returns the classes of a level in no particular order; some of them may be empty. It returns nil if there are too many classes.
+// Callers must not change the list.
 func (v *View) Classes(level int) []Class {
 	v.refresh()
 	if v.indexes == nil {
@@ -106,8 +107,8 @@ func (v *View) classify(ix *index, level int, d DomainID) {
 	ix.classes[at].Domains++
 }
 
-// Members calls f for the domains of a class inside a domain, in path order, until f returns false. The class must come from the last call
-// of Classes for that level.
+// Members calls f, in path order, for those domains of a class that lie within a domain, until f returns false. The class must come from
+// the last call of Classes for that level.
 func (v *View) Members(level int, c *Class, within DomainID, f func(DomainID) bool) {
 	inside := v.tree.Domains(level, within)
 	if c.Domains == 0 || len(inside) == 0 {
@@ -145,7 +146,7 @@ func (t *Tree) number() {
 	}
 }
 
-// Before reports whether a precedes b, both of one level, in path order.
+// Before reports whether a precedes b in path order. Both domains must be of the same level.
 func (t *Tree) Before(a, b DomainID) bool {
 	t.number()
 	return t.position[a] < t.position[b]

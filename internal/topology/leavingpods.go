@@ -15,7 +15,8 @@ import (
 type Leaving struct {
 	// Pod is the namespace and name of the pod.
 	Pod string
-	// Since is the time of the deletion request, Until the end of the grace period: both by the API server's clock, in whole seconds.
+	// Since is the time of the deletion request, and Until the end of the grace period. Both are times of the API server's clock, in whole
+	// seconds.
 	Since, Until time.Time
 }
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Level is one level of a topology: a domain name and the node label key with its values.
+// Level is one level of a topology: the name of its domains, such as rack, and the key of the node label with the domain's value.
 type Level struct {
 	Domain string
 	Key    string
@@ -58,7 +58,8 @@ func (ls Levels) In(labels map[string]string) bool {
 	return true
 }
 
-// Share reports whether nodes with these labels are in the same domain of the narrowest level. Both must be in one ([Levels.In]).
+// Share reports whether nodes with these labels are in the same domain of the narrowest level. Each of them must be in a domain of this
+// level ([Levels.In]).
 func (ls Levels) Share(a, b map[string]string) bool {
 	for _, l := range ls {
 		if a[l.Key] != b[l.Key] {
@@ -77,7 +78,7 @@ func (ls Levels) Selector(p Path) map[string]string {
 	return selector
 }
 
-// Labels returns the labels that only nodes of a domain carry among the nodes of a selector: the selector, and the whole path.
+// Labels returns the labels that identify the nodes of a domain among all nodes that a selector matches: the selector, and the whole path.
 func (ls Levels) Labels(domain Path, selector map[string]string) map[string]string {
 	labels := ls.Selector(domain)
 	if len(selector) == 0 {
@@ -111,10 +112,10 @@ func ParsePath(s string) Path {
 	return strings.Split(s, "/")
 }
 
-// Equal reports whether both name the same domain.
+// Equal reports whether two paths name the same domain.
 func (p Path) Equal(other Path) bool { return slices.Equal(p, other) }
 
-// Contains reports whether other is the same domain or lies inside it.
+// Contains reports whether other is this domain or lies inside it.
 func (p Path) Contains(other Path) bool {
 	return len(p) <= len(other) && slices.Equal(p, other[:len(p)])
 }
@@ -122,7 +123,7 @@ func (p Path) Contains(other Path) bool {
 // Level returns the index of the last level of the path; NoLevel for the whole cluster.
 func (p Path) Level() int { return len(p) - 1 }
 
-// Truncate returns the enclosing domain at a level (the path itself if it ends above that level).
+// Truncate returns the enclosing domain at a level. It returns the path itself if the path is broader than this level.
 func (p Path) Truncate(level int) Path { return p[:min(len(p), max(level+1, 0))] }
 
 // Compare orders paths value by value; a domain precedes the domains inside it.

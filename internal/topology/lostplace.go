@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// kindGone is a node without an object. Plans never contain such nodes.
+// kindGone is the exclusion of a node without an object. Plans never contain such nodes.
 const kindGone Kind = "gone"
 
 // ReservedOn lists the pods that have reservations on a node. Held capacity without a pod is omitted.
@@ -26,7 +26,7 @@ func (c *Cluster) ReservedOn(node string) []*corev1.Pod {
 }
 
 // LostPlace returns the reason why the kube-scheduler cannot bind a released pod to its planned host: the node is gone, closed, or no
-// longer suits the pod. A node whose object was never seen may be new, so it gives no reason.
+// longer suits the pod. For a node whose object was never seen it returns no reason, because the node may be new.
 func (c *Cluster) LostPlace(pod *corev1.Pod, host string) (Exclusion, bool) {
 	n, known := c.byName[host]
 	if !known || n.version == 0 {
@@ -49,7 +49,7 @@ func (c *Cluster) LostPlace(pod *corev1.Pod, host string) (Exclusion, bool) {
 	return Exclusion{Kind: KindLeaving}, n.spec.leaving
 }
 
-// shapeOf returns the shape that a pod was planned with if it has a reservation, else the shape of its spec.
+// shapeOf returns the planned shape of a pod with a reservation, else the shape of the pod's spec.
 func (c *Cluster) shapeOf(pod *corev1.Pod) *Shape {
 	if r, ok := c.pods[PodID(pod)]; ok && r.shape != nil {
 		return r.shape
@@ -58,8 +58,8 @@ func (c *Cluster) shapeOf(pod *corev1.Pod) *Shape {
 }
 
 // LostCapacity returns the resource of which a node has too little left for a released pod with a reservation there, because others use it;
-// false: there is enough. released reports whether another pod with a reservation may be bound there now. Among released pods, those with a
-// higher priority, then a lower ID, get the capacity; the others lose it.
+// false when the node has enough. released reports whether another pod with a reservation may be bound there now. Among released pods,
+// those with the higher priority, then the lower ID, get the capacity; the other pods lose it.
 func (c *Cluster) LostCapacity(id string, released func(id string) bool) (Exclusion, bool) {
 	r, ok := c.pods[id]
 	if !ok || r.shape == nil || !r.node.spec.present {

@@ -15,12 +15,13 @@ import (
 // NodeID identifies a node of a Cluster. It is stable while the node has an object or pods.
 type NodeID int32
 
-// node is the state of one node. A node without an object may have pods: before its object arrives, or after it is deleted.
+// node is the state of one node. A node may have pods but no object: before its object arrives, or after its object is deleted.
 type node struct {
 	name string
 	id   NodeID
 	spec nodeSpec
-	// free is what the node offers, used what its pods use, by the index of the resource. Either may be shorter than the list of resources.
+	// free is the amount that the node offers, and used the amount that its pods use, by the index of the resource. Either list may be
+	// shorter than the list of resources.
 	free, used []int64
 	// pods counts the records on the node, reservations included.
 	pods  int
@@ -28,7 +29,7 @@ type node struct {
 	// rules counts the pods with each one-per-host rule.
 	rules    map[string]int
 	reserved []string
-	// bound are the pods bound here.
+	// bound lists the IDs of the pods that are bound to the node.
 	bound []string
 	// reservedFor is the name for which the whole node is reserved; see [Cluster.ReserveNode].
 	reservedFor string
@@ -36,7 +37,7 @@ type node struct {
 	version uint64
 }
 
-// nodeSpec is the part of a node object that matters here; the zero value is a node without an object.
+// nodeSpec is the part of a node object that affects placement; the zero value is a node without an object.
 type nodeSpec struct {
 	present  bool
 	cordoned bool
@@ -45,7 +46,7 @@ type nodeSpec struct {
 	leaving bool
 	labels  map[string]string
 	taints  []corev1.Taint
-	// soft are the taints that the kube-scheduler avoids without excluding the node (PreferNoSchedule).
+	// soft are the taints with the effect PreferNoSchedule: the kube-scheduler avoids such a node but does not exclude it.
 	soft []corev1.Taint
 	// offers are the allocatable resources of the node, by name.
 	offers []Request
@@ -53,7 +54,7 @@ type nodeSpec struct {
 	features featureSet
 }
 
-// held is a load in one Cluster, with resources by index.
+// held is a load in one Cluster; its resources are given by their indexes.
 type held struct {
 	key       string
 	wants     []want
@@ -67,7 +68,7 @@ type want struct {
 	name     string
 	resource int
 	amount   int64
-	// ignored and served: the resource may not count; see node.counts.
+	// ignored and served: the resource may not be counted; see node.counts.
 	ignored, served bool
 }
 
@@ -80,8 +81,8 @@ func (h *held) needsLess(than *held) bool {
 	return slices.ContainsFunc(than.wants, func(w want) bool { return mine[w.name] < w.amount })
 }
 
-// Ready reports whether a node's condition Ready allows pods. A node without the condition counts as ready: the node lifecycle controller
-// taints it.
+// Ready reports whether a node's Ready condition allows pods. A node without the condition is considered ready, because the node lifecycle
+// controller taints such a node.
 func Ready(n *corev1.Node) bool {
 	return !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
@@ -108,7 +109,7 @@ func (s *nodeSpec) equal(o *nodeSpec) bool {
 		slices.Equal(s.offers, o.offers) && s.features.Equal(o.features)
 }
 
-// available returns the unused amount of a resource; negative when the pods use more than the node now has.
+// available returns the unused amount of a resource; negative when the pods use more than the node now offers.
 func (n *node) available(resource int) int64 {
 	var v int64
 	if resource == notOffered {
@@ -171,7 +172,7 @@ func (c *Cluster) ruleTaken(n *node, h *held) bool {
 	return false
 }
 
-// add counts k more pods of a load on a node (fewer if k is negative).
+// add counts k more pods of a load on a node; a negative k removes pods.
 func (c *Cluster) add(n *node, h *held, k int) {
 	for _, w := range h.wants {
 		c.work++
@@ -197,7 +198,8 @@ func (c *Cluster) add(n *node, h *held, k int) {
 	}
 }
 
-// Overbooked reports whether bound pods and reservations use more of some resource than a node has, so that some pods must leave.
+// Overbooked reports whether bound pods and reservations use more of some resource than a node offers, so that some pods must be removed
+// from the node.
 func (c *Cluster) Overbooked(node string) bool {
 	n, ok := c.byName[node]
 	if !ok {
@@ -211,7 +213,7 @@ func (c *Cluster) Overbooked(node string) bool {
 	return false
 }
 
-// Load counts the pods on a node that are not being deleted, and the reservations there.
+// Load returns the number of reservations on a node plus the number of its bound pods that are not being deleted.
 func (c *Cluster) Load(n NodeID) int {
 	load := len(c.nodes[n].reserved)
 	for _, id := range c.nodes[n].bound {

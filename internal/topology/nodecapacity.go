@@ -5,11 +5,11 @@ package topology
 
 import corev1 "k8s.io/api/core/v1"
 
-// NodeCapacity is the capacity of one node for a resource, in the units of the resource, for cpu in thousandths.
+// NodeCapacity is the capacity of one node for a resource, in the units of the resource; cpu is in thousandths.
 type NodeCapacity struct {
 	// Used is the amount that bound pods and reservations use.
 	Used int64
-	// Free is the rest, for pods of the shapes: 0 on a node that is closed to them.
+	// Free is the unused amount that is available to pods of the shapes: 0 on a node that is closed to them.
 	Free int64
 	// Total is the allocatable amount.
 	Total int64
@@ -32,8 +32,8 @@ func (c *Cluster) CapacityOf(name, resource string, shapes ...*Shape) NodeCapaci
 	return capacity
 }
 
-// Closed returns the exclusion of pods of all the shapes from a node regardless of their requests: a cordon, its condition, a reservation,
-// a taint, or its upcoming removal. Selectors and affinity are not considered. It returns false for an unknown node.
+// Closed returns the reason why a node takes no pods of any of the shapes, regardless of their requests: a cordon, the node's condition, a
+// reservation, a taint, or the node's upcoming removal. It does not consider selectors and affinity. It returns false for an unknown node.
 func (c *Cluster) Closed(name string, shapes ...*Shape) (Exclusion, bool) {
 	n := c.byName[name]
 	if n == nil {
@@ -58,7 +58,7 @@ func (c *Cluster) Closed(name string, shapes ...*Shape) (Exclusion, bool) {
 	return first, len(shapes) > 0
 }
 
-// Ignores reports whether a resource counts on no node; see [Cluster.Ignore].
+// Ignores reports whether a resource is counted on no node; see [Cluster.Ignore].
 func (c *Cluster) Ignores(resource string) bool { return c.ignored.has(resource) }
 
 // Requested returns the amount of a resource that a pod requests, as [RequestsOf] counts it.

@@ -17,11 +17,11 @@ func PodID(pod *corev1.Pod) string {
 	return pod.Namespace + "/" + pod.Name
 }
 
-// SetPod counts a pod on its node until it is deleted or finished; a terminating pod still runs and counts. A pod without a node is not
-// counted, but keeps its reservation.
+// SetPod counts a pod on its node until the pod is deleted or finished. A terminating pod is still counted, because it still runs. A pod
+// without a node is not counted, but keeps its reservation.
 //
-// A bound pod replaces its reservation. A pod that only labels pin ([Cluster.Loosen]) may be bound to a host that is reserved for another
-// such pod. If the two are interchangeable, that reservation moves to the host that became free.
+// A bound pod replaces its reservation. A pod that is pinned by labels only ([Cluster.Loosen]) may be bound to a host that is reserved for
+// another such pod. If the two pods are interchangeable, the other pod's reservation moves to the host that became free.
 func (c *Cluster) SetPod(pod *corev1.Pod) {
 	id := PodID(pod)
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
@@ -48,7 +48,8 @@ func (c *Cluster) SetPod(pod *corev1.Pod) {
 	}
 }
 
-// objectOf returns the object of a bound pod if it is needed later: binders need all pods; without binders, only anti-affinity counts.
+// objectOf returns the object of a bound pod if it is needed later; nil otherwise. Binders need all pods. Without binders, only pods with
+// required anti-affinity are needed.
 func (c *Cluster) objectOf(pod *corev1.Pod) *corev1.Pod {
 	if _, repels := scopeOf(pod); len(c.Binders) > 0 || repels {
 		return pod
@@ -63,7 +64,7 @@ func affinityOf(pod *corev1.Pod) *corev1.Affinity {
 	return pod.Spec.Affinity
 }
 
-// swap moves one loose reservation on n that is interchangeable with the freed one to the freed host.
+// swap moves one loose reservation from n to the freed host. The reservation must be interchangeable with the freed one.
 func (c *Cluster) swap(n *node, freed *record) {
 	best := ""
 	for _, id := range n.reserved {
@@ -79,7 +80,7 @@ func (c *Cluster) swap(n *node, freed *record) {
 	}
 }
 
-// reachable reports whether a pod with that pin may be bound to the node.
+// reachable reports whether a pod with the given pin may be bound to the node.
 func (c *Cluster) reachable(name string, pin map[string]string) bool {
 	return len(pin) == 0 || matches(pin, c.NodeLabels(name))
 }
@@ -87,13 +88,13 @@ func (c *Cluster) reachable(name string, pin map[string]string) bool {
 // DeletePod removes a pod, bound or reserved.
 func (c *Cluster) DeletePod(id string) { c.putPod(id, nil) }
 
-// Assume holds capacity on a node without a pod that uses it.
+// Assume counts capacity on a node as used although no pod uses it.
 func (c *Cluster) Assume(id, node string, s *Shape) {
 	c.putPod(id, &record{node: c.ensure(node), held: c.intern(&s.load), shape: s})
 }
 
-// Loosen marks the reservation of a released pod that only labels pin, because an earlier version of the operator released it or its
-// scheduler chooses the host. That scheduler may bind it to any node with the labels.
+// Loosen marks the reservation of a released pod that is pinned by labels only, because an earlier version of the operator released the pod
+// or because the pod's scheduler chooses the host. This scheduler may bind the pod to any node with the labels.
 func (c *Cluster) Loosen(id string) {
 	if r, ok := c.pods[id]; ok && r.shape != nil && !r.loose {
 		loose := *r
@@ -109,8 +110,8 @@ func (c *Cluster) AssumePinned(id, node string, s *Shape, pin map[string]string)
 	c.putPod(id, &record{node: c.ensure(node), held: h, shape: s.unruled(), pod: s.pod, pin: pin})
 }
 
-// HandOver transfers the reservation of a planned pod to the pod that was created for it, which its node selector pins. It keeps the
-// planned shape, without the pins. A pod whose load differs from the plan gets a shape of its own.
+// HandOver transfers the reservation of a planned pod to the pod that was created for it and that is pinned by its node selector. The
+// reservation keeps the planned shape, without the pins. A pod whose load differs from the plan gets its own shape.
 func (c *Cluster) HandOver(planned string, pod *corev1.Pod) {
 	r, ok := c.pods[planned]
 	if !ok || r.shape == nil {
@@ -175,7 +176,7 @@ func (c *Cluster) putPod(id string, r *record) {
 	c.setRecord(id, r)
 }
 
-// setRecord does the bookkeeping of putPod except for counting the new pod on its node.
+// setRecord does the same as putPod, but does not count the new pod on its node.
 func (c *Cluster) setRecord(id string, r *record) {
 	old := c.pods[id]
 	c.work += recordWork

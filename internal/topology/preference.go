@@ -8,8 +8,8 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// Preference says how well a node suits a pod, among nodes that hold it. The kube-scheduler scores nodes by the same two properties, but it
-// has no choice for a pod that is pinned to a host.
+// Preference describes how well a node suits a pod, among the nodes that hold the pod. The kube-scheduler scores nodes by the same two
+// properties, but it has no choice for a pod that is pinned to a host.
 type Preference struct {
 	// Taints counts the node's PreferNoSchedule taints that the pod does not tolerate.
 	Taints int
@@ -47,7 +47,7 @@ func (c *Cluster) Preference(id NodeID, s *Shape) (p Preference) {
 // Cluster returns the store that the tree is built on.
 func (t *Tree) Cluster() *Cluster { return t.cluster }
 
-// OnlyNode returns the only node of a domain; false when it has several or none.
+// OnlyNode returns the only node of a domain; false when the domain has several nodes or none.
 func (t *Tree) OnlyNode(d DomainID) (only NodeID, is bool) {
 	at := &t.domains[d]
 	if at.size != 1 {

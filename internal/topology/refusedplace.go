@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Refused is a place where a scheduler refused pods: one host, or, without a host, all nodes with the labels.
+// Refused is a place where a scheduler refused pods: one host or, if Host is empty, all nodes with the labels.
 type Refused struct {
 	Host   string
 	Labels map[string]string
@@ -24,7 +24,7 @@ func (r Refused) Covers(node string, labels map[string]string) bool {
 	return len(r.Labels) > 0 && matches(r.Labels, labels)
 }
 
-// Equal reports whether both are the same place.
+// Equal reports whether two places are the same.
 func (r Refused) Equal(other Refused) bool {
 	return r.Host == other.Host && maps.Equal(r.Labels, other.Labels)
 }
@@ -38,7 +38,7 @@ func (r Refused) key() string {
 	return b.String()
 }
 
-// Refusing returns the shape for pods that are kept off the places.
+// Refusing returns the shape for pods that must not be placed in the given places.
 func (s *Shape) Refusing(places []Refused) *Shape {
 	if len(places) == 0 {
 		return s
@@ -54,7 +54,7 @@ func (s *Shape) Refusing(places []Refused) *Shape {
 	return &out
 }
 
-// refuses reports whether a scheduler refused pods of the shape on a node.
+// refuses reports whether a node is in a place where a scheduler refused pods of the shape.
 func (c *Cluster) refuses(s *Shape, n *node) bool {
 	for _, place := range s.refused {
 		c.work += uint64(1 + len(place.Labels))

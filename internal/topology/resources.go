@@ -11,15 +11,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// resources assigns an index to each resource name that nodes offer, so that amounts are lists of numbers. Pods may request any name; names
-// that no node offers have no index, and pods that request one fit nowhere. The index of a name is freed when the last node stops offering
-// it.
+// resources assigns an index to each resource name that nodes offer, so that amounts can be stored as lists of numbers. Pods may request
+// any name. Names that no node offers have no index, and pods that request such a name fit nowhere. The index of a name is freed when no
+// node offers the name any more.
 type resources struct {
 	index  map[string]int
 	names  []string
 	nodes  []int // nodes that offer each name
 	vacant []int
-	// last has the offers of the last node, which the next node often shares.
+	// last contains the offers of the previous node, which often equal those of the next node.
 	last []Request
 }
 
@@ -71,8 +71,8 @@ func (r *resources) withdraw(name string) (i int, last bool) {
 	return i, true
 }
 
-// setOffers replaces the offers of a node. A name that is new to the cluster requires a pass over all pods, a name that is no longer
-// offered a pass over all nodes, because the requests for that name begin or cease to count.
+// setOffers replaces the offers of a node. A name that is new to the cluster requires a pass over all pods, because requests for it are
+// counted from now on. A name that is no longer offered requires a pass over all nodes, because requests for it are no longer counted.
 func (c *Cluster) setOffers(n *node, old, now []Request) {
 	for _, r := range now {
 		if i, first := c.resources.offer(r.Name); first {
@@ -131,7 +131,8 @@ func (n *node) use(resource int, amount int64) {
 	n.used[resource] += amount
 }
 
-// offersOf lists the allocatable resources of a node by name, cpu in thousandths, else the plain amount, without amounts of zero.
+// offersOf lists the allocatable resources of a node by name, without amounts of zero: cpu in thousandths, other resources as plain
+// amounts.
 func offersOf(n *corev1.Node) []Request {
 	var offers []Request
 	for _, name := range slices.Sorted(maps.Keys(n.Status.Allocatable)) {

@@ -16,9 +16,9 @@ const maxNames = 10
 // LevelScan describes how the nodes match one level.
 type LevelScan struct {
 	Level
-	// Domains counts the distinct paths that end at the level, Nodes the nodes in these domains, Missing all other nodes.
+	// Domains counts the distinct paths that end at the level, Nodes the nodes in these domains, and Missing all other nodes.
 	Domains, Nodes, Missing int
-	// MissingNodes are the first nodes by name that lack the label of this level, and MissingLabel is their number.
+	// MissingNodes lists the first nodes by name that lack the label of this level. MissingLabel is the number of all such nodes.
 	MissingNodes []string
 	MissingLabel int
 }
@@ -26,7 +26,7 @@ type LevelScan struct {
 // Duplicate is a value of the kubernetes.io/hostname label that several nodes carry.
 type Duplicate struct {
 	Value string
-	// Nodes are the first of these nodes by name; Count is their number.
+	// Nodes lists the first nodes by name that carry the value. Count is the number of all such nodes.
 	Nodes []string
 	Count int
 }
@@ -36,8 +36,8 @@ type Scan struct {
 	// Nodes counts the nodes that the selector matches.
 	Nodes  int
 	Levels []LevelScan
-	// Duplicates are the first duplicate host names by value; DuplicateCount is their number. They matter only when the hostname label is one
-	// of the levels. The same rack value in two zones is consistent, because domains are paths.
+	// Duplicates lists the first duplicate host names by value. DuplicateCount is the number of all duplicates. They matter only when the
+	// hostname label is one of the levels. The same rack value in two zones is no error, because domains are paths.
 	Duplicates     []Duplicate
 	DuplicateCount int
 }

@@ -22,7 +22,8 @@ type Request struct {
 	Amount int64
 }
 
-// Shape is the part of a pod that decides which nodes can hold it and what it uses there. Pods with equal [Shape.Key] are interchangeable.
+// Shape is the part of a pod that determines which nodes can hold the pod and which capacity it uses there. Pods with equal [Shape.Key] are
+// interchangeable.
 type Shape struct {
 	load        load
 	selector    map[string]string
@@ -43,7 +44,7 @@ type Shape struct {
 	avoid []string
 	// refused are the places where a scheduler refused the pods; see [Refused].
 	refused []Refused
-	// rules are the rules that With added, and plain is the shape without them; nil: this shape.
+	// rules are the rules that With added. plain is the shape without these rules; nil: this shape.
 	rules []Rule
 	plain *Shape
 	pod   *corev1.Pod
@@ -75,7 +76,7 @@ func (s *Shape) Digest() string {
 // Requests returns the requests of one pod as the kube-scheduler counts them, in name order, without the pod slot.
 func (s *Shape) Requests() []Request { return s.load.requests }
 
-// load is what a pod uses on its node.
+// load is the capacity that a pod uses on its node.
 type load struct {
 	requests []Request
 	ports    []hostPort
@@ -83,7 +84,8 @@ type load struct {
 	exclusive []string
 }
 
-// loadOf counts like the kube-scheduler: init and sidecar containers, overhead, resizes in progress, every resource name.
+// loadOf counts requests as the kube-scheduler does: with init and sidecar containers, overhead, resizes in progress, and every resource
+// name.
 func loadOf(pod *corev1.Pod) load {
 	return load{requests: RequestsOf(pod), ports: portsOf(pod), exclusive: exclusiveOf(pod)}
 }
@@ -92,8 +94,8 @@ func loadOf(pod *corev1.Pod) load {
 // during an in-place resize (KEP-1287).
 func SameRequests(a, b *corev1.Pod) bool { return slices.Equal(RequestsOf(a), RequestsOf(b)) }
 
-// counting are the options with which the kube-scheduler counts a pod (framework.PodInfo.CalculateResource), with every feature gate on.
-// Where a gate is off, the API server drops its fields, and the option has no effect.
+// counting contains the options with which the kube-scheduler counts a pod (framework.PodInfo.CalculateResource), with every feature gate
+// on. Where a gate is off, the API server drops the fields of the feature, so the option has no effect.
 var counting = resource.PodResourcesOptions{
 	UseStatusResources: true,
 	InPlacePodLevelResourcesVerticalScalingEnabled: true,
@@ -122,8 +124,8 @@ func requestsBy(pod *corev1.Pod, options resource.PodResourcesOptions) []Request
 	return requests
 }
 
-// statusHasResources reports whether the status of a pod can change its requests. If not, as for any pod that has not started, the helper
-// skips the status, which would be counted twice more.
+// statusHasResources reports whether the status of a pod can change its requests. If it cannot, as for any pod that has not started, the
+// helper resource.PodRequests skips the status, which it would otherwise count twice more.
 func statusHasResources(pod *corev1.Pod) bool {
 	inStatus := func(c corev1.ContainerStatus) bool { return c.AllocatedResources != nil || c.Resources != nil }
 	status := &pod.Status
@@ -160,8 +162,8 @@ func portsOf(pod *corev1.Pod) []hostPort {
 	return slices.Compact(ports)
 }
 
-// exclusiveOf returns the keys of the pod's required anti-affinity terms that match its own labels on one host. Two pods with the same term
-// exclude each other; such one-per-host rules are common and cheap to count. Binders handle all other terms.
+// exclusiveOf returns the keys of the pod's required anti-affinity terms that match the pod's own labels on one host. Two pods with the
+// same term exclude each other. Such one-per-host rules are common and cheap to count. Binders handle all other terms.
 func exclusiveOf(pod *corev1.Pod) []string {
 	var keys []string
 	for _, term := range antiAffinityTerms(pod) {
@@ -173,7 +175,8 @@ func exclusiveOf(pod *corev1.Pod) []string {
 	return slices.Compact(keys)
 }
 
-// OnePerHost returns the key of a one-per-host term, which is the same for all pods that exclude each other by it; false for other terms.
+// OnePerHost returns the key of a one-per-host term; false for other terms. The key is the same for all pods that exclude each other by the
+// term.
 func OnePerHost(pod *corev1.Pod, term *corev1.PodAffinityTerm) (key string, is bool) {
 	if !ownHostTerm(pod, term) {
 		return "", false
@@ -216,7 +219,7 @@ func requiredNodeTerms(pod *corev1.Pod) *corev1.NodeSelector {
 	return nil
 }
 
-// entriesOf counts the terms, expressions and values of a node selector, which a node is compared with.
+// entriesOf counts the terms, expressions and values of a node selector with which a node is compared.
 func entriesOf(selector *corev1.NodeSelector) (n int) {
 	if selector == nil {
 		return 0

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// shapeKey serializes the fields that a shape depends on: equal text, equal shape.
+// shapeKey serializes the fields on which a shape depends. Equal texts mean equal shapes.
 func shapeKey(pod *corev1.Pod, s *Shape) string {
 	var b strings.Builder
 	b.WriteString(s.load.key())

@@ -16,7 +16,7 @@ type DomainID int32
 const (
 	// Root is the whole cluster (all nodes that the tree's node selector matches) in every tree.
 	Root DomainID = 0
-	// Nowhere is no domain.
+	// Nowhere is the absence of a domain.
 	Nowhere DomainID = -1
 )
 
@@ -30,7 +30,7 @@ type Tree struct {
 	order [][]DomainID
 	// home is the narrowest domain of each node.
 	home []DomainID
-	// latest is the domain found last, because nodes usually arrive rack by rack.
+	// latest is the last domain that a lookup found. It is tried first, because nodes usually arrive rack by rack.
 	latest DomainID
 	dead   int
 	// epoch changes with every build, shape with every change of the set of domains.
@@ -47,7 +47,7 @@ type domain struct {
 	parent   DomainID
 	children []DomainID
 	nodes    []NodeID
-	// size counts the nodes in the domain and below it; a domain of size 0 is dead.
+	// size is the number of nodes in the domain, including the domains inside it; a domain of size 0 is dead.
 	size int
 	// labels are created on demand.
 	labels map[string]string
@@ -190,8 +190,8 @@ func (t *Tree) grow(labels map[string]string) DomainID {
 	return at
 }
 
-// isHome reports whether an existing domain is the narrowest one of a node's labels. It compares the narrowest level first, because that is
-// where nodes differ most often.
+// isHome reports whether an existing domain is the narrowest domain for a node's labels. It compares the narrowest level first, because
+// nodes differ most often at this level.
 func (t *Tree) isHome(d DomainID, labels map[string]string) bool {
 	path := t.domains[d].path
 	if t.domains[d].size == 0 || len(path) < len(t.levels) && labels[t.levels[len(path)].Key] != "" {

@@ -3,7 +3,7 @@
 
 package topology
 
-// undo is the state before one change: the spec of a node if spec is set, else the record of a pod, nil if there was none.
+// undo is the state before one change: the spec of a node if spec is set, else the record of a pod; a nil record means that there was none.
 type undo struct {
 	name   string
 	spec   *nodeSpec
@@ -12,7 +12,7 @@ type undo struct {
 	node string
 }
 
-// Begin opens a transaction; transactions may be nested. Rollback undoes every later change in O(changes).
+// Begin opens a transaction; transactions may be nested. Rollback undoes all changes since Begin, in O(changes).
 func (c *Cluster) Begin() { c.marks = append(c.marks, len(c.undo)) }
 
 // Commit keeps the changes since the last Begin; an enclosing transaction can still undo them.
@@ -62,17 +62,17 @@ func (c *Cluster) forgetUndo(u *undo) {
 	*u = undo{}
 }
 
-// changeLog lists the nodes that changed, in order, so that every view catches up independently.
+// changeLog lists the changed nodes in the order of the changes. Every view reads it independently.
 type changeLog struct {
 	// base is the position of entries[0]; older entries were dropped.
 	base    int
 	entries []NodeID
-	// last is the newest position of each node, so that a view recounts a node once, however often it changed.
+	// last is, by node, the position of the node's newest entry. With it, a view recounts a node only once, however often the node changed.
 	last []int
 }
 
-// minLog is the minimum number of changes to keep. The log keeps up to four times the number of nodes if that is more; beyond that,
-// recounting everything is cheaper.
+// minLog is the minimum number of changes that the log keeps. It keeps more on a large cluster: up to four times the number of nodes. With
+// more changes than that, recounting all nodes is cheaper.
 const minLog = 1 << 14
 
 func (l *changeLog) end() int { return l.base + len(l.entries) }

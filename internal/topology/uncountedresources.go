@@ -18,11 +18,11 @@ import (
 //  - A resource that a DeviceClass serves counts on the nodes whose kubelet offers it through a device plugin. On other nodes the
 //    kube-scheduler creates a claim for it and allocates devices, which are not counted here.
 
-// Ignored are the resources that the kube-scheduler ignores: names such as example.com/gpumem, and groups such as example.com for all names
-// in a group. As in the kube-scheduler, only extended resources can be ignored.
+// Ignored contains the resources that the kube-scheduler ignores: names such as example.com/gpumem, and groups such as example.com, which
+// stand for all names in the group. As in the kube-scheduler, only extended resources can be ignored.
 type Ignored struct{ names, groups map[string]bool }
 
-// IgnoredResources parses names, which have a slash, and groups, which have none.
+// IgnoredResources parses a list of names and groups. Names have a slash, groups have none.
 func IgnoredResources(list []string) Ignored {
 	i := Ignored{map[string]bool{}, map[string]bool{}}
 	for _, entry := range list {
@@ -42,10 +42,11 @@ func (i Ignored) has(name string) bool {
 		(i.names[name] || i.groups[group])
 }
 
-// Ignore sets the ignored resources. Call it before the first pod.
+// Ignore sets the ignored resources. Call it before the first pod is added.
 func (c *Cluster) Ignore(i Ignored) { c.ignored = i }
 
-// ServedBy lists the resources that DeviceClasses serve: each class's implicit name, and its extended resource name if it has one.
+// ServedBy lists the resources that DeviceClasses serve: the implicit name of each class, and the extended resource name of each class that
+// has one.
 func ServedBy(classes []*resourcev1.DeviceClass) []string {
 	served := map[string]bool{}
 	for _, class := range classes {
@@ -77,7 +78,7 @@ func (c *Cluster) Serve(names []string) (changed bool) {
 	return true
 }
 
-// counts reports whether a wanted resource counts on the node.
+// counts reports whether a wanted resource is counted on the node.
 func (n *node) counts(w *want) bool {
 	return !w.ignored && (!w.served || n.has(w.resource))
 }
@@ -87,7 +88,7 @@ func (n *node) has(resource int) bool {
 	return resource != notOffered && resource < len(n.free) && n.free[resource] > 0
 }
 
-// Served lists the resources of a shape that DeviceClasses serve, by name; they do not count on nodes that do not offer them.
+// Served lists, sorted by name, the resources of a shape that DeviceClasses serve. They are not counted on nodes that do not offer them.
 func (c *Cluster) Served(s *Shape) (names []string) {
 	if len(c.served) == 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 // standing ranks a bound pod as a candidate for preemption.
 type standing struct {
 	priority int32
-	// leaving is set while the pod is being deleted; it needs no preemption.
+	// leaving is set while the pod is being deleted. Such a pod need not be preempted.
 	leaving *Leaving
 	// started is the start time in seconds; of two pods with the same priority, the older is kept.
 	started int64
@@ -41,14 +41,14 @@ func (c *Cluster) standingOf(pod *corev1.Pod) standing {
 type Victim struct {
 	ID   string
 	Node NodeID
-	// Gang is the gang of the pod; its own ID if it has none. A gang that loses one pod loses its place.
+	// Gang is the gang of the pod, or the pod's own ID if it has no gang. A gang that loses one pod loses its place.
 	Gang     string
 	Priority int32
 
 	record *record
 }
 
-// AnyBelow reports whether any bound pod has a lower priority. It reads only the counts per priority.
+// AnyBelow reports whether any bound pod has a lower priority. It reads only the number of pods per priority.
 func (c *Cluster) AnyBelow(priority int32) bool {
 	for p := range c.priorities {
 		if p < priority {
@@ -83,7 +83,7 @@ func (c *Cluster) Evict(v Victim) { c.putPod(v.ID, nil) }
 // Spare undoes Evict.
 func (c *Cluster) Spare(v Victim) { c.putPod(v.ID, v.record) }
 
-// SpareWhatFits restores the evicted pods of one node that still fit there, and returns the others. It uses the order in which the
+// SpareWhatFits restores the evicted pods of one node that still fit on the node, and returns the others. It uses the order in which the
 // kube-scheduler reprieves victims: higher priority first, then longer runtime.
 func (c *Cluster) SpareWhatFits(victims []Victim) (lost []Victim) {
 	victims = slices.Clone(victims)
@@ -100,7 +100,7 @@ func (c *Cluster) SpareWhatFits(victims []Victim) (lost []Victim) {
 	return lost
 }
 
-// stand updates the list of bound pods and the counts per priority.
+// stand updates the list of bound pods and the numbers of pods per priority.
 func (c *Cluster) stand(id string, r *record, k int) {
 	if k > 0 {
 		r.node.bound = append(r.node.bound, id)

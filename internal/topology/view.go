@@ -14,23 +14,25 @@ type View struct {
 	tree  *Tree
 	shape *Shape
 	held  *held
-	// fit is the count of each node, home the domain in which it was counted.
+	// fit is, by node, the number of pods that fit; home is the domain in which this number was counted.
 	fit  []int32
 	home []DomainID
-	// admits caches whether each node admits the pods, as of the spec version in seen.
+	// admits caches whether each node admits the pods. The cached value is valid for the spec version in seen.
 	admits []bool
 	seen   []uint64
-	// suiting is how many nodes of each domain suit the pods. suits caches this per node, like admits; suited: the node is counted in suiting.
+	// suiting is, by domain, the number of nodes that suit the pods. suits caches by node whether it suits them, like admits. suited: the
+	// node is counted in suiting.
 	suiting       []int32
 	suits, suited []bool
-	// sum is the count of each domain. It is an int64, because nodes with absurd amounts count up to the maximum of int32 each.
+	// sum is, by domain, the number of pods that fit. It is an int64, because a node with absurd amounts may count up to the maximum of
+	// int32.
 	sum []int64
-	// biggest caches the largest child of each domain; negative: unknown.
+	// biggest caches, by domain, the largest count of a child; negative: unknown.
 	biggest []int64
-	// free caches the free amount of one request, the freeOf-th, by domain. It is empty until it is read.
+	// free caches, by domain, the free amount of the freeOf-th request. It is empty until it is read.
 	free   []int64
 	freeOf int
-	// indexes are created per level on demand; noted marks the domains that an index has yet to reclassify.
+	// indexes are created on demand, one per level. noted marks the domains that an index must still reclassify.
 	indexes []*index
 	noted   []bool
 	cursor  int
@@ -39,7 +41,7 @@ type View struct {
 	empty   emptyCounts
 }
 
-// maxViews is how many shapes a tree keeps counts of; the least recently used view is dropped first. At 100,000 nodes a view takes 2 MB.
+// maxViews is the maximum number of views of a tree. The least recently used view is dropped first. At 100,000 nodes, a view takes 2 MB.
 const maxViews = 64
 
 // View returns the counts of a shape.
@@ -121,15 +123,15 @@ func (v *View) Biggest(d DomainID) int {
 	return int(most)
 }
 
-// Left returns the unused amount on a node of the shape's i-th request; negative when the node shrank below its use. counts is false when
-// the resource does not count on the node; see [Cluster.Serve].
+// Left returns the unused amount on a node of the resource in the shape's i-th request; negative when the node shrank below its use. counts
+// is false when the resource is not counted on the node; see [Cluster.Serve].
 func (v *View) Left(n NodeID, i int) (left int64, counts bool) {
 	node, w := v.tree.cluster.nodes[n], &v.held.wants[i+1]
 	return node.available(w.resource), node.counts(w)
 }
 
-// Take counts k more pods of the shape on a node without identifying them, which the planner uses for trials. Every Take must be undone by
-// Give or turned into reservations by [Cluster.Reserve]; transactions do not include it.
+// Take counts k more pods of the shape on a node without identifying them. The planner uses it for trials. Every Take must be undone by
+// Give or turned into reservations by [Cluster.Reserve]; transactions do not undo it.
 func (v *View) Take(n NodeID, k int) {
 	c := v.tree.cluster
 	c.add(c.nodes[n], v.held, k)
@@ -139,7 +141,8 @@ func (v *View) Take(n NodeID, k int) {
 	}
 }
 
-// Mark is equal for nodes that are alike for pods of the shape, now and after the same further pods are placed on both; 0 when no pod fits.
+// Mark is equal for nodes that are alike for pods of the shape, now and after the same further pods are placed on each of them; 0 when no
+// pod fits.
 func (v *View) Mark(id NodeID) uint64 {
 	if v.NodeFit(id) == 0 {
 		return 0
@@ -161,7 +164,7 @@ const (
 // Give undoes Take.
 func (v *View) Give(n NodeID, k int) { v.Take(n, -k) }
 
-// Reserve turns the capacity that Take counted for one pod into that pod's reservation. v is the view with which it was taken.
+// Reserve turns the capacity that Take counted for one pod into a reservation of that pod. v is the view that took the capacity.
 func (c *Cluster) Reserve(id string, n NodeID, v *View, s *Shape, pin map[string]string) {
 	c.setRecord(id, &record{node: c.nodes[n], held: v.held, shape: s.unruled(), pod: s.pod, pin: pin})
 }

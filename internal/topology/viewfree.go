@@ -3,8 +3,8 @@
 
 package topology
 
-// Free returns how much of the shape's i-th request is unused on the nodes of a domain that suit the pods. The sum is computed on demand
-// and kept until one of the nodes changes.
+// Free returns the amount of the shape's i-th requested resource that is unused on those nodes of a domain that suit the pods. The sum is
+// computed on demand and kept until one of the nodes changes.
 func (v *View) Free(d DomainID, i int) int64 {
 	v.refresh()
 	if v.freeOf != i {
@@ -14,7 +14,7 @@ func (v *View) Free(d DomainID, i int) int64 {
 	return v.freeIn(d, i)
 }
 
-// unknownFree marks a domain whose nodes were not added up.
+// unknownFree marks a domain whose sum is not computed yet.
 const unknownFree = -1
 
 func (v *View) freeIn(d DomainID, i int) int64 {

@@ -24,8 +24,8 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 )
 
-// AnnotationNodeSelector on a Binding limits it to the nodes with all of these labels, "KEY=VALUE,KEY=VALUE", like spec.nodeSelector on a
-// ClusterTopology.
+// AnnotationNodeSelector on a Binding limits the Binding to the nodes with all of these labels, "KEY=VALUE,KEY=VALUE", like
+// spec.nodeSelector on a ClusterTopology.
 const AnnotationNodeSelector = "trellis.dev/node-selector"
 
 // MaxKey is the maximum length of a label key in Grove.
@@ -34,10 +34,10 @@ const MaxKey = 63
 const (
 	// maxLevels is the maximum number of levels of a ClusterTopology. Grove sets no maximum.
 	maxLevels = 16
-	// maxSelector is the maximum number of labels in its node selector.
+	// maxSelector is the maximum number of labels in a ClusterTopology's node selector.
 	maxSelector = 16
 	// noVersion is the resourceVersion of topologies that are read from Bindings. A client that waits until its cache shows its writes
-	// compares the resourceVersions of ClusterTopologies, and must not compare that of a Binding.
+	// compares the resourceVersions of ClusterTopologies, and must not compare the resourceVersion of a Binding.
 	noVersion = "0"
 )
 
@@ -48,8 +48,8 @@ func Ours(b *Binding) bool {
 		strings.HasPrefix(owner.APIVersion, grovev1alpha1.GroupVersion.Group+"/")
 }
 
-// Read converts a Binding to a ClusterTopology. It returns nil for a Binding that Trellis wrote. The definition of Bindings allows more
-// than that of ClusterTopologies: if a Binding cannot be converted, the error says why, with the fix.
+// Read converts a Binding to a ClusterTopology. It returns nil for a Binding that Trellis wrote. The definition of Bindings allows values
+// that the definition of ClusterTopologies forbids. If a Binding cannot be converted, the error states the reason and the fix.
 func Read(b *Binding) (*grovev1alpha1.ClusterTopology, error) {
 	if Ours(b) {
 		return nil, nil
@@ -79,8 +79,8 @@ func Read(b *Binding) (*grovev1alpha1.ClusterTopology, error) {
 	return ct, nil
 }
 
-// problem says why the levels of a Binding are invalid for a ClusterTopology. Only a webhook of Grove checks that domains and keys are
-// unique, so this is checked again.
+// problem returns the reason why the levels of a Binding are invalid for a ClusterTopology. It also checks that domains and keys are
+// unique, because otherwise only a webhook of Grove checks this.
 func problem(b *Binding) error {
 	if n := len(b.Spec.Levels); n == 0 || n > maxLevels {
 		return fmt.Errorf("spec.levels: has %d levels; use 1 to %d", n, maxLevels)
@@ -98,7 +98,7 @@ func problem(b *Binding) error {
 	return nil
 }
 
-// Merge appends Bindings as ClusterTopologies, except those whose name a ClusterTopology already has and those that cannot be read.
+// Merge appends Bindings as ClusterTopologies. It omits Bindings with the name of a ClusterTopology and Bindings that cannot be read.
 func Merge(topologies []*grovev1alpha1.ClusterTopology, bindings []*Binding) []*grovev1alpha1.ClusterTopology {
 	for _, b := range bindings {
 		taken := slices.ContainsFunc(topologies, func(ct *grovev1alpha1.ClusterTopology) bool { return ct.Name == b.Name })
@@ -109,7 +109,8 @@ func Merge(topologies []*grovev1alpha1.ClusterTopology, bindings []*Binding) []*
 	return topologies
 }
 
-// Differ says how the levels of a Binding differ from those of the ClusterTopology with the same name; "" if they do not.
+// Differ describes the difference between the levels of a Binding and the levels of the ClusterTopology with the same name; "" if they are
+// equal.
 func Differ(ct, binding *grovev1alpha1.ClusterTopology) string {
 	if slices.Equal(ct.Spec.Levels, binding.Spec.Levels) {
 		return ""

@@ -15,7 +15,7 @@ import (
 // Kind is the kind of Bindings.
 var Kind = grovev1alpha1.GroupVersion.WithKind(grovev1alpha1.KindClusterTopologyBinding)
 
-// Binding is Grove's ClusterTopologyBinding, which describes the hierarchy in Grove since v0.1.0-alpha.9, and in Dynamo since 1.4.
+// Binding is Grove's ClusterTopologyBinding. It describes the network hierarchy in Grove since v0.1.0-alpha.9, and in Dynamo since 1.4.
 type Binding struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -29,13 +29,13 @@ type Spec struct {
 	SchedulerTopologyBindings []SchedulerBinding `json:"schedulerTopologyBindings,omitempty"`
 }
 
-// Level is one level; levels are listed from the broadest.
+// Level is one level. Levels are listed from the broadest to the narrowest.
 type Level struct {
 	Domain string `json:"domain"`
 	Key    string `json:"key"`
 }
 
-// SchedulerBinding names another scheduler's topology, which Grove then only compares.
+// SchedulerBinding names another scheduler's topology. Grove then only compares this topology.
 type SchedulerBinding struct {
 	SchedulerName     string `json:"schedulerName"`
 	TopologyReference string `json:"topologyReference"`

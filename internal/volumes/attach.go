@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// attachment identifies a volume of a driver on a node; slot identifies all volumes of a driver there.
+// attachment identifies a volume of a driver on a node. slot identifies all volumes of a driver on a node.
 type attachment struct {
 	node           topology.NodeID
 	driver, handle string
@@ -43,7 +43,8 @@ func (s *Store) requires(driver string) bool {
 	return d != nil && d.Spec.PreventPodSchedulingIfMissing != nil && *d.Spec.PreventPodSchedulingIfMissing
 }
 
-// missing names a required driver of a pod's volumes that a node lacks. With a partial store, a node without a CSINode may have any driver.
+// missing returns the reason if a node lacks a driver that a pod's volumes require; "" for none. With a partial store, a node without a
+// CSINode may have any driver.
 func (b *binding) missing(of *class, node *storagev1.CSINode) string {
 	if node == nil && b.store.Partial {
 		return ""
@@ -85,7 +86,7 @@ func (b *binding) full(of *class, n topology.NodeID) string {
 
 func (c *claim) same(other *claim) bool { return c.name == other.name }
 
-// attach counts the volume of a claim for k more pods on a node; pods with a shared claim attach it once.
+// attach counts the volume of a claim for k more pods on a node. Pods with a shared claim attach the volume once.
 func (b *binding) attach(c *claim, n topology.NodeID, k int) {
 	driver, handle := c.handle()
 	if driver == "" {

@@ -19,10 +19,10 @@ import (
 // volume is a PersistentVolume with its parsed node affinity.
 type volume struct {
 	*corev1.PersistentVolume
-	// required is nil for a volume that can be used everywhere. nowhere: its affinity is invalid and matches no node.
+	// required is nil for a volume that can be used everywhere. nowhere: the affinity is invalid and matches no node.
 	required *nodeaffinity.NodeSelector
 	nowhere  bool
-	// keys are the labels in the affinity; in is an In requirement that each node must meet; nil for none.
+	// keys are the labels in the affinity. in is an In requirement that each node must meet; nil for none.
 	keys []string
 	in   *corev1.NodeSelectorRequirement
 }
@@ -53,12 +53,12 @@ func (c *capacity) holds(size int64) bool {
 
 // candidates are the existing volumes that a claim may get.
 type candidates struct {
-	// kept is the volume reserved for the claim, which can get no other.
+	// kept is the volume that is reserved for the claim. The claim can get no other volume.
 	kept *volume
-	// by are the volumes that need a particular label value, by label and value; rest are the others.
+	// by contains the volumes that need a particular label value, by label and value; rest contains the other volumes.
 	by   map[string]map[string][]*volume
 	rest []*volume
-	// keys are the labels in the affinities, sorted; byLabels caches the usable volumes by the values of these labels.
+	// keys are the labels in the volumes' affinities, sorted. byLabels caches the usable volumes by the values of these labels.
 	keys     []string
 	byLabels map[string][]*volume
 }

@@ -20,19 +20,19 @@ import (
 type claim struct {
 	store *Store
 	name  types.NamespacedName
-	// object is the claim, or one derived from a pod's template while the claim does not exist.
+	// object is the claim or, while the claim does not exist, an object derived from a pod's template.
 	object *corev1.PersistentVolumeClaim
 	// unusable is the reason that keeps the claim's pods off every node; "" for none.
 	unusable string
 	// volume is the bound volume.
 	volume *volume
-	// class provisions the volume once a pod has a node; nil for a claim that has a volume.
+	// class is the storage class that provisions the volume once a pod has a node; nil for a claim that has a volume.
 	class *storagev1.StorageClass
 	// selected is the node for which the volume is being provisioned.
 	selected string
-	// own: the claim is created for one pod, so pods with equal specs of such claims are equivalent.
+	// own: the claim is created for one pod, so pods whose own claims have equal specs are equivalent.
 	own bool
-	// free are the existing volumes that the claim may get; read on demand.
+	// free are the existing volumes that the claim may get. They are read on demand.
 	free *candidates
 	// lacks is, by node, the reason why no volume can be provisioned for the claim.
 	lacks map[string]string
@@ -68,7 +68,7 @@ func (s *Store) claim(namespace, name string) *claim {
 	return c
 }
 
-// ephemeral returns the claim of an ephemeral volume, derived from its template while the claim does not exist.
+// ephemeral returns the claim of an ephemeral volume. While the claim does not exist, it is derived from the volume's template.
 func (s *Store) ephemeral(pod *corev1.Pod, v *corev1.Volume) *claim {
 	name := ephemeral.VolumeClaimName(pod, v)
 	if object := s.claims[types.NamespacedName{Namespace: pod.Namespace, Name: name}]; object != nil {
@@ -112,7 +112,8 @@ func (c *claim) read() {
 	}
 }
 
-// readClass finds the class that provisions the volume of a claim without one; it returns the reason if that is impossible.
+// readClass finds the storage class that provisions the volume of an unbound claim. It returns the reason if the volume cannot be
+// provisioned.
 func (c *claim) readClass(text string) (unusable string) {
 	name := classOfClaim(c.object)
 	class := c.store.classes[name]
@@ -132,7 +133,8 @@ func (c *claim) readClass(text string) (unusable string) {
 	return ""
 }
 
-// text is equal for claims that keep pods off the same nodes: the name, or the spec of a claim that is created for one pod.
+// text is equal for claims that keep pods off the same nodes. It is the claim's name or, for a claim that is created for one pod, the
+// claim's spec.
 func (c *claim) text() string {
 	if c.unusable != "" || c.volume != nil || !c.own || c.selected != "" {
 		return c.name.String()
@@ -160,8 +162,8 @@ func (c *claim) keeps(node string, of map[string]string) string {
 	return ""
 }
 
-// choice returns the volume that an unbound claim gets for a pod on a node: an existing volume for which taken is false, nil for one to be
-// provisioned, or the reason why it gets none. With a nil taken, all volumes count as free.
+// choice returns the volume that an unbound claim gets for a pod on a node: an existing volume for which taken returns false, or nil for a
+// volume that will be provisioned. If the claim gets no volume, it returns the reason. With a nil taken, all volumes count as free.
 func (c *claim) choice(node string, of map[string]string, taken func(*volume) bool) (v *volume, why string) {
 	for _, v := range c.reachable(of) {
 		if c.spent(1); taken == nil || !taken(v) {
@@ -197,7 +199,7 @@ func (c *claim) spent(comparisons int) {
 	}
 }
 
-// allows reports whether a node is in one of the allowed topologies of a class; without any, all nodes are.
+// allows reports whether a node is in one of the allowed topologies of a class. A class without allowed topologies allows all nodes.
 func allows(terms []corev1.TopologySelectorTerm, of map[string]string) bool {
 	return len(terms) == 0 || slices.ContainsFunc(terms, func(t corev1.TopologySelectorTerm) bool {
 		return len(t.MatchLabelExpressions) > 0 && !slices.ContainsFunc(t.MatchLabelExpressions,
@@ -208,7 +210,8 @@ func allows(terms []corev1.TopologySelectorTerm, of map[string]string) bool {
 	})
 }
 
-// hasCapacity reports whether the driver of a class reports enough capacity for a claim on a node; true for a driver that reports none.
+// hasCapacity reports whether the driver of a class reports enough capacity for a claim on a node. It returns true for a driver that
+// reports no capacities.
 func (s *Store) hasCapacity(c *claim, of map[string]string) bool {
 	size, asked := c.object.Spec.Resources.Requests[corev1.ResourceStorage]
 	driver := s.drivers[c.class.Provisioner]
@@ -224,8 +227,8 @@ func (s *Store) hasCapacity(c *claim, of map[string]string) bool {
 	return false
 }
 
-// handle identifies the volume of a claim within its driver, whether or not further pods can use it; "" for a volume that no driver
-// attaches.
+// handle identifies the volume of a claim within the volume's driver, whether or not further pods can use the volume; "" for a volume that
+// no driver attaches.
 func (c *claim) handle() (driver, handle string) {
 	if c.object == nil {
 		return "", ""

@@ -14,7 +14,7 @@ func (b *binding) Excludes(s *topology.Shape, n topology.NodeID, _ topology.Doma
 	return b.Bars(s, n, topology.Root)
 }
 
-// Bars implements topology.Binding. Every exclusion is final, because further pods only use more.
+// Bars implements topology.Binding. Every exclusion is final, because further pods only use more claims and attachments.
 func (b *binding) Bars(s *topology.Shape, n topology.NodeID, _ topology.DomainID) string {
 	class := b.classOf(s)
 	if class == nil || !class.rule.together {
@@ -36,7 +36,7 @@ func (b *binding) Bars(s *topology.Shape, n topology.NodeID, _ topology.DomainID
 	return b.full(class, n)
 }
 
-// tied returns the reason if a node cannot use the volume that the first pod of a claim gets.
+// tied returns the reason if a node cannot use the volume that the first pod with a claim gets; "" otherwise.
 func (b *binding) tied(u *use, n topology.NodeID) string {
 	for at := range u.pods {
 		if at == n {
@@ -54,7 +54,7 @@ func (b *binding) tied(u *use, n topology.NodeID) string {
 	return ""
 }
 
-// sameSegment reports whether a volume that a driver provisions for one node can be used on another.
+// sameSegment reports whether a volume that a driver provisions for one node can be used on another node.
 func (b *binding) sameSegment(driver string, at, n topology.NodeID) bool {
 	node := b.store.nodes[b.cluster.NodeName(at)]
 	if node == nil {

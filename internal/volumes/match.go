@@ -13,18 +13,18 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Constants of k8s.io/component-helpers/storage/volume, copied because that package imports a client.
+// Constants of k8s.io/component-helpers/storage/volume. They are copied, because that package imports a client.
 const (
-	// AnnBindCompleted marks a claim that is bound to its volume; AnnSelectedNode names the node for which its volume is provisioned.
+	// AnnBindCompleted marks a claim that is bound to its volume. AnnSelectedNode names the node for which a claim's volume is provisioned.
 	AnnBindCompleted = "pv.kubernetes.io/bind-completed"
 	AnnSelectedNode  = "volume.kubernetes.io/selected-node"
 	// NoProvisioner is the provisioner of classes whose volumes must already exist.
 	NoProvisioner = "kubernetes.io/no-provisioner"
-	// isDefaultClass marks the default class, for claims that name none.
+	// isDefaultClass marks the default storage class, which applies to claims that name no class.
 	isDefaultClass = "storageclass.kubernetes.io/is-default-class"
 )
 
-// classOfClaim returns the class of a claim, classOfVolume that of a volume; "" for none.
+// classOfClaim returns the storage class of a claim, classOfVolume the storage class of a volume; "" for none.
 func classOfClaim(c *corev1.PersistentVolumeClaim) string {
 	if class, has := c.Annotations[corev1.BetaStorageClassAnnotation]; has {
 		return class
@@ -39,7 +39,7 @@ func classOfVolume(v *corev1.PersistentVolume) string {
 	return v.Spec.StorageClassName
 }
 
-// waits reports whether a class provisions volumes only when a pod has a node.
+// waits reports whether a class provisions a volume only once a pod that uses it has a node.
 func waits(class *storagev1.StorageClass) bool {
 	return class != nil && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }

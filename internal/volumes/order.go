@@ -7,8 +7,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// order has the claims of pods that are bound one after the other. The order matters where pods share a claim whose volume the first of
-// them chooses. Attachments and exclusive claims are the same in every order.
+// order contains the claims of pods that are bound one after the other. The order matters where pods share an unbound claim, because the
+// first of these pods chooses the volume. Attachments and exclusive claims are the same in every order.
 type order struct {
 	*binding
 	pods []topology.Waiting
@@ -17,7 +17,7 @@ type order struct {
 // Order implements topology.Binding.
 func (b *binding) Order(pods []topology.Waiting) topology.Order { return &order{b, pods} }
 
-// choosing returns the shared claims of a pod whose volume is not chosen yet.
+// choosing returns the shared claims of a pod whose volumes are not chosen yet.
 func (o *order) choosing(i int) (list []*use) {
 	class := o.classOf(o.pods[i].Shape)
 	if class == nil || !class.rule.together {
@@ -44,7 +44,7 @@ func (o *order) Refuses(i int) bool {
 	return o.Bars(o.pods[i].Shape, o.pods[i].Node, topology.Root) != ""
 }
 
-// Free implements topology.Order: once one pod has chosen the volume, the others follow.
+// Free implements topology.Order. Once one pod has chosen the volume, the order of the other pods does not matter.
 func (o *order) Free(i int) bool {
 	for _, u := range o.choosing(i) {
 		if u.total == 0 {

@@ -11,18 +11,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// rule has the constraints that the claims of a class put on nodes regardless of other pods of the plan.
+// rule contains the constraints that the claims of a class impose on nodes regardless of other pods of the plan.
 type rule struct {
 	key      string
 	claims   []*claim
 	together bool
-	// full has the nodes where a driver is missing or attaches no further volume, with the reason.
+	// full contains the nodes on which a driver is missing or attaches no further volume, each with the reason.
 	full map[string]string
 	// used is the reason why no other pod may use a claim.
 	used string
 }
 
-// judge completes the rules from the volumes in use by existing pods.
+// judge completes the rules with the volumes that existing pods use.
 func (b *binding) judge() {
 	for _, class := range b.ofRule {
 		r := class.rule
@@ -67,8 +67,8 @@ func (b *binding) binds(c *claim) bool {
 		c.volume != nil && (c.volume.Spec.NodeAffinity != nil || zoned(c.volume.PersistentVolume))
 }
 
-// matters reports whether other pods of the plan affect pods with a claim: they share an unchosen volume, only one of them may use it, or a
-// driver limits their attachments.
+// matters reports whether other pods of the plan affect pods with a claim: the pods share a volume that is not chosen yet, only one of them
+// may use the claim, or a driver limits the volumes that it attaches.
 func (b *binding) matters(c *claim) bool {
 	if c.class != nil && !c.own || c.exclusive() {
 		return true

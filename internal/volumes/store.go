@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Store has the volumes of a cluster. It never changes these objects.
+// Store contains the volumes of a cluster and the objects that they refer to. It never changes these objects.
 type Store struct {
-	// Partial: claims or CSINodes may exist that are not in the store; unknown ones are ignored.
+	// Partial: the cluster may have claims or CSINodes that are not in the store; rules about unknown objects are ignored.
 	Partial bool
 
 	claims     map[types.NamespacedName]*corev1.PersistentVolumeClaim
@@ -23,9 +23,9 @@ type Store struct {
 	nodes      map[string]*storagev1.CSINode
 	drivers    map[string]*storagev1.CSIDriver
 	capacities map[types.NamespacedName]*capacity
-	// byClass are the volumes of each class, sorted by name; nil: to be sorted again.
+	// byClass contains the volumes of each class, sorted by name; nil: must be sorted again.
 	byClass map[string][]*volume
-	// coming are claims that will be created and are unknown until then.
+	// coming contains claims that will be created and that are ignored until they exist.
 	coming map[types.NamespacedName]bool
 	// version changes with every change of the store.
 	version int
@@ -81,9 +81,9 @@ func (s *Store) Delete(object any) {
 	}
 }
 
-// Expect adds a claim that will be created, unless there is one with its name. Like the API server, it sets the default class if the claim
-// has none. If the class waits for its first consumer, the class determines where the volume can be; otherwise the claim is ignored until
-// it exists.
+// Expect adds a claim that will be created, unless the store has a claim with the same name. Like the API server, it sets the default class
+// if the claim has none. If the class waits for its first consumer, the class determines where the volume can be. Otherwise the claim is
+// ignored until it exists.
 func (s *Store) Expect(c *corev1.PersistentVolumeClaim) {
 	name := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
 	if s.claims[name] != nil {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Unknown names unknown objects of the claims of a pod's volumes, because of which some rules are not applied; nil for none.
+// Unknown names the unknown objects of a pod's volume claims. Some rules are not applied because these objects are unknown; nil for none.
 func (s *Store) Unknown(pod *corev1.Pod) (list []string) {
 	if !s.Partial {
 		return nil
@@ -33,7 +33,7 @@ func (s *Store) Unknown(pod *corev1.Pod) (list []string) {
 	return slices.Compact(list)
 }
 
-// unknownOf names the volume of a bound claim, or else the storage class of a claim, if it is unknown.
+// unknownOf names the volume of a bound claim, or the storage class of an unbound claim, if this object is unknown.
 func (s *Store) unknownOf(o *corev1.PersistentVolumeClaim) []string {
 	bound := o.Spec.VolumeName != "" && metav1.HasAnnotation(o.ObjectMeta, AnnBindCompleted)
 	switch class := classOfClaim(o); {

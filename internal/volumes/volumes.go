@@ -44,15 +44,15 @@ func (s *Store) Bind(c *topology.Cluster, _ *topology.Tree, shapes []*topology.S
 
 func hasVolumes(s *topology.Shape) bool { return s.Pod() != nil && len(s.Pod().Spec.Volumes) > 0 }
 
-// binding has the claims of the pods of one plan and their use.
+// binding contains the claims of the pods of one plan, and counts the uses of these claims.
 type binding struct {
 	store   *Store
 	cluster *topology.Cluster
 	byText  map[string]*class
 	ofShape map[*topology.Shape]*class
 	ofRule  map[*rule]*class
-	// uses are the uses of the plan's claims; attached counts the pods that use each volume on each node; perNode counts the volumes of each
-	// driver there.
+	// uses contains the uses of the plan's claims. attached counts the pods that use each volume on each node. perNode counts each driver's
+	// volumes on each node.
 	uses     map[types.NamespacedName]*use
 	attached map[attachment]int
 	perNode  map[slot]int
@@ -67,7 +67,7 @@ type class struct {
 // use records the use of a claim.
 type use struct {
 	claim *claim
-	// pods counts the pods that use the claim, by node; first is the first of them by name, for messages.
+	// pods counts the pods that use the claim, by node. first is the first of these pods by name, for messages.
 	pods  map[topology.NodeID]int
 	total int
 	first string

@@ -15,7 +15,7 @@ var zoneLabels = []string{
 	corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
 }
 
-// stable is the label that replaced each beta label.
+// stable maps each beta label to the label that replaced it.
 var stable = map[string]string{
 	corev1.LabelFailureDomainBetaZone: corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
 }

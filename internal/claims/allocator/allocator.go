@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package allocator allocates devices to claims with the kube-scheduler's allocator (k8s.io/dynamic-resource-allocation). That library
-// takes a context, logs, and promises no compatibility; only this package uses it. Its minor version is that of Kubernetes in go.mod, and
-// the features are those that a kube-scheduler of this version has by default. An older API server drops the fields of features that it
-// does not have.
+// needs a context, writes logs, and promises no compatibility, so only this package uses it. Its minor version is the minor version of
+// Kubernetes in go.mod. The features are those that a kube-scheduler of this version enables by default. An older API server drops the
+// fields of features that it does not support.
 package allocator
 
 import (
@@ -24,9 +24,10 @@ import (
 )
 
 const (
-	// within is the time limit of one allocation on one node. The kube-scheduler allows 10 seconds; here planning waits for the allocation.
+	// within is the time limit of one allocation on one node. The kube-scheduler allows 10 seconds. The limit is lower here, because
+	// planning waits for the allocation.
 	within = time.Second
-	// estimated is for how many selectors the estimated cost is cached.
+	// estimated is the number of selectors whose estimated cost is cached.
 	estimated = 4096
 )
 
@@ -66,8 +67,8 @@ func (a *Allocator) Cost(expression string) uint64 {
 	return cost
 }
 
-// Compile compiles the selectors of an object and estimates their cost, which takes milliseconds for each, so that a later Allocate or Cost
-// need not do so.
+// Compile compiles the selectors of an object and estimates their cost, which takes milliseconds for each selector. A later Allocate or
+// Cost then uses the cached results.
 func (a *Allocator) Compile(object any) {
 	switch o := object.(type) {
 	case *resourcev1.DeviceClass:
