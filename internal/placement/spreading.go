@@ -27,8 +27,7 @@ type Spread struct {
 //	over zones, in one rack each:   decode-2 {zone: a has 1, b has 1, c has 0} > {rack} > pods
 //
 // With a required spread, no domain that got a replica may end up two replicas ahead of another domain. Replicas that are placed together
-// may be placed in any order. In the meantime, a domain may therefore be further ahead, as long as the remaining replicas can fill up the
-// other domains.
+// may be placed in any order, so a domain may be further ahead as long as the remaining replicas can fill up the other domains.
 
 // spreading is one level over which the replicas of one component are spread, in one attempt.
 type spreading struct {
@@ -78,8 +77,7 @@ func (sp *spreading) add(t *topology.Tree, path topology.Path) {
 	}
 }
 
-// spread wraps a replica's group in groups that choose the domains of its spread levels. For an anchored replica it returns the group
-// unchanged.
+// spread wraps the group of a replica that is not anchored in groups that choose the domains of its spread levels.
 func (a *attempt) spread(si, ri int, g *Group) *Group {
 	s := a.p.components[si]
 	if len(a.spreads[si]) == 0 || len(s.Waiting[ri].Anchor) > 0 {
@@ -195,8 +193,7 @@ func (s *search) eligibleFor(u *unit, scope topology.DomainID) []topology.Domain
 	return list
 }
 
-// allows reports whether a group may go to a domain. It may if the replicas still to place suffice to fill up every domain that is then
-// behind.
+// allows reports whether a group may go to a domain: the replicas still to place must suffice to fill up every domain that is then behind.
 func (s *search) allows(u *unit, scope, d topology.DomainID) bool {
 	sp, eligible := u.spread, s.eligibleFor(u, scope)
 	if !slices.Contains(eligible, d) {
@@ -250,8 +247,7 @@ func (s *search) spreadOver(u *unit, bound, scope topology.DomainID) []topology.
 	return domains
 }
 
-// breadth returns the number of domains inside d over which the replicas of a unit can be spread: the minimum over the components in the
-// unit.
+// breadth returns the number of domains inside d over which the replicas of a unit can be spread: the minimum over its components.
 func (s *search) breadth(u *unit, d topology.DomainID) int {
 	least := -1
 	u.all(func(x *unit) {
