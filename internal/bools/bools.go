@@ -1,10 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bools counts and orders bools, as package cmp does not.
+// Package bools converts bools to numbers and orders them, which package cmp does not.
 package bools
 
-// Int is 1 for true and 0 for false.
+// Int returns 1 for true and 0 for false.
 func Int(b bool) int {
 	if b {
 		return 1

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// cleared has the placeholders that were deleted before a release, by name, with their capacity request, because these do not count as
-// lost. It has a lock, because releases do not wait for a plan.
+// cleared holds the names of the placeholders that were deleted before a release, each with its capacity request. Such placeholders do not
+// count as lost. cleared has its own lock, because releases do not wait for a plan.
 type cleared struct {
 	mu   sync.Mutex
 	asks map[string]string
@@ -25,7 +25,7 @@ func (c *cleared) Cleared(ask, name string) {
 	c.asks[name] = ask
 }
 
-// lost counts the missing placeholders that were not deleted for a release.
+// lost returns the number of missing placeholders that were not deleted for a release.
 func (c *cleared) lost(ask string, missing []Index) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -33,7 +33,7 @@ var Kinds = []string{KindPlaceholders, KindProvisioningRequest}
 // AnnotationKind on a deployment is the kind of capacity requests for its gangs: one of [Kinds], or [KindNone].
 const AnnotationKind = "trellis.dev/capacity-request"
 
-// KindOf returns the kind of capacity requests for a deployment with these annotations; preset applies without the annotation.
+// KindOf returns the kind of capacity requests for a deployment with these annotations. If the annotation is missing, it returns preset.
 func KindOf(annotations map[string]string, preset string) string {
 	if kind, named := annotations[AnnotationKind]; named {
 		return kind
@@ -43,30 +43,30 @@ func KindOf(annotations map[string]string, preset string) string {
 
 // Gang is a set of pods that are placed together and wait for capacity.
 type Gang struct {
-	// Graph is the name of the deployment, UID its UID.
+	// Graph is the name of the deployment, and UID is the UID of the deployment.
 	Graph types.NamespacedName
 	UID   types.UID
 	// Name is the name of the gang in messages: "the base gang", "Worker-2".
 	Name string
-	// Kind is the kind of its capacity request.
+	// Kind is the kind of the gang's capacity request.
 	Kind string
-	// Since is the creation time of its newest pod.
+	// Since is the creation time of the gang's newest pod.
 	Since time.Time
-	// Priority is the highest priority of its pods.
+	// Priority is the highest priority among the gang's pods.
 	Priority int32
-	// Sets are its pods by shape, the largest set first.
+	// Sets are the gang's pods by shape, the largest set first.
 	Sets []Set
-	// Never explains why no domain of today's nodes could hold the gang; nil when one could.
+	// Never explains why no domain of today's nodes can hold the gang; nil if a domain can.
 	Never *placement.Never
-	// Bars is the reason why no capacity can be requested for the gang; "" for none.
+	// Bars is the reason why Trellis cannot request capacity for the gang; "" for none.
 	Bars string
 }
 
-// Set is a number of pods of one shape.
+// Set is a number of pods with the same shape.
 type Set struct {
 	Count    int32
 	Template corev1.PodTemplateSpec
-	// Need has the requests of one pod.
+	// Need contains the resource requests of one pod.
 	Need corev1.ResourceList
 }
 

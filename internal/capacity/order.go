@@ -12,11 +12,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
-// turnEvery: of turnEvery capacity requests, one goes to the namespace whose turn it is, regardless of priority. Otherwise a namespace with
-// ever new gangs of high priority would exclude the others.
+// turnEvery sets the share of requests by turn: one of every turnEvery capacity requests is for the namespace whose turn it is, regardless
+// of priority. Otherwise a namespace with ever new gangs of high priority would exclude all other namespaces.
 const turnEvery = 4
 
-// served has the serial number of each namespace's last capacity request.
+// served holds the serial number of each namespace's last capacity request.
 type served struct {
 	begun uint64
 	last  map[string]turn
@@ -36,7 +36,7 @@ func (s *served) begins(namespace string, now time.Time) {
 	s.last[namespace] = turn{s.begun, now}
 }
 
-// forget drops namespaces without waiting gangs, after the longest pause since their last request.
+// forget drops a namespace without waiting gangs, once the longest possible pause after its last request has ended.
 func (s *served) forget(waiting map[string]bool, now time.Time) {
 	for namespace, last := range s.last {
 		if !waiting[namespace] && now.After(last.at.Add(LongestPause+Patience)) {
@@ -45,18 +45,18 @@ func (s *served) forget(waiting map[string]bool, now time.Time) {
 	}
 }
 
-// candidate is a gang for which a capacity request may begin.
+// candidate is a gang for which a capacity request may begin now.
 type candidate struct {
 	gang *Gang
 	name string
 	*memory
 }
 
-// retried reports whether the gang was given up before.
+// retried reports whether an earlier request for the gang was given up.
 func (c candidate) retried() bool { return c.pauses > 0 }
 
-// begin starts capacity requests in order, within the limit. The first gang beyond the limit ends the round, so that later gangs cannot
-// overtake it forever.
+// begin starts capacity requests in order, within the limit. It stops at the first gang beyond the limit, so that later, smaller gangs
+// cannot overtake this gang forever.
 func (r *round) begin(candidates []candidate) {
 	for len(candidates) > 0 {
 		at := r.nextOf(candidates)
@@ -70,7 +70,7 @@ func (r *round) begin(candidates []candidate) {
 	}
 }
 
-// nextOf returns the index of the next gang.
+// nextOf returns the index of the candidate whose request begins next.
 func (r *round) nextOf(candidates []candidate) int {
 	order := r.byRank
 	if (r.planner.begun+1)%turnEvery == 0 {
@@ -85,8 +85,8 @@ func (r *round) nextOf(candidates []candidate) int {
 	return best
 }
 
-// byRank orders gangs: first requests before retries, then by priority, by fewest requested pods of the namespace, and by turn. Priority is
-// ignored between retries, because an unsatisfiable gang of high priority would always win.
+// byRank orders gangs: first requests before retries, then by priority, then by the fewest requested pods of the namespace, and then by
+// turn. It ignores priority between retries, because otherwise an unsatisfiable gang of high priority would always come first.
 func (r *round) byRank(a, b candidate) int {
 	priority := 0
 	if !a.retried() {
@@ -96,7 +96,7 @@ func (r *round) byRank(a, b candidate) int {
 	return cmp.Or(bools.Compare(a.retried(), b.retried()), priority, share, r.byTurn(a, b))
 }
 
-// byTurn orders gangs by the last request of their namespace, the oldest first.
+// byTurn orders gangs by the last request of their namespaces, the oldest request first.
 func (r *round) byTurn(a, b candidate) int {
 	last := r.planner.last
 	return cmp.Or(cmp.Compare(last[a.gang.Graph.Namespace].number, last[b.gang.Graph.Namespace].number), a.within(b))

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// PriorityClass is the class of placeholders, installed by config/capacity and the chart.
+	// PriorityClass is the priority class of placeholders. config/capacity and the chart install it.
 	PriorityClass = "trellis-placeholder"
-	// Priority is the value of that class: low enough that every user's pod preempts placeholders, and not below -10, where Cluster Autoscaler
-	// considers pods expendable and adds no node for them (--expendable-pods-priority-cutoff).
+	// Priority is the priority of that class. It is low, so that every user's pod preempts placeholders. It is not below -10, because
+	// Cluster Autoscaler adds no nodes for pods below that value, which it considers expendable (--expendable-pods-priority-cutoff).
 	Priority = -8
 	// PlaceholderImage is the image of placeholders.
 	PlaceholderImage = "registry.k8s.io/pause:3.10.1"
-	// MaxExcluded is how many hosts the node affinity of a placeholder may exclude.
+	// MaxExcluded is the maximum number of hosts that the node affinity of a placeholder excludes.
 	MaxExcluded = 200
-	// endsAfter is the deadline after which the kubelet ends a placeholder that was not deleted.
+	// endsAfter is the active deadline after which the kubelet ends a placeholder that was not deleted.
 	endsAfter = 2 * Patience
 )
 
@@ -34,37 +34,38 @@ const (
 type Placeholder struct {
 	Name string
 	UID  types.UID
-	// Ask is the name of its capacity request; Graph is the UID of the deployment.
+	// Ask is the name of the placeholder's capacity request; Graph is the UID of the deployment.
 	Ask     string
 	Graph   types.UID
 	Created time.Time
 	// Leaving: the placeholder is being deleted. Ended: it no longer runs.
 	Leaving, Ended bool
-	// NodeCreated is when its node was created; zero while it is not bound, or if the node is not known.
+	// NodeCreated is the creation time of the placeholder's node; zero if the placeholder is not bound or the node is unknown.
 	NodeCreated time.Time
 }
 
-// serves reports whether a placeholder is unbound, or on a node that is newer than its request. On an older node it causes no new node.
+// serves reports whether a placeholder is useful: it has not ended, and it is unbound or on a node that is newer than its request. On an
+// older node, a placeholder causes no new node.
 func (p *Placeholder) serves(asked time.Time) bool {
 	return !p.Ended && (p.NodeCreated.IsZero() || !p.NodeCreated.Before(asked))
 }
 
-// IsPlaceholder reports whether a pod is a placeholder. Placeholders do not count as used capacity: they are deleted before a gang is
-// released to their node, and any user's pod preempts them. namespace is the operator's own, where users create no pods; "" if the caller
-// does not know it.
+// IsPlaceholder reports whether a pod is a placeholder. Placeholders do not count as used capacity, because they are deleted before a gang
+// is released to their node, and because any user's pod preempts them. namespace is the operator's own namespace, in which users create no
+// pods; "" if the caller does not know it.
 func IsPlaceholder(pod *corev1.Pod, namespace string) bool {
 	return pod.Labels[LabelAsk] != "" && (namespace == "" || pod.Namespace == namespace) && topology.PriorityOf(pod) == Priority
 }
 
-// existing are the existing objects of one capacity request.
+// existing holds the existing objects of one capacity request.
 type existing struct {
-	// names are the names of its placeholders.
+	// names are the names of the request's placeholders.
 	names map[string]bool
-	// request: its ProvisioningRequest exists.
+	// request: the ProvisioningRequest exists.
 	request bool
-	// since is when its first object was created.
+	// since is the creation time of the first object.
 	since time.Time
-	// over is the reason why the autoscaler no longer acts on it.
+	// over is the reason why the autoscaler no longer acts on the request.
 	over string
 }
 
@@ -96,7 +97,7 @@ func existingOf(o Observation) map[string]existing {
 	return out
 }
 
-// missing returns the placeholders of a gang that do not exist.
+// missing returns the indexes of those placeholders of a gang that do not exist.
 func (e existing) missing(g *Gang) (out []Index) {
 	if g.Kind != KindPlaceholders {
 		return nil
@@ -114,8 +115,8 @@ func (e existing) missing(g *Gang) (out []Index) {
 
 func (i Index) name(ask string) string { return fmt.Sprintf("capacity-%s-%d-%d", ask, i.Set, i.Pod) }
 
-// Placeholder returns one of the pods of a capacity request. exclude are hosts that have room for it but do not help the gang, so it must
-// not be bound to them.
+// Placeholder returns one placeholder of a capacity request. exclude are the hosts that have space for the placeholder but do not help the
+// gang. The placeholder's node affinity excludes up to MaxExcluded of these hosts.
 func (a *Ask) Placeholder(at Index, namespace, image string, exclude []string) *corev1.Pod {
 	template := a.Gang.Sets[at.Set].Template.DeepCopy()
 	complete(template, a.Name, string(a.Gang.UID), at.Set)
@@ -123,7 +124,7 @@ func (a *Ask) Placeholder(at Index, namespace, image string, exclude []string) *
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: at.name(a.Name), Labels: template.Labels,
-			// Cluster Autoscaler removes no node with a pod that has no controller, unless the pod allows it.
+			// Cluster Autoscaler does not remove a node with a pod that has no controller, unless an annotation of the pod allows it.
 			Annotations: map[string]string{"cluster-autoscaler.kubernetes.io/safe-to-evict": "true",
 				"trellis.dev/deployment": a.Gang.Graph.String()},
 		},
@@ -138,7 +139,7 @@ func (a *Ask) Placeholder(at Index, namespace, image string, exclude []string) *
 	return pod
 }
 
-// avoid excludes hosts in each term of a pod's required node affinity.
+// avoid adds the exclusion of hosts to each term of a pod's required node affinity.
 func avoid(spec *corev1.PodSpec, hosts []string) {
 	if len(hosts) == 0 {
 		return

@@ -15,46 +15,47 @@ import (
 )
 
 const (
-	// Patience is how long a capacity request stays while its gang is not placed.
+	// Patience is the maximum duration of a capacity request whose gang is not placed.
 	Patience = 15 * time.Minute
-	// Settle is how long the pods of a gang must exist before capacity is requested, because a recreated gang may still find its place.
+	// Settle is the minimum age of a gang's pods before capacity is requested for the gang, because a recreated gang may still find a
+	// place.
 	Settle = 5 * time.Second
-	// FirstPause is the pause after a gang's first capacity request without success; each further pause is twice as long.
+	// FirstPause is the pause after a gang's first unsuccessful capacity request. Each later pause is twice as long as the previous one.
 	FirstPause = 5 * time.Minute
 	// LongestPause is the maximum pause.
 	LongestPause = time.Hour
-	// maxReplaced limits the placeholders that replace lost ones, as a multiple of the pods of a capacity request.
+	// maxReplaced limits the number of placeholders that replace lost ones, as a multiple of the number of pods in a capacity request.
 	maxReplaced = 3
 )
 
 // Limits are the limits of capacity requests.
 type Limits struct {
-	// MaxPods is how many pods all requests may have at once. No capacity is requested for a larger gang.
+	// MaxPods is the maximum number of pods in all requests at once. No capacity is requested for a larger gang.
 	MaxPods int
-	// Shapes are the nodes that an autoscaler can add; empty if unknown.
+	// Shapes are the kinds of nodes that an autoscaler can add; empty if unknown.
 	Shapes []corev1.ResourceList
 	// Settle replaces the constant of the same name in tests; 0 in production.
 	Settle time.Duration
 }
 
-// Observation has the waiting gangs and the existing capacity requests.
+// Observation contains the waiting gangs and the existing capacity requests.
 type Observation struct {
 	// Gangs are the gangs that wait for capacity.
 	Gangs        []Gang
 	Placeholders []Placeholder
 	Requests     []Request
-	// Unplanned are the deployments whose waiting gangs are not known; their capacity requests are kept for a limited time.
+	// Unplanned are the deployments whose waiting gangs are unknown. Their capacity requests are kept for a limited time.
 	Unplanned map[types.UID]bool
 }
 
-// Ask has the objects to create for a gang's capacity request.
+// Ask contains the objects to create for a gang's capacity request.
 type Ask struct {
 	// Name is [Gang.Ask].
 	Name string
 	Gang *Gang
-	// Fresh: none of its objects exists yet.
+	// Fresh: no object of the request exists yet.
 	Fresh bool
-	// Missing are the placeholders to create, as set and index; empty for a ProvisioningRequest.
+	// Missing are the placeholders to create; empty for a ProvisioningRequest.
 	Missing []Index
 }
 
@@ -74,16 +75,16 @@ type Steps struct {
 	DeleteRequests     []Request
 	// Asked are the gangs for which capacity is now requested.
 	Asked []*Gang
-	// Kept are the deployments whose capacity requests are kept while their waiting gangs are not known.
+	// Kept are the deployments whose capacity requests are kept because their waiting gangs are unknown.
 	Kept map[types.UID]bool
-	// Refused are gangs for which no capacity is requested; GivenUp are gangs whose request ends now without success.
+	// Refused are gangs for which no capacity is requested. GivenUp are gangs whose request ends now without success.
 	Refused, GivenUp []Note
-	// Next is when to plan again without an event; zero if only an event requires it.
+	// Next is the time of the next plan if no event triggers one earlier; zero if only an event is to trigger it.
 	Next time.Time
 }
 
-// Planner remembers how long each capacity request exists, which ended without success, and the last request of each namespace. If this
-// state is lost, gangs are requested again without a pause, and all namespaces are equal.
+// Planner stores the start time of each capacity request, the requests that ended without success, and the last request of each namespace.
+// If this state is lost, capacity is requested again without a pause, and all namespaces have equal turns.
 type Planner struct {
 	Limits
 	asks map[string]*memory
@@ -91,14 +92,14 @@ type Planner struct {
 	served
 }
 
-// memory is the state of one capacity request.
+// memory is the state of one gang's capacity requests.
 type memory struct {
-	// since is when the capacity was first requested; zero while it is not requested.
+	// since is the time at which the current request began; zero while no capacity is requested.
 	since time.Time
-	// seen: objects of the request exist or have existed. replaced counts the pods that were created in place of lost ones.
+	// seen: objects of the request exist or have existed. replaced is the number of placeholders that were created in place of lost ones.
 	seen     bool
 	replaced int
-	// pauses counts the requests without success; until is the end of the last pause.
+	// pauses is the number of unsuccessful requests; until is the end of the last pause.
 	pauses int
 	until  time.Time
 }
@@ -132,7 +133,7 @@ func (p *Planner) Plan(o Observation, now time.Time) Steps {
 	return r.steps
 }
 
-// forget drops the state of gangs that no longer wait. It keeps pauses for a while, because a gang that is briefly absent while it is
+// forget drops the state of gangs that no longer wait. It keeps pauses for some time, because a gang that is absent only while it is
 // recreated has not been placed.
 func (p *Planner) forget(gangs []Gang, now time.Time) {
 	waiting, namespaces := map[string]bool{}, map[string]bool{}
@@ -160,7 +161,7 @@ func (p *Planner) memoryOf(name string) *memory {
 	return p.asks[name]
 }
 
-// round is one call of Plan.
+// round is the state of one call of Plan.
 type round struct {
 	planner  *Planner
 	now      time.Time
@@ -172,7 +173,7 @@ type round struct {
 	steps Steps
 }
 
-// due reports whether capacity may be requested for a gang now, judged by the gang alone.
+// due reports whether capacity may be requested for a gang now. It considers only this gang, not the limit for all gangs.
 func (r *round) due(c candidate) bool {
 	g, m, e := c.gang, c.memory, r.existing[c.name]
 	if why := r.bars(g); why != "" {
@@ -198,7 +199,7 @@ func (r *round) due(c candidate) bool {
 	return true
 }
 
-// bars returns the reason why no capacity can be requested for a gang in its present form; "" for none.
+// bars returns the reason why no capacity can be requested for a gang as it is now; "" for none.
 func (r *round) bars(g *Gang) string {
 	switch {
 	case !slices.Contains(Kinds, g.Kind):
@@ -261,14 +262,14 @@ func (r *round) ask(g *Gang, name string, m *memory, e existing) {
 	}
 }
 
-// at schedules another plan at time t or earlier.
+// at schedules the next plan at time t, unless it is already scheduled earlier.
 func (r *round) at(t time.Time) {
 	if r.steps.Next.IsZero() || t.Before(r.steps.Next) {
 		r.steps.Next = t
 	}
 }
 
-// deleteRest deletes the objects of requests that have ended, and placeholders that do not serve.
+// deleteRest deletes the objects of ended requests, and placeholders that are not useful.
 func (r *round) deleteRest(o Observation) {
 	for _, one := range o.Placeholders {
 		if !one.Leaving && (!r.wanted[one.Ask] || !one.serves(r.existing[one.Ask].since)) {

@@ -23,17 +23,18 @@ import (
 // RequestKind is the kind of Cluster Autoscaler's ProvisioningRequest.
 var RequestKind = schema.GroupVersionKind{Group: "autoscaling.x-k8s.io", Version: "v1", Kind: "ProvisioningRequest"}
 
-// ProvisioningClass makes Cluster Autoscaler add the nodes for all pods at once, or none.
+// ProvisioningClass makes Cluster Autoscaler add nodes for all pods at once, or for none.
 const ProvisioningClass = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
 
-// Limits: the podsets that the definition allows; the bytes used of the deployment's name; the bytes used of the autoscaler's messages.
+// Limits: maxPodSets is the number of podsets that the CustomResourceDefinition allows. maxName and maxMessage are the number of bytes that
+// Trellis uses of a deployment's name and of an autoscaler's message.
 const (
 	maxPodSets = 32
 	maxName    = 50
 	maxMessage = 512
 )
 
-// Conditions of a ProvisioningRequest that the autoscaler sets.
+// Conditions that the autoscaler sets on a ProvisioningRequest.
 const (
 	conditionFailed  = "Failed"
 	conditionExpired = "BookingExpired"
@@ -54,7 +55,7 @@ type ProvisioningRequestSpec struct {
 	ProvisioningClassName string          `json:"provisioningClassName"`
 }
 
-// RequestedPods are a number of pods of one PodTemplate.
+// RequestedPods is a number of pods from one PodTemplate.
 type RequestedPods struct {
 	PodTemplateRef TemplateRef `json:"podTemplateRef"`
 	Count          int32       `json:"count"`
@@ -74,21 +75,21 @@ type ProvisioningRequestStatus struct {
 type Request struct {
 	Namespace, Name string
 	UID             types.UID
-	// Ask is the name of its capacity request; Graph is the UID of the deployment.
+	// Ask is the name of the capacity request; Graph is the UID of the deployment.
 	Ask     string
 	Graph   types.UID
 	Created time.Time
 	// Leaving: the request is being deleted.
 	Leaving bool
-	// Templates are the names of its PodTemplates.
+	// Templates are the names of the request's PodTemplates.
 	Templates []string
 	// Pods is the number of requested pods.
 	Pods int
-	// Over is the reason why the autoscaler no longer acts on the request; "" while it does.
+	// Over is the reason why the autoscaler no longer acts on the request; "" while it acts on it.
 	Over string
 }
 
-// Observed returns the parts of a ProvisioningRequest that decisions depend on.
+// Observed returns the parts of a ProvisioningRequest on which the plan depends.
 func (p *ProvisioningRequest) Observed() Request {
 	r := Request{
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Ask: p.Labels[LabelAsk], Graph: types.UID(p.Labels[LabelGraphUID]),
@@ -113,8 +114,9 @@ func (p *ProvisioningRequest) over() string {
 	return ""
 }
 
-// Request returns the ProvisioningRequest of a capacity request, and its PodTemplates, which must be created first. The deployment owns
-// them. exclude are, by set, hosts that have room for some of the pods but do not help the gang, so they must not count.
+// Request returns the ProvisioningRequest for a capacity request, and its PodTemplates, which must be created first. The deployment owns
+// all of them. exclude contains, for each set, the hosts that have space for some of the pods but do not help the gang. The pods' node
+// affinity excludes up to MaxExcluded of these hosts.
 func (a *Ask) Request(exclude [][]string) (*ProvisioningRequest, []*corev1.PodTemplate) {
 	g := a.Gang
 	name := strings.TrimRight(g.Graph.Name[:min(len(g.Graph.Name), maxName)], "-.") + "-" + a.Name

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// ParseShape parses the resources that one kind of node offers to pods: "cpu=190,memory=1900Gi,nvidia.com/gpu=8".
+// ParseShape parses the resources that one kind of node provides for pods: "cpu=190,memory=1900Gi,nvidia.com/gpu=8".
 func ParseShape(text string) (corev1.ResourceList, error) {
 	shape := corev1.ResourceList{}
 	for _, part := range strings.Split(text, ",") {
@@ -33,9 +33,9 @@ func ParseShape(text string) (corev1.ResourceList, error) {
 	return shape, nil
 }
 
-// tooLarge names the pods of a gang that no node could hold; "" when each fits some node. shapes are the nodes that an autoscaler can add.
-// If they are unknown, today's nodes count; a resource that none of these offers is ignored, because the first node that offers it may
-// still be added.
+// tooLarge returns a message about those pods of a gang that no node could hold; "" if each pod fits some node. shapes are the kinds of
+// nodes that an autoscaler can add. If shapes is empty, tooLarge uses today's nodes instead. It then ignores a resource that no node
+// provides today, because an autoscaler may still add the first node that provides it.
 func (g *Gang) tooLarge(shapes []corev1.ResourceList) string {
 	if len(shapes) == 0 {
 		switch n := g.Never; {
@@ -58,7 +58,8 @@ func (g *Gang) tooLarge(shapes []corev1.ResourceList) string {
 	return ""
 }
 
-// holds reports whether a node has the resources that a pod requests. A shape without an entry for cpu, memory or storage has enough of it.
+// holds reports whether a node of this shape has the resources that a pod requests. A node has enough cpu, memory, storage or any other
+// resource without a domain if its shape does not name that resource.
 func holds(shape, need corev1.ResourceList) bool {
 	for _, name := range slices.Sorted(maps.Keys(need)) {
 		quantity := need[name]

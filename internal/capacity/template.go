@@ -21,19 +21,19 @@ import (
 
 // Labels of placeholders, ProvisioningRequests and their PodTemplates.
 const (
-	// LabelAsk is the name of the capacity request that an object belongs to.
+	// LabelAsk is the name of the capacity request to which an object belongs.
 	LabelAsk = "trellis.dev/capacity-request"
-	// LabelGraphUID is the UID of the deployment that capacity is requested for.
+	// LabelGraphUID is the UID of the deployment for which capacity is requested.
 	LabelGraphUID = "trellis.dev/capacity-request-for"
-	// labelSet is the index of the set in a capacity request.
+	// labelSet is the index of a set in a capacity request.
 	labelSet = "trellis.dev/capacity-request-set"
 )
 
-// Where is the location required of a gang's new nodes, as far as an autoscaler can provide it.
+// Where is the required location of a gang's new nodes, as far as an autoscaler can provide it.
 type Where struct {
 	// Labels are labels that all nodes must have.
 	Labels map[string]string
-	// Together is the label for which all nodes must have the same value; "" for none.
+	// Together is the key of a label that must have the same value on all nodes; "" for none.
 	Together string
 }
 
@@ -62,7 +62,7 @@ func SetsOf(pods []*corev1.Pod, where Where) []Set {
 	return sets
 }
 
-// setOf returns one pod with the shape of the given pod, without its program and its references to existing pods.
+// setOf returns a set of one pod with the shape of the given pod. It omits the pod's program and its references to existing pods.
 func setOf(pod *corev1.Pod, where Where) Set {
 	need := needOf(pod)
 	spec := corev1.PodSpec{
@@ -77,7 +77,7 @@ func setOf(pod *corev1.Pod, where Where) Set {
 	return Set{Count: 1, Need: need, Template: corev1.PodTemplateSpec{Spec: spec}}
 }
 
-// needOf returns the requests of a pod, as the kube-scheduler counts them.
+// needOf returns the resource requests of a pod, as the kube-scheduler calculates them.
 func needOf(pod *corev1.Pod) corev1.ResourceList {
 	need := corev1.ResourceList{}
 	for _, r := range topology.RequestsOf(pod) {
@@ -86,7 +86,7 @@ func needOf(pod *corev1.Pod) corev1.ResourceList {
 	return need
 }
 
-// limitsOf returns the limits of resources that require a limit.
+// limitsOf returns limits for those resources that require a limit.
 func limitsOf(need corev1.ResourceList) corev1.ResourceList {
 	var limits corev1.ResourceList
 	for name, quantity := range need {
@@ -100,7 +100,8 @@ func limitsOf(need corev1.ResourceList) corev1.ResourceList {
 	return limits
 }
 
-// affinityOf returns a pod's node affinity and the affinity among the pods of one capacity request; [complete] adds the label selectors.
+// affinityOf returns a pod's required node affinity, and the affinity rules among the pods of one capacity request. [complete] adds the
+// label selectors of these rules.
 func affinityOf(pod *corev1.Pod, where Where) *corev1.Affinity {
 	out := &corev1.Affinity{}
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
@@ -123,14 +124,15 @@ func affinityOf(pod *corev1.Pod, where Where) *corev1.Affinity {
 	return out
 }
 
-// onePerHost reports whether a pod keeps some other pods off its host. It is assumed to keep off those of its gang.
+// onePerHost reports whether a pod requires that some other pods are not on its host. These pods are assumed to be the other pods of its
+// gang.
 func onePerHost(pod *corev1.Pod) bool {
 	a := pod.Spec.Affinity
 	return a != nil && a.PodAntiAffinity != nil && slices.ContainsFunc(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
 		func(term corev1.PodAffinityTerm) bool { return term.TopologyKey == corev1.LabelHostname })
 }
 
-// complete adds to a template the labels of its capacity request, which its affinity terms select.
+// complete adds to a template the labels of its capacity request, and makes the template's affinity terms select these labels.
 func complete(template *corev1.PodTemplateSpec, ask string, uid string, set int) {
 	template.Labels = map[string]string{LabelAsk: ask, LabelGraphUID: uid, labelSet: fmt.Sprint(set)}
 	if template.Spec.Affinity == nil {
@@ -156,7 +158,7 @@ func harden(spec *corev1.PodSpec) {
 	}
 }
 
-// String describes the pods and their requests: "2 pods x 8 nvidia.com/gpu".
+// String describes the set and its requests: "2 pods x 8 nvidia.com/gpu".
 func (s *Set) String() string {
 	var extended, plain []string
 	for _, name := range slices.Sorted(maps.Keys(s.Need)) {

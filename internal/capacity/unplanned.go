@@ -5,8 +5,8 @@ package capacity
 
 import "k8s.io/apimachinery/pkg/types"
 
-// keepUnplanned keeps, at most for Patience, the capacity requests of deployments that were not planned since the operator started or since
-// their pods changed.
+// keepUnplanned keeps the capacity requests of deployments that were not planned since the operator started or since their pods changed. It
+// keeps a request for at most Patience.
 func (r *round) keepUnplanned(o Observation) {
 	looked := map[string]bool{}
 	for i := range o.Gangs {

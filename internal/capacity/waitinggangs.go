@@ -19,10 +19,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// NewNodeLabels are the default labels whose values an autoscaler knows for new nodes.
+// NewNodeLabels are by default the labels whose values an autoscaler knows for new nodes.
 var NewNodeLabels = []string{corev1.LabelTopologyRegion, corev1.LabelTopologyZone}
 
-// Source is the input from which the gangs of a deployment are read.
+// Source contains the input for Gangs, for one deployment.
 type Source struct {
 	DGD    *nvidiav1beta1.DynamoGraphDeployment
 	Groups []*trellisv1alpha1.ScalingGroup
@@ -40,7 +40,7 @@ type Source struct {
 var helped = []string{placement.CodeInsufficientCapacity, placement.CodeNeverFits, placement.CodeNoDomain, placement.CodeDomainGone}
 
 // Gangs returns the gangs that wait for capacity. It omits gangs that wait for another gang of the deployment, because they are planned
-// after that gang is placed.
+// only after that gang is placed.
 func (s *Source) Gangs() []Gang {
 	members, first := map[string][]*corev1.Pod{}, map[string]gang.Waiting{}
 	var names []string
@@ -94,7 +94,7 @@ func (s *Source) gang(name string, w gang.Waiting, pods []*corev1.Pod) Gang {
 	return g
 }
 
-// barsOf names a property of the pods that capacity requests cannot express; "" for none.
+// barsOf returns a message about a property of the pods that capacity requests cannot express; "" for none.
 func barsOf(pods []*corev1.Pod) string {
 	for _, pod := range pods {
 		if len(pod.Spec.ResourceClaims) > 0 {

@@ -12,7 +12,8 @@ var (
 	gpu      = "nvidia.com/gpu"
 )
 
-// componentFields and specFields are the fields with another path in v1alpha1, the longest first: of a component, and of the spec.
+// componentFields and specFields list the fields whose paths differ in v1alpha1: fields of a component, and fields of the spec. A longer
+// path comes before a shorter path that it begins with.
 var (
 	componentFields = table{
 		{mainPath.Child("resources", "limits").Key(gpu), NewPath("resources", "limits", "gpu")},
@@ -37,10 +38,11 @@ var (
 	}
 )
 
-// table pairs paths in v1beta1 with paths in v1alpha1.
+// table pairs v1beta1 paths with v1alpha1 paths.
 type table []struct{ beta, alpha *Path }
 
-// inAlpha translates a path of v1beta1: the path to the component or to the field of the spec, and, unless translated, the rest too.
+// inAlpha translates a v1beta1 path to v1alpha1. It translates the path to the component or to the field of the spec. It also translates
+// the path inside the component, unless translated says that this part is already in v1alpha1.
 func inAlpha(elements []element, translated bool) []element {
 	components := Components.elements()
 	switch {

@@ -26,7 +26,7 @@ const (
 	ErrorTypeTooMany      = k8sfield.ErrorTypeTooMany
 )
 
-// OmitValueType is the type of a value that an error does not repeat.
+// OmitValueType is the type of a value that an error message omits.
 type OmitValueType = k8sfield.OmitValueType
 
 // Error is an error about one field.
@@ -62,7 +62,7 @@ func (l ErrorList) In(version string) k8sfield.ErrorList {
 // ToAggregate returns the errors as one error, in the terms of v1beta1; nil for none.
 func (l ErrorList) ToAggregate() utilerrors.Aggregate { return l.In("").ToAggregate() }
 
-// Invalid returns an error about a value. Detail and args are as in [Say].
+// Invalid returns an error about a value. detail and args are as in [Say].
 func Invalid(path *Path, value any, detail string, args ...any) *Error {
 	return &Error{Type: ErrorTypeInvalid, Field: path, BadValue: value, Detail: Say(detail, args...)}
 }
@@ -72,7 +72,7 @@ func Required(path *Path, detail string, args ...any) *Error {
 	return &Error{Type: ErrorTypeRequired, Field: path, BadValue: "", Detail: Say(detail, args...)}
 }
 
-// Forbidden returns an error about a field that must not be set, or not changed.
+// Forbidden returns an error about a field that must not be set or must not be changed.
 func Forbidden(path *Path, detail string, args ...any) *Error {
 	return &Error{Type: ErrorTypeForbidden, Field: path, BadValue: "", Detail: Say(detail, args...)}
 }
@@ -83,13 +83,13 @@ func NotSupported[T ~string](path *Path, value any, supported []T) *Error {
 	return &Error{Type: err.Type, Field: path, BadValue: err.BadValue, Detail: Say(err.Detail)}
 }
 
-// TooMany returns an error about a list with more than most items.
+// TooMany returns an error about a list with more items than the maximum, most.
 func TooMany(path *Path, items, most int) *Error {
 	err := k8sfield.TooMany(nil, items, most)
 	return &Error{Type: err.Type, Field: path, BadValue: err.BadValue, Detail: Say(err.Detail)}
 }
 
-// Errorf returns an error whose message depends on the version, as in [Say].
+// Errorf returns an error whose message depends on the API version, as in [Say].
 func Errorf(format string, args ...any) error { return failure{Say(format, args...)} }
 
 type failure struct{ Text }
@@ -97,7 +97,8 @@ type failure struct{ Text }
 // Error implements error.
 func (f failure) Error() string { return f.String() }
 
-// ErrorIn returns the message of an error in the terms of a version, if the error is [Worded] or joins such errors, one line each.
+// ErrorIn returns the message of an error. If the error is [Worded], the message is in the terms of the version. If the error joins several
+// errors, the message has one line for each.
 func ErrorIn(err error, version string) string {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var lines []string
@@ -112,7 +113,7 @@ func ErrorIn(err error, version string) string {
 	return err.Error()
 }
 
-// Body is an error that is written without its path.
+// Body is an error whose message omits the path.
 type Body struct{ *Error }
 
 // In implements [Worded].

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Path is a path of fields in v1beta1. Its methods return longer paths and do not change the receiver.
+// Path is a path of fields in v1beta1. Its methods return longer paths and never change the receiver.
 type Path struct {
 	parent *Path
 	element
-	// alpha is the path in v1alpha1 if it is not in the table.
+	// alpha is the corresponding v1alpha1 path if the table does not contain it.
 	alpha *Path
 }
 
-// element is one step of a path: a field, an index of a list, a key of a map or of a list of named objects, or a component.
+// element is one step of a path: a field, an index in a list, a key in a map or in a list of named objects, or a component.
 type element struct {
 	kind  kind
 	name  string
@@ -36,18 +36,18 @@ const (
 // NewPath returns a path that begins with the given fields.
 func NewPath(name string, more ...string) *Path { return (*Path)(nil).Child(name, more...) }
 
-// Components is the path of the components of a deployment.
+// Components is the path of a deployment's components.
 var Components = NewPath("spec", "components")
 
-// Component returns the path of a component. v1beta1 identifies it by its index in the list, or by its name if the index is negative;
-// v1alpha1 by its name.
+// Component returns the path of a component. v1beta1 identifies a component by its index in the list, or by its name if the index is
+// negative. v1alpha1 identifies it by its name.
 func Component(place int, name string) *Path {
 	return Components.with(element{kind: ofComponent, name: name, index: place})
 }
 
 func (p *Path) with(e element) *Path { return &Path{parent: p, element: e} }
 
-// Child returns the path of a field, and of fields inside it.
+// Child returns the path of a field, or of a field nested inside it.
 func (p *Path) Child(name string, more ...string) *Path {
 	p = p.with(element{kind: ofField, name: name})
 	for _, name := range more {
@@ -62,7 +62,8 @@ func (p *Path) Index(i int) *Path { return p.with(element{kind: ofIndex, index: 
 // Key returns the path of an entry in a map or in a list of named objects.
 func (p *Path) Key(name string) *Path { return p.with(element{kind: ofKey, name: name}) }
 
-// InAlpha returns the path with a form in v1alpha1 that is not in the table. alpha has the component's fields in the terms of v1alpha1.
+// InAlpha returns the path together with its v1alpha1 form, for a form that the table does not contain. In alpha, the fields inside a
+// component are already v1alpha1 fields.
 func (p *Path) InAlpha(alpha *Path) *Path {
 	if p == nil {
 		return alpha
@@ -83,8 +84,8 @@ func (p *Path) In(version string) string {
 	return render(p.alphaElements(), true)
 }
 
-// Kind returns the path with wildcards for indices and keys, and the first of these: spec.components[*].replicas and Decode. Names of
-// annotations inside a component are kept.
+// Kind returns the path with wildcards instead of indices and keys, and the first index or key that it replaced:
+// spec.components[*].replicas and Decode. It keeps annotation keys inside a component.
 func (p *Path) Kind() (kind *Path, where string) {
 	elements, first := p.elements(), true
 	for i := range elements {
@@ -130,7 +131,7 @@ func (p *Path) elements() []element {
 	return out
 }
 
-// alphaElements returns the elements of the path in v1alpha1.
+// alphaElements returns the elements of the v1alpha1 path.
 func (p *Path) alphaElements() []element {
 	var rest []element
 	for q := p; q != nil; q = q.parent {
@@ -143,7 +144,7 @@ func (p *Path) alphaElements() []element {
 	return inAlpha(p.elements(), false)
 }
 
-// render formats the elements. v1beta1 identifies a component by its index.
+// render formats the elements of a path. In v1beta1, a component has an index.
 func render(elements []element, alpha bool) string {
 	var out strings.Builder
 	for i, e := range elements {

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Worded can be written in the terms of a version. Every version except v1alpha1 gets those of v1beta1.
+// Worded can be written in the terms of an API version. Every version except v1alpha1 uses the terms of v1beta1.
 type Worded interface {
 	In(version string) string
 }
 
 var _, _, _, _ Worded = (*Path)(nil), Word{}, Text{}, (*Error)(nil)
 
-// Word is a word, or the name of a field, in both versions.
+// Word is a word or a field name, in both API versions.
 type Word struct{ beta, alpha string }
 
 // Words that differ between the versions.
@@ -49,8 +49,8 @@ type Text struct {
 	args   []any
 }
 
-// Say returns a message formatted like fmt.Sprintf; arguments that are [Worded] are written in the version of the reader. Without
-// arguments, the format is used unchanged.
+// Say returns a message that is formatted like fmt.Sprintf. Arguments that are [Worded] are written in the terms of the reader's API
+// version. Without arguments, the format is the message.
 func Say(format string, args ...any) Text { return Text{format, args} }
 
 // In implements [Worded].

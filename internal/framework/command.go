@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// Detect returns the framework of a container: from the Dynamo module that its command runs, else the declared one. It returns an error
-// when the two differ or when the command runs several frameworks.
+// Detect returns the framework of a container: from the Dynamo module that the container's command runs, or otherwise the declared
+// framework. It returns an error if the two differ, or if the command runs several frameworks.
 func Detect(c *corev1.Container, declared string) (string, error) {
 	found := names(programs(c), func(p program) bool { return p.module })
 	switch {
@@ -31,7 +31,7 @@ func Detect(c *corev1.Container, declared string) (string, error) {
 	return found[0], nil
 }
 
-// Found returns the only framework that the command itself starts, as a Dynamo module or with "vllm serve", or None.
+// Found returns the only framework that the command itself starts, as a Dynamo module or with "vllm serve"; otherwise None.
 func Found(c *corev1.Container) string {
 	found := names(programs(c), func(p program) bool { return p.framework != ray })
 	if len(found) != 1 {
@@ -45,7 +45,7 @@ func startsRay(c *corev1.Container) bool {
 	return slices.ContainsFunc(programs(c), func(p program) bool { return p.framework == ray })
 }
 
-// names returns the frameworks of the selected programs, in order, without duplicates.
+// names returns the frameworks of the selected programs, in order and without duplicates.
 func names(all []program, which func(program) bool) []string {
 	var out []string
 	for _, p := range all {
@@ -56,7 +56,7 @@ func names(all []program, which func(program) bool) []string {
 	return out
 }
 
-// flag is one command line flag; alone marks a flag without a value.
+// flag is one command-line flag. alone marks a flag without a value.
 type flag struct {
 	name, value string
 	alone       bool
@@ -64,7 +64,8 @@ type flag struct {
 	shell bool
 }
 
-// addFlags adds flags to the program unless the command has them: at the end of a list of words, or after the module's name in a script.
+// addFlags adds those flags to the program that the command does not have yet. If the command is a list of words, it appends them; in a
+// script, it inserts them after the module's name.
 func addFlags(c *corev1.Container, flags ...flag) {
 	flags = slices.DeleteFunc(flags, func(f flag) bool { return hasFlag(c, f.name) })
 	if len(flags) == 0 {
@@ -95,7 +96,7 @@ func throughShell(c *corev1.Container, script string) {
 	c.Command = slices.Concat([]string{"/bin/sh", "-c", script}, c.Command)
 }
 
-// insertFlags inserts flags at every start of a framework's program, and leaves the rest of the script unchanged.
+// insertFlags inserts flags at every start of a framework's program. It leaves all other text of the script unchanged.
 func insertFlags(script string, flags []flag) string {
 	var text strings.Builder
 	for _, f := range flags {
@@ -117,7 +118,7 @@ func insertFlags(script string, flags []flag) string {
 }
 
 // programWords returns the words of the framework's programs. If a word contains a variable, it also returns the words of the whole script,
-// because any part of it may set flags.
+// because any part of the script may set flags in the variable.
 func programWords(c *corev1.Container) []string {
 	if shellScript(c) == nil {
 		return slices.Concat(c.Command, c.Args)
@@ -143,11 +144,11 @@ func hasFlag(c *corev1.Container, name string) bool {
 	return ok
 }
 
-// takesUnderscores are the frameworks whose programs accept "--name_of_flag" for "--name-of-flag". Python's own parser, which SGLang uses,
-// does not.
+// takesUnderscores contains the frameworks whose programs accept "--name_of_flag" for "--name-of-flag". Python's own parser, which SGLang
+// uses, does not accept it.
 var takesUnderscores = map[string]bool{VLLM: true}
 
-// flagValue returns the value of "--name value" or "--name=value"; the last occurrence counts.
+// flagValue returns the value in "--name value" or "--name=value". If a flag occurs several times, the last one counts.
 func flagValue(c *corev1.Container, names ...string) (value string, ok bool) {
 	all, underscores := programWords(c), takesUnderscores[Found(c)]
 	for i, word := range all {
@@ -166,7 +167,8 @@ func flagValue(c *corev1.Container, names ...string) (value string, ok bool) {
 	return strings.Trim(value, `"'`), ok
 }
 
-// flagNumber returns a flag's positive integer, or 1 without the flag. It returns false for any other value, such as a shell variable.
+// flagNumber returns the positive integer value of a flag, or 1 if the flag is missing. It returns false for any other value, such as a
+// shell variable.
 func flagNumber(c *corev1.Container, names ...string) (int64, bool) {
 	value, given := flagValue(c, names...)
 	if !given {

@@ -3,18 +3,18 @@
 
 // Package framework starts vLLM, SGLang and TensorRT-LLM on several nodes.
 //
-// A replica of a multinode component is one leader pod and its worker pods, all created from the user's one container. The program must
-// know the address of the leader, the number of nodes, and the index of its own node. All pods of a role share one template, so each pod
-// gets these values in variables (PodVars), which Kubernetes expands in commands where they contain $(NAME):
+// A replica of a multinode component consists of one leader pod and its worker pods, all created from the user's one container. The program
+// must know the address of the leader, the number of nodes, and the index of its own node. All pods of a role share one template, so each
+// pod gets these values in variables (PodVars). Kubernetes expands them in commands that contain $(NAME):
 //
 //	written:  python3 -m dynamo.sglang --model-path m --tp 16
 //	started:  python3 -m dynamo.sglang --model-path m --tp 16 \
 //	              --dist-init-addr $(TRELLIS_LEADER_ADDRESS):29500 --nnodes 2 --node-rank $(TRELLIS_POD_INDEX)
 //
-// The command keeps the user's form: flags are appended to a list of words, or inserted after the module's name in a shell script, wherever
-// that script is. The script is parsed, so that comments and printed text are not mistaken for commands; every other byte of it stays. A
-// flag that the user has set is not added again. A command without a known framework, or one that cannot be parsed, starts as written.
-// "vllm serve" is launched like Dynamo's vLLM module, with the flags after the model.
+// The command keeps the user's form. Flags are appended to a list of words, or inserted after the module's name in a shell script, wherever
+// in the command that script is. The script is parsed, so that comments and printed text are not mistaken for commands; every other byte of
+// the script stays the same. A flag that the user has set is not added again. A command without a known framework, or a command that cannot
+// be parsed, starts as written. "vllm serve" is launched like Dynamo's vLLM module, with the flags after the model.
 package framework
 
 import (
@@ -46,20 +46,20 @@ const (
 	podIndex      = "$(" + EnvPodIndex + ")"
 )
 
-// Replica has the properties of a multinode replica that its launch depends on besides the command.
+// Replica contains the properties of a multinode replica on which its launch depends, in addition to the command.
 type Replica struct {
 	// Nodes is the number of pods: the leader and its workers.
 	Nodes int32
 	// GPUs is the number of GPUs of each pod.
 	GPUs int64
-	// Executor is how vLLM spans several nodes, "mp" or "ray"; empty means mp.
+	// Executor is the executor with which vLLM spans several nodes, "mp" or "ray"; "" for mp.
 	Executor string
 }
 
-// maxHosts bounds the list of addresses for any stored object: it is the maximum number of pods of a replica in the API.
+// maxHosts bounds the list of addresses for any stored object. It is the API's maximum number of pods in a replica.
 const maxHosts = 4096
 
-// PodVars returns the variables of the pod with the given index; address returns each pod's DNS name.
+// PodVars returns the variables of the pod with the given index. address returns the DNS name of the pod with an index.
 func PodVars(ordinal, index, pods int32, address func(int32) string) []corev1.EnvVar {
 	hosts := make([]string, min(pods, maxHosts))
 	for i := range hosts {
@@ -73,8 +73,8 @@ func PodVars(ordinal, index, pods int32, address func(int32) string) []corev1.En
 	}
 }
 
-// WithoutHosts removes the list of all addresses from the variables of a container that does not use it, because the lists of a replica
-// with n pods have n times n addresses.
+// WithoutHosts removes the list of all addresses from the variables of a container that does not use this list. Otherwise the pods of a
+// replica with n pods would contain n times n addresses.
 func WithoutHosts(c *corev1.Container, vars []corev1.EnvVar) []corev1.EnvVar {
 	if hasText(c, EnvHosts) {
 		return vars
@@ -108,7 +108,7 @@ func hasText(c *corev1.Container, text string) bool {
 }
 
 // Launch turns two copies of one pod, whose first container runs the model, into a replica's leader and worker. It returns false, and
-// leaves both unchanged, when it cannot determine from the command the framework or how to distribute its ranks.
+// leaves both pods unchanged, if the command does not show the framework or how to distribute the framework's ranks.
 func Launch(replica Replica, leader, worker *corev1.PodSpec) bool {
 	switch Found(&leader.Containers[0]) {
 	case VLLM:
@@ -122,7 +122,7 @@ func Launch(replica Replica, leader, worker *corev1.PodSpec) bool {
 	return false
 }
 
-// withoutProbes removes the probes of a worker: it answers no requests, and the leader's probes cover the replica.
+// withoutProbes removes the probes of a worker, because a worker answers no requests and the leader's probes cover the replica.
 func withoutProbes(c *corev1.Container) {
 	c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = nil, nil, nil
 }

@@ -3,18 +3,19 @@
 
 package framework
 
-// Ports on which the programs of a multinode replica reach each other.
+// Ports for the communication between the programs of a multinode replica.
 const (
-	// distributedPort is the rendezvous port of the ranks of SGLang, and of vLLM without Ray.
+	// distributedPort is the port on which the ranks of SGLang, and of vLLM without Ray, meet.
 	distributedPort = "29500"
 	// rayPort is the port of the Ray head.
 	rayPort = "6379"
-	// dataRPCPort is the leader's port for data-parallel ranks of vLLM.
+	// dataRPCPort is the leader's port for vLLM's data-parallel ranks.
 	dataRPCPort = "13445"
-	// sshPort is the ssh port with which the leader of TensorRT-LLM starts the other ranks.
+	// sshPort is the ssh port through which the leader of a TensorRT-LLM replica starts the other ranks.
 	sshPort = "2222"
 )
 
-// publishing is how many seconds a script waits before it looks up another pod for the first time. The pods of a replica start together,
-// and their addresses are published a few seconds later. A DNS server that is asked earlier may cache the negative answer for 30 seconds.
+// publishing is the number of seconds that a script waits before its first lookup of another pod's name. The pods of a replica start
+// together, and their addresses are published a few seconds later. If a DNS server is queried earlier, it may cache the negative answer for
+// 30 seconds.
 const publishing = "5"

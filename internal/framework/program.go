@@ -13,12 +13,12 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// word is one word of a command as the program gets it.
+// word is one word of a command, as the program receives it.
 type word struct {
 	text string
 	// open: the word contains a variable, which may expand to any number of words.
 	open bool
-	// end is the offset of the word's end in its script.
+	// end is the offset at which the word ends in its script.
 	end int
 	// script is the script that may set the variable of an open word.
 	script string
@@ -32,10 +32,10 @@ func texts(words []word) []string {
 	return out
 }
 
-// program is one start of a framework's program.
+// program is one occurrence of a framework's program in a command.
 type program struct {
 	framework string
-	// module: the program is started as a Dynamo module, so a declared framework is compared with it.
+	// module: the program is started as a Dynamo module. Only then is a declared framework compared with it.
 	module bool
 	words  []word
 	// end is the offset in the script at which flags can be inserted: after the module's name, or after the model of "vllm serve".
@@ -47,7 +47,8 @@ var (
 	module = regexp.MustCompile(`^dynamo\.(vllm|sglang|trtllm)(\.[A-Za-z0-9_.]+)?$`)
 )
 
-// programs returns the framework programs that a container starts. In a list of words, their end is meaningless.
+// programs returns the framework programs that a container starts. If the command is a list of words, the field end of the programs has no
+// meaning.
 func programs(c *corev1.Container) []program {
 	if script := shellScript(c); script != nil {
 		return scan(*script)
@@ -72,7 +73,7 @@ func programs(c *corev1.Container) []program {
 	return found
 }
 
-// programsIn returns the program that a command starts, possibly through wrappers such as exec or numactl. Later words belong to the
+// programsIn returns the program that a command starts, possibly through wrappers such as exec or numactl. All later words belong to this
 // program.
 func programsIn(words []word) []program {
 	for i, w := range words {
@@ -96,10 +97,10 @@ func programsIn(words []word) []program {
 	return nil
 }
 
-// ray marks the start of a Ray cluster, which no framework does on its own.
+// ray marks the start of a Ray cluster. No framework starts one on its own.
 const ray = "ray"
 
-// moduleAt returns the index of the framework's module in "-m module" after python's options, -1 if python runs another module or a file.
+// moduleAt returns the index of the framework's module in "-m module" after Python's options; -1 if Python runs another module or a file.
 func moduleAt(words []word, i int) int {
 	for ; i+1 < len(words) && strings.HasPrefix(words[i].text, "-"); i++ {
 		if words[i].text == "-m" {
@@ -112,7 +113,7 @@ func moduleAt(words []word, i int) int {
 	return -1
 }
 
-// plain evaluates a word as far as possible without running the script.
+// plain evaluates a word as far as this is possible without running the script.
 func plain(w *syntax.Word) word {
 	var b strings.Builder
 	out := word{}
@@ -154,7 +155,7 @@ func unescaped(s string, quoted bool) string {
 	return b.String()
 }
 
-// expansions returns the variables in a word.
+// expansions returns the names of the variables in a word.
 func expansions(w *syntax.Word) []string {
 	var names []string
 	syntax.Walk(w, func(n syntax.Node) bool {

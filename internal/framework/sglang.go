@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// launchSGLang starts the same command on all nodes, because SGLang itself divides the model by the number of nodes.
+// launchSGLang makes all nodes run the same command, because SGLang itself divides the model among the nodes.
 func launchSGLang(replica Replica, leader, worker *corev1.PodSpec) {
 	for _, pod := range []*corev1.PodSpec{leader, worker} {
 		addFlags(&pod.Containers[0],

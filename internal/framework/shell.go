@@ -12,13 +12,14 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// shells are the programs that run a script given as a word.
+// shells are the programs that can run a script given as a word of the command.
 var shells = []string{"sh", "bash", "dash", "ash", "zsh"}
 
-// mentions are the commands that treat their words as text and start nothing.
+// mentions are the commands that treat their words only as text, and start no program.
 var mentions = []string{"echo", "printf", "logger", "grep", "pgrep", "pkill", "killall", "test", "[", ":", "true", "false"}
 
-// shellScript returns the script of "sh -c script", however the words are divided between command and args, and after any entrypoint.
+// shellScript returns the script in "sh -c script"; nil for none. The words may be divided between command and args in any way, and may
+// follow an entrypoint.
 func shellScript(c *corev1.Container) *string {
 	all := make([]*string, 0, len(c.Command)+len(c.Args))
 	for _, list := range [][]string{c.Command, c.Args} {
@@ -36,7 +37,7 @@ func shellScript(c *corev1.Container) *string {
 	return nil
 }
 
-// scriptAt returns the index of the script among the words of "sh -c script", -1 if no shell is started with one.
+// scriptAt returns the index of the script among the words of "sh -c script"; -1 if no shell is started with a script.
 func scriptAt(words []string) int {
 	start := slices.IndexFunc(words, func(w string) bool { return slices.Contains(shells, path.Base(w)) })
 	if start < 0 {
@@ -57,7 +58,7 @@ func scriptAt(words []string) int {
 	return -1
 }
 
-// scan returns the programs that a shell script starts, none if the text is not a valid script.
+// scan returns the programs that a shell script starts; none if the text is not a valid script.
 func scan(script string) []program {
 	s := &scanner{}
 	s.read(script, 0)
@@ -67,10 +68,10 @@ func scan(script string) []program {
 
 type scanner struct{ found []program }
 
-// maxDepth bounds the nesting of scripts within scripts.
+// maxDepth bounds the nesting of scripts inside scripts.
 const maxDepth = 4
 
-// read adds the programs that a part of the script starts; base is the offset of that part in the whole script.
+// read adds the programs that a part of the script starts. base is the offset of this part in the whole script.
 func (s *scanner) read(script string, base int, outer ...string) {
 	// Kubernetes replaces $$ with $, so the shell sees $$(cmd) as $(cmd) and $$NAME as $NAME.
 	script = strings.ReplaceAll(script, "$$", "X$")
@@ -101,7 +102,7 @@ func (s *scanner) read(script string, base int, outer ...string) {
 	})
 }
 
-// withoutComments replaces the comments of a script by blanks.
+// withoutComments replaces the comments in a script by blanks.
 func withoutComments(script string, file *syntax.File) string {
 	out := []byte(script)
 	syntax.Walk(file, func(n syntax.Node) bool {
@@ -115,7 +116,7 @@ func withoutComments(script string, file *syntax.File) string {
 	return string(out)
 }
 
-// expandedIn returns the variables that commands use, except commands that only print them.
+// expandedIn returns the names of the variables that commands use, except for commands that only print them.
 func expandedIn(file *syntax.File) map[string]bool {
 	names := map[string]bool{}
 	syntax.Walk(file, func(n syntax.Node) bool {
@@ -133,7 +134,7 @@ func expandedIn(file *syntax.File) map[string]bool {
 	return names
 }
 
-// mentioned reports whether a command only treats its words as text.
+// mentioned reports whether a command treats its words only as text.
 func mentioned(args []*syntax.Word) bool {
 	return len(args) > 0 && slices.Contains(mentions, path.Base(plain(args[0]).text))
 }
@@ -164,7 +165,7 @@ func (r *reader) command(args []*syntax.Word) {
 	r.found = append(r.found, programsIn(words)...)
 }
 
-// assign reads a command that is stored in a variable and expanded later.
+// assign reads a command that the script stores in a variable and expands later.
 func (r *reader) assign(a *syntax.Assign) {
 	if a.Name == nil || !r.expanded[a.Name.Value] {
 		return

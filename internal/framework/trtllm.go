@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// SSHSecret is the Secret with the key pair for ssh between the leader of a TensorRT-LLM replica and its workers.
+// SSHSecret is the Secret with the key pair for ssh connections from the leader of a TensorRT-LLM replica to its workers.
 const SSHSecret = "mpi-run-ssh-secret"
 
 // Keys of SSHSecret.
@@ -26,8 +26,8 @@ const (
 	sshPath   = "/ssh-pk"
 )
 
-// sshServer prepares the pod for ssh, for any user of the image. It copies the key, because ssh refuses a key that others can read, and the
-// pod's group can always read a Secret's volume.
+// sshServer is a script that prepares the pod for ssh, for any user of the image. It copies the key, because ssh refuses a key that other
+// users can read, and the pod's group can always read the volume of a Secret.
 const sshServer = `set -e
 mkdir -p ~/.ssh /run/sshd 2>/dev/null || mkdir -p ~/.ssh
 cp ` + sshPath + `/private.key ~/.ssh/id_rsa
@@ -42,8 +42,8 @@ sshd=(/usr/sbin/sshd -p ` + sshPort + ` -h ~/.ssh/host_key -o PidFile=none -o Us
 const workerScript = sshServer + `exec "${sshd[@]}" -D -e
 `
 
-// leaderScript waits for the ssh server of every pod, and then starts one rank for each GPU of each pod with mpirun. Ranks get the leader's
-// environment, except for variables of the pod itself.
+// leaderScript waits for the ssh server of every pod. Then it starts one rank for each GPU of each pod with mpirun. Ranks get the leader's
+// environment, except for variables about the pod itself.
 const leaderScript = sshServer + `"${sshd[@]}"
 sleep ` + publishing + `
 for host in ${TRELLIS_HOSTS//,/ }; do
@@ -62,7 +62,8 @@ exec mpirun "${options[@]}" --oversubscribe -n RANKS -H "${TRELLIS_HOSTS//,/:GPU
   trtllm-llmapi-launch "$@"
 `
 
-// launchTRTLLM makes the leader run the command with mpirun on all GPUs of the replica, and each worker an ssh server for the leader.
+// launchTRTLLM makes the leader run the command with mpirun on all GPUs of the replica, and makes each worker run an ssh server for the
+// leader.
 func launchTRTLLM(replica Replica, leader, worker *corev1.PodSpec) bool {
 	if replica.GPUs == 0 {
 		return false

@@ -19,17 +19,17 @@ const (
 	executorFlag = "--distributed-executor-backend"
 )
 
-// launchVLLM chooses how to span nodes by the number of GPUs that the model requests (tensor x pipeline x data parallel) and that a node
-// has:
+// launchVLLM determines how vLLM spans the nodes. This depends on the number of GPUs that the model requests (tensor x pipeline x data
+// parallel) and on the number of GPUs that a node has:
 //
 //	one copy of the model does not fit on a node  -> its ranks span nodes, by vLLM's own processes or, if asked for, Ray
 //	one does, but not all data parallel copies    -> each node runs its share of the copies
 //	all fit on a node                             -> nothing to add
 //
-// Elastic expert parallelism adds nodes at runtime, so it always starts a Ray cluster that the workers join.
+// Elastic expert parallelism adds nodes at runtime, so launchVLLM always starts a Ray cluster for it, which the workers join.
 //
-// The command's own --distributed-executor-backend takes precedence over the replica's executor. A command that spans nodes starts as
-// written if it starts Ray itself or names a backend other than mp and ray.
+// The command's own --distributed-executor-backend takes precedence over the replica's executor. If one copy of the model spans nodes, a
+// command that starts Ray itself, or that names a backend other than mp and ray, starts as written.
 func launchVLLM(replica Replica, leader, worker *corev1.PodSpec) bool {
 	main := &leader.Containers[0]
 	model, data, ok := vllmParallelism(main)
@@ -66,7 +66,8 @@ func launchVLLM(replica Replica, leader, worker *corev1.PodSpec) bool {
 	return true
 }
 
-// vllmParallelism returns the GPUs of one copy of the model, and the number of data parallel copies; ok is false if a flag is not a number.
+// vllmParallelism returns the number of GPUs for one copy of the model, and the number of data-parallel copies. ok is false if the value of
+// a flag is not a number.
 func vllmParallelism(main *corev1.Container) (model, data int64, ok bool) {
 	tensor, okTensor := flagNumber(main, "--tensor-parallel-size", "-tp")
 	pipeline, okPipeline := flagNumber(main, "--pipeline-parallel-size", "-pp")
@@ -92,7 +93,8 @@ func vllmProcesses(replica Replica, leader, worker *corev1.PodSpec) {
 	worker.InitContainers = append(worker.InitContainers, waitForLeader(&worker.Containers[0]))
 }
 
-// waitForLeader delays a worker until the leader listens, so that a slow leader does not cause crash loops of its workers.
+// waitForLeader returns an init container that delays a worker until the leader listens, so that the workers of a slow leader do not
+// crash-loop.
 func waitForLeader(main *corev1.Container) corev1.Container {
 	const script = `import os, socket, time
 time.sleep(` + publishing + `)
@@ -114,7 +116,7 @@ while True:
 	}
 }
 
-// vllmDataParallel gives each node its share of the data parallel copies, which share one range of ranks.
+// vllmDataParallel makes each node run its share of the data-parallel copies. All copies share one range of ranks.
 func vllmDataParallel(local, data int64, leader, worker *corev1.PodSpec) {
 	share := strconv.FormatInt(local, 10)
 	start := map[*corev1.PodSpec]flag{
@@ -143,7 +145,7 @@ const (
 	joinNow = `exec ray start --address="$` + EnvLeaderAddress + `:` + rayPort + `" --block`
 )
 
-// vllmRay starts a Ray cluster: the leader is its head and runs the command, the workers only join.
+// vllmRay starts a Ray cluster. The leader is the head of the cluster and runs the command; the workers only join the cluster.
 func vllmRay(leader, worker *corev1.PodSpec, joining string) {
 	const head = "ray start --head --port=" + rayPort
 	main := &leader.Containers[0]
@@ -156,7 +158,7 @@ func vllmRay(leader, worker *corev1.PodSpec, joining string) {
 	member.Command, member.Args = []string{"/bin/sh", "-c", joining}, nil
 }
 
-// addEnv adds a variable unless the container has it.
+// addEnv adds a variable unless the container already has it.
 func addEnv(c *corev1.Container, env corev1.EnvVar) {
 	for i := range c.Env {
 		if c.Env[i].Name == env.Name {

@@ -14,16 +14,17 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// Devices are the claims that pods name and their classes, each by name. A missing entry does not exist or could not be read.
+// Devices contains the resource claims and claim templates that pods name, and their DeviceClasses, each by name. An object without an
+// entry does not exist or could not be read.
 type Devices struct {
 	Templates, Claims map[string]*resourcev1.ResourceClaimSpec
 	Classes           map[string]*resourcev1.DeviceClass
 }
 
-// used is a request of a claim.
+// used identifies a request in a claim.
 type used struct{ claim, request string }
 
-// claimed counts the devices in the claims that containers of a pod use. A named claim counts only once.
+// claimed returns the number of GPUs in the claims that containers of a pod use. It counts a named claim only once for all pods.
 func (t *tally) claimed(spec *corev1.PodSpec, containers []*corev1.Container) (int64, error) {
 	entries := map[string]*corev1.PodResourceClaim{}
 	for i := range spec.ResourceClaims {
@@ -52,7 +53,8 @@ func (t *tally) claimed(spec *corev1.PodSpec, containers []*corev1.Container) (i
 	return own, nil
 }
 
-// countClaim counts the requests of a claim, or its request with the given name, that are not counted yet.
+// countClaim returns the number of GPUs in those requests of a claim that were not counted before. If request is set, it counts only the
+// request with this name.
 func (t *tally) countClaim(entry *corev1.PodResourceClaim, request string, counted map[used]bool) (int64, error) {
 	spec, name := t.devices.claimOf(entry)
 	if spec == nil {
@@ -92,7 +94,7 @@ func (t *tally) countClaim(entry *corev1.PodResourceClaim, request string, count
 	return total, nil
 }
 
-// claimOf returns the claim that an entry of a pod refers to, nil if it is unknown, and its kind and name.
+// claimOf returns the claim to which a pod's entry refers, nil if it is unknown, together with the claim's kind and name.
 func (d Devices) claimOf(entry *corev1.PodResourceClaim) (*resourcev1.ResourceClaimSpec, string) {
 	switch {
 	case entry.ResourceClaimName != nil:
@@ -103,7 +105,7 @@ func (d Devices) claimOf(entry *corev1.PodResourceClaim) (*resourcev1.ResourceCl
 	return nil, "the source of the claim"
 }
 
-// gpusOf counts the GPUs of a request. All its alternatives must have the same number.
+// gpusOf returns the number of GPUs in a request. All alternatives of the request must have the same number.
 func (d Devices) gpusOf(r *resourcev1.DeviceRequest) (int64, error) {
 	if e := r.Exactly; e != nil {
 		return d.gpusIn(e.DeviceClassName, e.AllocationMode, e.Count, e.Selectors)
@@ -140,11 +142,11 @@ func (d Devices) gpusIn(class string, mode resourcev1.DeviceAllocationMode, coun
 	return max(count, 1), nil
 }
 
-// pinned matches an expression that selects the driver of a device.
+// pinned matches an expression that selects devices by their driver.
 var pinned = regexp.MustCompile(`device\.driver\s*==\s*(?:"([^"]+)"|'([^']+)')|(?:"([^"]+)"|'([^']+)')\s*==\s*device\.driver`)
 
-// isGPU reports whether the devices of a class are GPUs. It decides by the driver that the class or the request selects, else by the
-// extended resource that the class serves, else, if there are no selectors, by the name of the class.
+// isGPU reports whether the devices of a class are GPUs. It uses the driver that the class or the request selects, or otherwise the
+// extended resource that the class serves. If there is neither, and there are no selectors, it uses the name of the class.
 func (d Devices) isGPU(name string, selectors []resourcev1.DeviceSelector) (bool, error) {
 	class := d.Classes[name]
 	if class == nil {
@@ -168,7 +170,7 @@ func (d Devices) isGPU(name string, selectors []resourcev1.DeviceSelector) (bool
 	return false, fmt.Errorf("it is unknown whether the devices of DeviceClass %s are GPUs", name)
 }
 
-// isDriver reports whether a driver, or the class of the same name, is for GPUs, such as gpu.nvidia.com.
+// isDriver reports whether the name of a driver, or of a class with the driver's name, stands for GPUs, such as gpu.nvidia.com.
 func isDriver(name string) bool { return name == "gpu" || strings.HasPrefix(name, "gpu.") }
 
 // Named lists the claim templates and claims that pods name.

@@ -1,16 +1,17 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gpus counts the GPUs of one replica of a component, as the Dynamo planner reads them in status.components: the GPUs of its engine
-// (the main containers of its pods) and the GPUs of the replica (all containers of its pods).
+// Package gpus counts the GPUs of one replica of a component, in the form in which the Dynamo planner reads them in status.components: the
+// GPUs of the replica's engine (the main containers of its pods), and the GPUs of the replica (all containers of its pods).
 //
 //	nodes: 2, main: 8 GPUs, a sidecar: 1      engine 16, replica 18
 //
-// The GPUs of a container are the amount of a resource, or else the GPUs of the claims that it uses. The GPUs of a pod are counted as by
-// the kube-scheduler: the sum over its containers, or the maximum over its init containers if that is more. A claim that is created from a
-// template counts for each pod; a named claim counts once for all pods of the replica.
+// The number of GPUs of a container is the amount of a GPU resource or, without such an amount, the number of GPUs in the claims that the
+// container uses. The GPUs of a pod are counted as the kube-scheduler counts them: the sum over the pod's containers, or the maximum over
+// its init containers if that is more. A claim that is created from a template counts for each pod; a named claim counts once for all pods
+// of the replica.
 //
-// GPUs that cannot be counted are an error, never 0. The package is pure: the caller provides the claims.
+// If GPUs cannot be counted, the result is an error, never 0. The package is pure: the caller provides the claims.
 package gpus
 
 import (
@@ -22,10 +23,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Shape has the numbers of GPUs of one replica.
+// Shape contains the numbers of GPUs of one replica.
 type Shape struct{ PerEngine, PerReplica int64 }
 
-// Pods are identical pods of a replica. The first container is the main container.
+// Pods are identical pods of a replica. The first container of each pod is the main container.
 type Pods struct {
 	Spec  *corev1.PodSpec
 	Count int64
@@ -47,11 +48,11 @@ func ShapeOf(pods []Pods, devices Devices) (Shape, error) {
 	return Shape{PerEngine: engine.total, PerReplica: replica.total}, nil
 }
 
-// tally adds up the GPUs of pods.
+// tally sums up the GPUs of pods.
 type tally struct {
 	devices Devices
 	total   int64
-	// shared are the named claims that are already counted, by request.
+	// shared contains the requests of named claims that are already counted.
 	shared map[used]bool
 }
 
@@ -68,8 +69,8 @@ func (t *tally) add(spec *corev1.PodSpec, count int64) error {
 	return nil
 }
 
-// scalarsOf returns the GPUs that a pod requests as amounts of resources, as the kube-scheduler counts them, and the containers without
-// such a request, of which only the claims count.
+// scalarsOf returns the number of GPUs that a pod requests as amounts of resources, counted as the kube-scheduler counts them. It also
+// returns the containers without such an amount. For these containers, only the claims count.
 func scalarsOf(spec *corev1.PodSpec) (total int64, claiming []*corev1.Container, err error) {
 	count := func(c *corev1.Container) (n int64) {
 		if err != nil {
@@ -97,7 +98,8 @@ func scalarsOf(spec *corev1.PodSpec) (total int64, claiming []*corev1.Container,
 	return max(peak, sidecars+sum), claiming, err
 }
 
-// amountOf returns a container's amount of a GPU resource, from its limits or else its requests; false if there is none or it is 0.
+// amountOf returns a container's amount of a GPU resource, from its limits or otherwise from its requests. counted is false if there is no
+// amount or the amount is 0.
 func amountOf(c *corev1.Container) (n int64, counted bool, err error) {
 	var name corev1.ResourceName
 	for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
@@ -129,7 +131,7 @@ func integer(q resource.Quantity) (int64, error) {
 	return n, nil
 }
 
-// IsGPU reports whether a resource name stands for GPUs, or partitions that count as GPUs.
+// IsGPU reports whether a resource name stands for GPUs, or for GPU partitions that count as GPUs.
 func IsGPU(name string) bool {
 	_, kind, _ := strings.Cut(name, "/")
 	return name == "gpu" || kind == "gpu" || strings.HasPrefix(kind, "mig-") || strings.HasPrefix(name, "gpu.")

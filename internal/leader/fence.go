@@ -26,30 +26,30 @@ type Fence struct {
 	start    time.Time
 
 	mu sync.Mutex
-	// renewed is when the last renewal was sent; nil before the first one.
+	// renewed is the time at which the last renewal was sent; nil before the first renewal.
 	renewed *instant
-	// closed is the reason why no further write may pass; nil while the fence is not closed.
+	// closed is the reason why no more writes may pass; nil while the fence is not closed.
 	closed error
-	// changed is closed at the next renewal, and when the fence is closed.
+	// changed is closed at the next renewal and when the fence is closed.
 	changed chan struct{}
 	// lost is closed when another replica holds the lease.
 	lost chan struct{}
 }
 
-// NewFence returns the fence of a lease with this duration. Writes fail until the lease is acquired.
+// NewFence returns a fence for a lease with this duration. Writes fail until the lease is acquired.
 func NewFence(duration time.Duration, clock clock.PassiveClock) *Fence {
 	return &Fence{duration: duration, clock: clock, start: clock.Now(), changed: make(chan struct{}), lost: make(chan struct{})}
 }
 
-// instant is a time by two clocks.
+// instant is a point in time, measured by two clocks.
 type instant struct {
-	// monotonic continues while the process is stopped, and cannot be set.
+	// monotonic continues while the process is stopped, and is not affected when the system time is set.
 	monotonic time.Duration
 	// wall also continues while the machine is suspended.
 	wall time.Time
 }
 
-// expired reports whether a lease with this renewal time has expired by either clock.
+// expired reports whether a lease that was renewed at this time has expired according to either clock.
 func expired(renewed, now instant, duration time.Duration) bool {
 	return now.monotonic-renewed.monotonic >= duration || now.wall.Sub(renewed.wall) >= duration
 }
@@ -59,17 +59,17 @@ func (f *Fence) now() instant {
 	return instant{monotonic: now.Sub(f.start), wall: now.Round(0)}
 }
 
-// Lost is closed when another replica holds the lease that this replica had. The process must then end.
+// Lost returns a channel that is closed when another replica holds the lease that this replica had. The process must then end.
 func (f *Fence) Lost() <-chan struct{} { return f.lost }
 
-// Err returns the reason why no further write may pass, nil while writes may pass.
+// Err returns the reason why no more writes may pass; nil while the fence is not closed.
 func (f *Fence) Err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.closed
 }
 
-// renew opens the fence from the time when the renewal was sent.
+// renew opens the fence, starting at the time when the renewal was sent.
 func (f *Fence) renew(sent instant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,14 +80,14 @@ func (f *Fence) renew(sent instant) {
 	f.wake()
 }
 
-// release closes the fence, because this replica gives up the lease.
+// release closes the fence because this replica gives up the lease.
 func (f *Fence) release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.close(errReleased)
 }
 
-// replace closes the fence if this replica had the lease, which now names another holder.
+// replace closes the fence if this replica had the lease and the lease now names another holder.
 func (f *Fence) replace(holder string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +110,8 @@ func (f *Fence) wake() {
 	f.changed = make(chan struct{})
 }
 
-// pass returns nil when a write may be sent. It waits while the lease is expired, until the elector renews it or the process ends.
+// pass returns nil if a write may be sent. While the lease is expired, pass waits until the elector renews the lease, the fence is closed
+// or ctx ends.
 func (f *Fence) pass(ctx context.Context) error {
 	for {
 		changed, err := f.check()
@@ -125,7 +126,7 @@ func (f *Fence) pass(ctx context.Context) error {
 	}
 }
 
-// check returns a channel to wait for if the lease is expired. Otherwise it returns nil if a write may be sent, or an error.
+// check returns a channel to wait on if the lease is expired. Otherwise it returns nil if a write may be sent, or an error.
 func (f *Fence) check() (<-chan struct{}, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -45,7 +45,7 @@ func NewLock(config *rest.Config, name types.NamespacedName, fence *Fence) (*Loc
 // RecordTo sets the recorder for events of the election.
 func (l *Lock) RecordTo(recorder resourcelock.EventRecorder) { l.LockConfig.EventRecorder = recorder }
 
-// Get implements [resourcelock.Interface]. It does not read a lost lease again.
+// Get implements [resourcelock.Interface]. Once the lease is lost, it does not read the lease again.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	select {
 	case <-l.fence.Lost():
@@ -69,7 +69,7 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return l.write(record, func() error { return l.LeaseLock.Update(ctx, record) })
 }
 
-// write sends a record. A process never acquires a lease again that it has released or lost.
+// write sends a record. Once a process has released or lost the lease, it never acquires the lease again.
 func (l *Lock) write(record resourcelock.LeaderElectionRecord, send func() error) error {
 	if record.HolderIdentity != l.Identity() {
 		l.fence.release()

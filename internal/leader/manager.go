@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Times of the election, equal to the defaults of controller-runtime. RequestTimeout bounds a single request for the lease.
+// Time limits of the election, equal to the defaults of controller-runtime. RequestTimeout bounds a single request for the lease.
 const (
 	LeaseDuration  = 15 * time.Second
 	RenewDeadline  = 10 * time.Second
@@ -24,7 +24,8 @@ type Manager struct {
 	Fence *Fence
 }
 
-// Start implements [manager.Manager]. When the lease is lost, it does not wait for running work, because the fence refuses its writes.
+// Start implements [manager.Manager]. When the lease is lost, Start does not wait for running work, because the fence refuses the writes of
+// that work.
 func (m Manager) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

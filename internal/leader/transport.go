@@ -34,7 +34,8 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper implements RoundTripperWrapper of k8s.io/apimachinery/pkg/util/net.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// writes reports whether a request may change stored objects. Reviews store nothing, and every replica sends them for its metrics.
+// writes reports whether a request may change stored objects. Token and access reviews store nothing, and every replica of the operator
+// sends them to serve its metrics.
 func writes(request *http.Request) bool {
 	switch request.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:

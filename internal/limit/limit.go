@@ -1,19 +1,19 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limit keeps texts within bounds.
+// Package limit shortens texts and lists to a maximum length.
 package limit
 
 import "unicode/utf8"
 
-// Condition is the maximum length of a condition's message, in bytes. The API server accepts more, but people do not read more.
+// Condition is the maximum length of a condition's message, in bytes. The API server accepts longer messages, but people do not read them.
 const Condition = 1024
 
 const ellipsis = "..."
 
 func digit(c byte) bool { return '0' <= c && c <= '9' }
 
-// Text shortens s to at most the given number of bytes, with an ellipsis. It does not cut a number in two.
+// Text shortens s to at most the given number of bytes, and then adds an ellipsis within this length. It never splits a number.
 func Text(s string, bytes int) string {
 	if len(s) <= bytes {
 		return s

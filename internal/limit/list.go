@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Join joins the first most of total items, and counts the others: "a, b, c and 2 more". items may have fewer elements than total.
+// Join joins at most the first most items, and counts all others: "a, b, c and 2 more". total is the number of all items; items may contain
+// fewer elements.
 func Join(items []string, total, most int, separator string) string {
 	shown := items[:min(len(items), most)]
 	text := strings.Join(shown, separator)
@@ -19,7 +20,7 @@ func Join(items []string, total, most int, separator string) string {
 	return text
 }
 
-// First returns the first most items, followed by the number of the others: "2 more replicas". what, here "replicas", may be empty.
+// First returns the first most items, followed by the number of all other items: "2 more replicas". what, here "replicas", may be empty.
 func First(items []string, most int, what string) []string {
 	if len(items) <= most {
 		return items

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package listing reads lists of the API server in pages, which bounds the memory that objects of tenants take.
+// Package listing reads lists from the API server in pages, to bound the memory for objects that tenants create.
 package listing
 
 import (
@@ -11,12 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// page is the maximum number of objects in a response without a limit of the caller. The API server accepts objects of 1.5 MiB.
+// page is the maximum number of objects in a response if the caller sets no limit. The API server accepts objects of up to 1.5 MiB.
 const page = 64
 
-// Each calls visit with each object of a list. empty is an empty list of the kind, and items returns the objects of a response. Each ends
-// at the first error, which is that of the API server or of visit. It keeps no object after visit. Each response is decoded into a list of
-// its own, because decoding into an old one would write to its maps.
+// Each calls visit with each object of a list. empty is an empty list of the kind, and items returns the objects in a response. Each stops
+// at the first error, from the API server or from visit, and returns it. It keeps no object after visit returns. It decodes each response
+// into a new list, because decoding into an old list would write to the maps of earlier objects.
 func Each[L client.ObjectList, T any](
 	ctx context.Context, c client.Reader, empty L, items func(L) []T, visit func(*T) error, options ...client.ListOption,
 ) error {

@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package named caches single objects by name, so that the permission to read these objects is sufficient.
+// Package named caches single objects by name, so that the operator needs only the right to read these objects.
 package named
 
 import (
@@ -14,8 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Cache returns a cache of the object with the type, namespace and name of the given one; the manager must run the cache. A cache has one
-// selector per kind, so two objects of a kind need two caches. It removes the schemas of definitions, which are hundreds of kilobytes.
+// Cache returns a cache for the one object with the type, namespace and name of the given object. The manager must run the cache. A cache
+// has one selector per kind, so two objects of a kind need two caches. The cache removes the schemas of CustomResourceDefinitions, which
+// take hundreds of kilobytes.
 func Cache(mgr ctrl.Manager, object client.Object) (cache.Cache, error) {
 	by := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", object.GetName()), Transform: withoutSchemas}
 	if namespace := object.GetNamespace(); namespace != "" {

@@ -31,25 +31,26 @@ import (
 	"github.com/trellis-k8s/trellis/internal/webhook/convert"
 )
 
-// Names in the shipped manifests.
+// Object names in the shipped manifests.
 const (
 	webhookSecret     = "trellis-webhook-server-cert"
 	mutatingWebhook   = "trellis-mutating-webhook-configuration"
 	validatingWebhook = "trellis-validating-webhook-configuration"
 )
 
-// front serves the callers of the operator, the API server and the kubelet: webhooks, their certificate, probes. It is a separate
-// manager, without leader election and without caches of deployments, because the operator's caches need /convert: the API server calls
-// it for every object that is stored in another version than the listed one. So the front starts first and ends last.
+// front serves the API server and the kubelet: webhooks with their certificate, and probes. It is a separate manager, without leader
+// election and without caches of deployments, because the operator's caches need /convert: the API server calls /convert for every object
+// whose stored version differs from the listed version. The front therefore starts first and ends last.
 type front struct {
 	ctrl.Manager
 	// served is closed once the API server trusts the served certificate.
 	served <-chan struct{}
-	// linger is how long it still serves after the operator is told to stop.
+	// linger is the time for which the front still serves after the operator is told to stop.
 	linger time.Duration
 }
 
-// newFront prepares the front of an operator that uses the caches of mgr and ends with ctx. It keeps the certificate up to date.
+// newFront prepares the front of an operator that uses the caches of mgr. From the end of ctx on, the webhooks close connections. The front
+// keeps the certificate up to date.
 func newFront(ctx context.Context, restConfig *rest.Config, o Options, mgr ctrl.Manager, certificate *webhook.Certificate) (*front, error) {
 	own, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                 mgr.GetScheme(),
@@ -126,11 +127,11 @@ func userName(restConfig *rest.Config) (string, error) {
 	return review.Status.UserInfo.Username, nil
 }
 
-// runBefore runs the front and, once it serves, mgr, until ctx or one of them ends.
+// runBefore runs the front and, once the front serves, mgr, until ctx or one of them ends.
 //
-// After ctx has ended, the front serves for another while: the API server calls this replica until the Service has removed it
-// and no connection is left, and an unanswered conversion would fail a read. During that time each response closes its
-// connection (see webhook.Options).
+// After ctx has ended, the front continues to serve for the time linger. The API server calls this replica of the operator until the
+// Service has removed it and no connection is left, and an unanswered conversion would fail a read. During this time, each response closes
+// its connection (see webhook.Options).
 func (f *front) runBefore(ctx context.Context, mgr ctrl.Manager) error {
 	group, running := errgroup.WithContext(context.WithoutCancel(ctx))
 	frontCtx, stopFront := context.WithCancel(running)

@@ -36,10 +36,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologies"
 )
 
-// cacheOptions bound the memory of a large cluster, whatever tenants write. The cache bounds the annotations of all objects, drops
-// contents that are not read, and managed fields, except those of scaling groups that another client has changed; of other pods it keeps
-// only the parts that take capacity of a node. If only some namespaces are managed, it reads namespaced objects there only, except for
-// pods, claims of devices and the capacity of storage.
+// cacheOptions limit the memory for a large cluster, whatever tenants write. The cache limits the annotations of all objects. It drops
+// content that Trellis does not read, and managed fields, except those of scaling groups that another client has changed. Of other users'
+// pods, it keeps only the fields that determine the used capacity of a node. If only some namespaces are managed, the cache reads
+// namespaced objects only in these namespaces, except for pods, resource claims and the capacity of storage.
 func cacheOptions(namespaces []string) cache.Options {
 	o := cache.Options{
 		DefaultTransform: strip.Object,
@@ -74,21 +74,22 @@ func cacheOptions(namespaces []string) cache.Options {
 	}
 	everywhere := map[string]cache.Config{cache.AllNamespaces: {}}
 	o.ByObject[&corev1.Pod{}] = cache.ByObject{Namespaces: everywhere, Transform: disown(o.DefaultNamespaces)}
-	// these are in the namespaces of CSI drivers
+	// CSIStorageCapacities are in the namespaces of CSI drivers.
 	o.ByObject[&storagev1.CSIStorageCapacity{}] = cache.ByObject{Namespaces: everywhere}
 	o.ByObject[&resourcev1.ResourceClaim{}] = cache.ByObject{Namespaces: everywhere, Transform: scheduler.StripClaim} // all take devices
 	return o
 }
 
-// extras are common kinds of which the cache keeps only Trellis' objects.
+// extras are common kinds. The cache keeps only Trellis' own objects of these kinds.
 func extras() []client.Object {
 	return []client.Object{
 		&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.Ingress{},
 	}
 }
 
-// disown makes pods outside the managed namespaces count as those of others, which only take capacity. There may be pods of Trellis from
-// a time when their namespace was managed; a controller would look up their scaling group, which the cache does not have.
+// disown makes the cache treat pods outside the managed namespaces as pods of other users, which only take capacity. A namespace may
+// contain Trellis' pods from a time when it was managed. Without disown, a controller would look up their scaling group, which the cache
+// does not have.
 func disown(managed map[string]cache.Config) toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		if pod, ok := obj.(*corev1.Pod); ok {
@@ -100,8 +101,8 @@ func disown(managed map[string]cache.Config) toolscache.TransformFunc {
 	}
 }
 
-// newCache creates a cache with options for kinds that the cluster may not serve. Its ClusterTopologies include Grove's Bindings; every
-// is the interval at which it checks whether the cluster serves these.
+// newCache creates a cache with options for kinds that the cluster may not serve. The ClusterTopologies in this cache include Grove's
+// Bindings. every is the interval at which the cache checks whether the cluster serves them.
 func newCache(every time.Duration) cache.NewCacheFunc {
 	return func(config *rest.Config, o cache.Options) (cache.Cache, error) {
 		served := o
@@ -119,12 +120,12 @@ func bindingsOf(mgr ctrl.Manager) clustertopology.Bindings {
 	return mgr.GetCache().(*topologies.Cache)
 }
 
-// optionalKinds maps namespaced kinds that the cluster may not serve, in the version that Trellis reads: Kubernetes serves ResourceClaims
-// from 1.34 on, and Trellis' own definitions are checked later. Otherwise a cache with options for such a kind could not be created.
-// Nothing reads these kinds before they are served.
+// optionalKinds maps namespaced kinds that the cluster may not serve, in the version that Trellis reads. Kubernetes serves ResourceClaims
+// from 1.34 on, and Trellis' own CustomResourceDefinitions are checked later. Without this mapping, a cache with options for a missing kind
+// could not be created. Nothing reads these kinds before the cluster serves them.
 type optionalKinds struct{ meta.RESTMapper }
 
-// optional are the kinds of optionalKinds, with their resources.
+// optional contains the kinds of optionalKinds, with their resources.
 var optional = map[schema.GroupVersionKind]string{
 	resourcev1.SchemeGroupVersion.WithKind("ResourceClaim"):         "resourceclaims",
 	resourcev1.SchemeGroupVersion.WithKind("ResourceClaimTemplate"): "resourceclaimtemplates",

@@ -25,10 +25,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// DefaultCapacityMaxPods is the default number of pods for which capacity is requested at once.
+// DefaultCapacityMaxPods is the default for the maximum number of pods for which capacity is requested at once.
 const DefaultCapacityMaxPods = 64
 
-// addCapacityFlags adds the flags of capacity requests.
+// addCapacityFlags adds the flags for capacity requests.
 func (o *Options) addCapacityFlags(f *pflag.FlagSet) {
 	c := &o.Capacity
 	f.StringSliceVar(&c.Kinds, "capacity-requests", nil, "how autoscalers are asked for nodes when gangs wait: "+strings.Join(asked.Kinds,
@@ -45,7 +45,7 @@ func (o *Options) addCapacityFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Image, "placeholder-image", asked.PlaceholderImage, "what placeholders run")
 }
 
-// completeCapacity checks the flags of capacity requests.
+// completeCapacity checks the flags for capacity requests.
 func (o *Options) completeCapacity() error {
 	c := &o.Capacity
 	for _, kind := range c.Kinds {
@@ -75,7 +75,7 @@ func (o *Options) completeCapacity() error {
 	return nil
 }
 
-// asker requests capacity; nil if the flags disable it.
+// asker requests capacity from autoscalers; nil if the flags disable capacity requests.
 type asker struct {
 	*capacitycontroller.Reconciler
 	changed chan event.GenericEvent
@@ -99,7 +99,7 @@ func newAsker(mgr ctrl.Manager, writer client.Client, o Options, results *schedu
 	return a
 }
 
-// clear returns scheduler.Options.Clear.
+// clear returns the function for scheduler.Options.Clear.
 func (a *asker) clear() func(ctx context.Context, graph types.UID, hosts []string) {
 	if a == nil {
 		return nil

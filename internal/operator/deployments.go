@@ -15,11 +15,11 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// deployments reads DynamoGraphDeployments for admission: from the cache or, until it is synced, from the API server.
+// deployments reads DynamoGraphDeployments for admission. It reads from the API server until the cache is synced, and then from the cache.
 type deployments struct {
 	client.Reader
 	live client.Reader
-	// namespaces that the operator may read; empty: all.
+	// namespaces that the operator may read; empty for all.
 	namespaces []string
 	synced     func() bool
 }

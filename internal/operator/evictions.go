@@ -21,8 +21,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/webhook"
 )
 
-// respondToEvictions sets up the responder to Evictions and reports whether new pods name it. It reports false if the API server does not
-// serve Evictions.
+// respondToEvictions sets up the responder to Evictions. It reports whether new pods name this responder, which is false if the flag
+// disables it or if the API server does not serve Evictions.
 func respondToEvictions(mgr ctrl.Manager, writer client.Client, o Options) (bool, error) {
 	if !o.EvictionResponder {
 		return false, nil
@@ -43,8 +43,8 @@ func respondToEvictions(mgr ctrl.Manager, writer client.Client, o Options) (bool
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=patch
 
-// readEvictions returns the dependencies of the decision about evictions: the operator's cache, once it is synced, and the front's
-// writer, which does not depend on the lease.
+// readEvictions returns the dependencies of the eviction webhook: the operator's cache, which is used once it is synced, and the front's
+// writer, which does not require the leader's lease.
 func readEvictions(mgr ctrl.Manager, writer client.Writer, rules leaving.Rules) (webhook.Evictions, error) {
 	var synced []func() bool
 	for _, object := range []client.Object{

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// formerNames maps former names of flags, accepted for one minor version, to the current ones.
+// formerNames maps former flag names, which are accepted for one minor version, to the current names.
 var formerNames = map[string]string{
 	"engine":            "provider",
 	"take-back-after":   "requeue-after",
@@ -20,7 +20,7 @@ var formerNames = map[string]string{
 	"keep-share":        "reserve-share",
 }
 
-// formerFlag is a flag under its former name. It sets the current flag, unless that is given as well.
+// formerFlag is a flag under its former name. It sets the current flag, unless the current flag is given as well.
 type formerFlag struct {
 	name    string
 	current *pflag.Flag
@@ -28,7 +28,7 @@ type formerFlag struct {
 	read string
 }
 
-// addFormer adds the former names as deprecated flags: --help does not list them, and their use prints the current name.
+// addFormer adds the former names as deprecated flags: --help does not list them, and using one prints the current name.
 func (o *Options) addFormer(f *pflag.FlagSet) {
 	for _, name := range slices.Sorted(maps.Keys(formerNames)) {
 		current := formerNames[name]
@@ -56,7 +56,7 @@ func (f *formerFlag) Set(text string) error {
 	return nil
 }
 
-// check refuses different values under the former and the current name.
+// check returns an error if the former and the current name have different values.
 func (f *formerFlag) check() error {
 	if now := f.current.Value.String(); f.read != "" && f.read != now {
 		return fmt.Errorf("--%s=%s: the former name of --%s, which is set to %s; remove --%s", f.name, f.read, f.current.Name, now, f.name)

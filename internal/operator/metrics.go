@@ -19,9 +19,9 @@ import (
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// metricsOptions serve metrics over HTTPS to clients that may get the path /metrics (the ClusterRole trellis-metrics-reader), or over
-// plain HTTP to everybody. The certificate is that of the webhooks, which the Secret's ca.crt verifies for the name of their Service;
-// without webhooks the server creates a certificate that nothing verifies.
+// metricsOptions configure the metrics server. It serves metrics over HTTPS to clients that may get the path /metrics (the ClusterRole
+// trellis-metrics-reader), or over plain HTTP to everybody. With webhooks, it uses the webhooks' certificate, which clients can verify with
+// the Secret's ca.crt for the name of the webhooks' Service. Without webhooks, the server creates a certificate that clients cannot verify.
 func metricsOptions(o Options, certificate *webhook.Certificate) metricsserver.Options {
 	options := metricsserver.Options{BindAddress: o.MetricsAddress}
 	if !o.MetricsSecure || o.MetricsAddress == "0" {
@@ -35,7 +35,8 @@ func metricsOptions(o Options, certificate *webhook.Certificate) metricsserver.O
 	return options
 }
 
-// withLogin is the library's filter, except that it answers an invalid token with 401 instead of 500, as the API server does.
+// withLogin is the library's filter, except that it answers an invalid token with status 401, as the API server does. The library's filter
+// answers with status 500.
 func withLogin(config *rest.Config, httpClient *http.Client) (metricsserver.Filter, error) {
 	filter, err := filters.WithAuthenticationAndAuthorization(config, httpClient)
 	if err != nil {
@@ -52,7 +53,8 @@ func withLogin(config *rest.Config, httpClient *http.Client) (metricsserver.Filt
 	}, nil
 }
 
-// login corrects the library's response to clients without access. It delays the status code until the text, which names the reason.
+// login corrects the library's response to clients without access. It delays the status code until the response text is written, because
+// only the text names the reason.
 type login struct {
 	http.ResponseWriter
 	code int

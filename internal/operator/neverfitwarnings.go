@@ -24,23 +24,24 @@ import (
 )
 
 const (
-	// capacityNodes is the largest cluster for which admission counts capacity: each change of a node makes it count all nodes again. On
-	// larger clusters only the condition Placed reports what never fits.
+	// capacityNodes is the maximum number of nodes for which admission calculates capacity, because each change of a node makes it
+	// calculate the capacity of all nodes again. On larger clusters, only the condition Placed reports gangs that never fit.
 	capacityNodes = 20_000
-	// capacityWithin bounds the reads of one count.
+	// capacityWithin bounds the time for the reads of one calculation.
 	capacityWithin = time.Second
 )
 
-// capacity warns in admission about gangs that no domain of today's nodes could hold. It says nothing before the caches of nodes and
-// topologies are synced, and after a failed read, so that every warning is certain.
+// capacity returns admission warnings about gangs that no domain of today's nodes can hold. It returns no warnings before the caches of
+// nodes and topologies are synced, or after a failed read, so that every warning is certain.
 type capacity struct {
 	cached  client.Reader
 	synced  []func() bool
 	ignored []string
-	// stale: nodes, topologies or device classes have changed since the planner counted them.
+	// stale: nodes, topologies or device classes have changed since the planner was created.
 	stale atomic.Bool
 
-	// mu guards planner, which is replaced when stale. Its cost grows with the cluster; that of a plan does not.
+	// mu guards planner, which is replaced when it is stale. The cost of creating a planner grows with the cluster; the cost of using it
+	// does not.
 	mu      sync.Mutex
 	planner *whatif.Planner
 }
@@ -77,8 +78,8 @@ func (c *capacity) OnUpdate(old, now any) {
 // OnDelete implements [toolscache.ResourceEventHandler].
 func (c *capacity) OnDelete(any) { c.stale.Store(true) }
 
-// warn returns a sentence for each gang that would wait for larger domains or hosts, or for labels, and for each problem of the
-// levels by which it is packed.
+// warn returns a sentence for each gang that would wait for larger domains or hosts, or for labels, and for each problem with the levels
+// that pack the gang.
 func (c *capacity) warn(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	for _, synced := range c.synced {
 		if !synced() {
@@ -99,7 +100,7 @@ func (c *capacity) warn(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	return append(c.planner.NeverFits(dgd), c.planner.MisplacedBy(dgd)...)
 }
 
-// newPlanner counts the nodes; nil if there are too many.
+// newPlanner creates a planner for today's nodes; nil if there are too many nodes.
 func (c *capacity) newPlanner() (*whatif.Planner, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), capacityWithin)
 	defer cancel()

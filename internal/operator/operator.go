@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package operator wires everything into one program: the whole operator on one screen.
+// Package operator connects all parts of the operator in one program. Run shows the whole operator on one screen.
 package operator
 
 import (
@@ -46,7 +46,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/webhook"
 )
 
-// leaderElectionID is the name of the lease in the shipped manifests.
+// leaderElectionID is the name of the leader's lease in the shipped manifests.
 const leaderElectionID = "trellis-manager.trellis.dev"
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=trellis-system,resources=leases,verbs=create
@@ -54,7 +54,7 @@ const leaderElectionID = "trellis-manager.trellis.dev"
 // +kubebuilder:rbac:groups=events.k8s.io,namespace=trellis-system,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",namespace=trellis-system,resources=events,verbs=create;patch
 
-// NewScheme registers every kind that the operator reads or writes.
+// NewScheme returns a scheme with every kind that the operator reads or writes.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -69,7 +69,7 @@ func NewScheme() *runtime.Scheme {
 	return scheme
 }
 
-// Run wires the entire operator and runs it until ctx ends.
+// Run sets up the entire operator and runs it until ctx ends.
 func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.QPS, restConfig.Burst = o.QPS, o.Burst
@@ -132,7 +132,7 @@ func Run(ctx context.Context, restConfig *rest.Config, o Options) error {
 	return front.runBefore(ctx, leader.Manager{Manager: mgr, Fence: fence})
 }
 
-// newManager connects to the cluster, and checks that the cluster's definitions are those of Trellis.
+// newManager connects to the cluster, and checks that the CustomResourceDefinitions in the cluster are Trellis' own.
 func newManager(ctx context.Context, restConfig *rest.Config, o Options, certificate *webhook.Certificate,
 	fence *leader.Fence) (ctrl.Manager, error) {
 	mgr, err := newFenced(restConfig, o, managerOptions(o, certificate), fence)
@@ -146,7 +146,7 @@ func newManager(ctx context.Context, restConfig *rest.Config, o Options, certifi
 	return mgr, addIndexes(ctx, mgr.GetFieldIndexer())
 }
 
-// newFenced returns a manager whose writes pass the fence if one of several replicas leads. Writes of the lease do not.
+// newFenced returns a manager. With leader election, its writes must pass the fence, except for writes of the lease.
 func newFenced(restConfig *rest.Config, o Options, options ctrl.Options, fence *leader.Fence) (ctrl.Manager, error) {
 	if !o.LeaderElect {
 		return ctrl.NewManager(restConfig, options)
@@ -178,7 +178,8 @@ func schedulerOptions(mgr ctrl.Manager, o Options, writer client.Client, server 
 	}
 }
 
-// newAsks are the replicas that are to be created in place, and the groups that have an answer; nil where all are created gated.
+// newAsks returns the store of replicas that scaling groups want to create in place, and a channel with the scaling groups that have an
+// answer. Both are nil if all gangs are created gated.
 func newAsks(o Options) (*scheduler.Asks, chan event.GenericEvent) {
 	if o.GateAllPods {
 		return nil, nil
@@ -190,7 +191,7 @@ func newAsks(o Options) (*scheduler.Asks, chan event.GenericEvent) {
 	}), placed
 }
 
-// newChecks returns the dependencies of the decision about Kueue's AdmissionChecks; newResults adds the scheduler's results.
+// newChecks returns the dependencies for setting Kueue's AdmissionChecks. newResults adds the scheduler's results to them.
 func newChecks(mgr ctrl.Manager) quota.Checks {
 	return quota.Checks{
 		Live: mgr.GetAPIReader(), Promises: quotas.NewPromises(), Changed: make(chan event.GenericEvent, 4096), Denied: &quotas.Denied{},
@@ -198,8 +199,8 @@ func newChecks(mgr ctrl.Manager) quota.Checks {
 	}
 }
 
-// newResults returns the scheduler's results, and passes them to checks. A new result triggers the graph controller, and the quota
-// controller if it waits for AdmissionChecks.
+// newResults returns the scheduler's results, and passes them to checks. A new result for a deployment triggers the graph controller. If
+// the deployment waits for AdmissionChecks, the result also triggers the quota controller.
 func newResults(changed chan<- event.GenericEvent, checks *quota.Checks) *scheduler.Results {
 	results := scheduler.NewResults(func(name types.NamespacedName) {
 		about := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
@@ -212,7 +213,7 @@ func newResults(changed chan<- event.GenericEvent, checks *quota.Checks) *schedu
 	return results
 }
 
-// addIndexes adds the cache's indexes that several controllers use.
+// addIndexes adds those indexes of the cache that several controllers use.
 func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := scheduler.AddIndexes(ctx, indexer); err != nil {
 		return err
@@ -220,8 +221,8 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return scalingadapter.AddIndexes(ctx, indexer)
 }
 
-// withOwnWrites sets up a controller with its own client, whose reads wait until the cache shows the controller's writes. It is for
-// controllers that would otherwise write or announce a change twice. They do not wait for each other's writes.
+// withOwnWrites sets up a controller with its own client, whose reads wait until the cache shows the controller's own writes. It is for
+// controllers that would otherwise write or announce a change twice. The controllers do not wait for each other's writes.
 func withOwnWrites(mgr ctrl.Manager, o Options, setUp func(client.Client) error) func() error {
 	return func() error {
 		c, err := newClient(mgr, o, true)
@@ -232,7 +233,8 @@ func withOwnWrites(mgr ctrl.Manager, o Options, setUp func(client.Client) error)
 	}
 }
 
-// setUpScalingGroups sets up the scalinggroup controller, and the responder to Evictions. Reads of own wait for its own writes.
+// setUpScalingGroups sets up the scalinggroup controller, and the responder to Evictions. own is a client whose reads wait for its own
+// writes.
 func setUpScalingGroups(ctx context.Context, mgr ctrl.Manager, own, writer client.Client, providers *provider.Registry,
 	loop *scheduler.Scheduler, asks *scheduler.Asks, placed <-chan event.GenericEvent, o Options) error {
 	responds, err := respondToEvictions(mgr, writer, o)
@@ -246,7 +248,8 @@ func setUpScalingGroups(ctx context.Context, mgr ctrl.Manager, own, writer clien
 	}).SetupWithManager(ctx, mgr)
 }
 
-// newClient returns a client that reads the manager's cache, with or without waiting for its own writes.
+// newClient returns a client that reads from the manager's cache. If ownWrites is true, its reads wait until the cache shows the client's
+// own writes.
 func newClient(mgr ctrl.Manager, o Options, ownWrites bool) (client.Client, error) {
 	create := o.NewClient
 	if create == nil {

@@ -28,7 +28,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// Bounds of the number of metric series.
+// Limits for the number of metric series.
 const (
 	maxGraphMetrics    = 10_000
 	maxMetricResources = 8
@@ -38,75 +38,77 @@ const (
 type Options struct {
 	// MetricsAddress and ProbeAddress are the addresses of metrics and probes, host:port; "0" disables metrics.
 	MetricsAddress, ProbeAddress string
-	// MetricsSecure serves metrics over HTTPS to clients that may get the path /metrics; otherwise over plain HTTP to everybody.
+	// MetricsSecure serves metrics over HTTPS, to clients that may get the path /metrics. If it is false, metrics are served over plain
+	// HTTP to everybody.
 	MetricsSecure bool
-	// MetricResources are the resources in the metrics by topology level. GraphMetrics bounds the graphs with
-	// metrics of their own; 0: none.
+	// MetricResources are the resources in the metrics by topology level. GraphMetrics is the maximum number of graphs with their own
+	// metrics; 0 for none.
 	MetricResources []string
 	GraphMetrics    int
-	// LeaderElect makes one of several replicas active.
+	// LeaderElect enables leader election, so that only one of several replicas of the operator is active.
 	LeaderElect bool
 	// Namespace of the operator.
 	Namespace string
-	// WatchNamespaces are the namespaces whose deployments are managed; empty: all.
+	// WatchNamespaces are the namespaces whose deployments are managed; empty for all.
 	WatchNamespaces []string
-	// Webhooks enables admission and Conversion the conversion between API versions, on WebhookPort, with a certificate for
-	// WebhookService, mounted in WebhookCertDir.
+	// Webhooks enables the admission webhooks, and Conversion the conversion webhook. Both are served on WebhookPort, with a certificate
+	// for the Service WebhookService. The certificate's Secret is mounted at WebhookCertDir.
 	Webhooks       bool
 	Conversion     bool
 	WebhookPort    int
 	WebhookCertDir string
 	WebhookService string
-	// ShutdownDelay is how long the webhooks are still served after the operator is told to stop.
+	// ShutdownDelay is the time for which the webhooks are still served after the operator is told to stop.
 	ShutdownDelay time.Duration
 	// QPS and Burst limit the requests to the API server.
 	QPS   float32
 	Burst int
 	// MaxPodsPerGraph bounds the pods of one deployment: replicas x nodeCount, summed over its components.
 	MaxPodsPerGraph int64
-	// IgnoredResources are resources that the kube-scheduler ignores: names, or groups for all names of a group.
+	// IgnoredResources are resources that the kube-scheduler ignores: resource names, or groups, which stand for all resource names of the
+	// group.
 	IgnoredResources []string
-	// ScalingUsers may write replicas that a scaling adapter owns, in addition to the operator.
+	// ScalingUsers are the users who, in addition to the operator, may write replicas that a scaling adapter owns.
 	ScalingUsers []string
-	// Provider of deployments that name none; auto chooses it.
+	// Provider for deployments that name none; auto chooses it for each deployment.
 	Provider string
-	// RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor and ReserveShare are the scheduler's (see scheduler.Options).
+	// RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor and ReserveShare are settings of the scheduler (see scheduler.Options).
 	RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor time.Duration
 	ReserveShare                                                float64
-	// GateAllPods creates every gang gated, even if its place is known (docs/dev/architecture.md#created-in-place).
+	// GateAllPods creates the pods of every gang gated, even if the gang's place is known (docs/dev/architecture.md#created-in-place).
 	GateAllPods bool
-	// Leaving decides which nodes are to be removed, by taints from a flag. MoveTimeout is how long a replica on such a
-	// node waits for its successor.
+	// Leaving contains the taints, from a flag, that mark nodes for removal. MoveTimeout is the time for which a replica on such a node
+	// waits for its successor.
 	Leaving     leaving.Rules
 	MoveTimeout time.Duration
-	// EvictionResponder answers Evictions of lifecycle.k8s.io if the API server serves them.
+	// EvictionResponder enables the responder to Evictions of lifecycle.k8s.io if the API server serves them.
 	EvictionResponder bool
-	// RepackAfter, RepackRest and RepackMaxGPUs are the scheduler's (see scheduler.Options).
+	// RepackAfter, RepackRest and RepackMaxGPUs are settings of the scheduler (see scheduler.Options).
 	RepackAfter, RepackRest time.Duration
 	RepackMaxGPUs           int64
-	// Capacity holds the settings of capacity requests, and nodeShapes the text of its node shapes.
+	// Capacity contains the settings for capacity requests. nodeShapes contains the unparsed node shapes for these settings.
 	Capacity   capacitycontroller.Options
 	nodeShapes []string
 	// Platform holds the addresses of the services that all graphs share.
 	Platform render.Platform
-	// LookEvery is the interval at which the operator checks which APIs the cluster serves; 0: provider.DefaultLookEvery. Tests that
-	// switch APIs off and on set it.
+	// LookEvery is the interval at which the operator checks which APIs the cluster serves; 0 for provider.DefaultLookEvery. Tests that
+	// enable and disable APIs set it.
 	LookEvery time.Duration
-	// NewClient replaces the client, for tests that watch or break its writes; nil in production.
+	// NewClient creates the client, for tests that watch the client's writes or make them fail; nil in production.
 	NewClient client.NewClientFunc
-	// former are the flags with former names.
+	// former are the flags under their former names.
 	former []*formerFlag
-	// answerWithin is webhook.Options.AnswerWithin, for tests; 0 in production.
+	// answerWithin sets webhook.Options.AnswerWithin in tests; 0 in production.
 	answerWithin time.Duration
-	// ownWritesWithin replaces the constant of that name, for tests; 0 in production.
+	// ownWritesWithin replaces the constant of the same name in tests; 0 in production.
 	ownWritesWithin time.Duration
-	// clock by which the lease expires, for tests; nil in production.
+	// clock determines when the lease expires, in tests; nil in production.
 	clock clock.PassiveClock
-	// retries of the controllers, for tests; zero in production.
+	// retries of the controllers, set in tests; zero in production.
 	retries blocked.Retries
 }
 
-// AddFlags adds a flag with its default for every setting.
+// AddFlags adds a flag for every setting, with its default.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "address of the metrics endpoint; 0 turns it off")
 	f.BoolVar(&o.MetricsSecure, "metrics-secure", true,
@@ -169,7 +171,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	o.addFormer(f)
 }
 
-// Complete checks the flags and sets the settings that follow from others.
+// Complete checks the flags, and sets the settings that follow from other settings.
 func (o *Options) Complete() error {
 	if o.Namespace == "" {
 		return errors.New("the operator's namespace is not known: set --namespace or the environment variable POD_NAMESPACE")
@@ -197,7 +199,7 @@ func (o *Options) Complete() error {
 	return o.completeCapacity()
 }
 
-// checkBounds refuses values outside their bounds.
+// checkBounds returns an error for a value outside its bounds.
 func (o *Options) checkBounds() error {
 	if !slices.Contains(specs.Names(), o.Provider) {
 		return fmt.Errorf("--provider=%s: use one of %s", o.Provider, strings.Join(specs.Names(), ", "))
@@ -226,7 +228,7 @@ func (o *Options) checkBounds() error {
 	return nil
 }
 
-// maxLeavingTaints bounds the taints that are compared with those of each node.
+// maxLeavingTaints bounds the number of taints that the operator compares with the taints of each node.
 const maxLeavingTaints = 16
 
 func (o *Options) checkMoves() error {
@@ -250,7 +252,7 @@ func (o *Options) checkMoves() error {
 	return nil
 }
 
-// nameOrGroup reports whether a text is the name of an extended resource, or the prefix of some before the slash.
+// nameOrGroup reports whether a text is the name of an extended resource, or a group, which is the part of such names before the slash.
 func nameOrGroup(text string) bool {
 	if strings.Contains(text, "/") {
 		return len(utilvalidation.IsQualifiedName(text)) == 0

@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ownDeletes are the objects that a client has deleted but its cache may still show.
+// ownDeletes holds the objects that a client has deleted but that its cache may still show.
 //
-// controller-runtime waits for the event of each deletion. There is no such event for an object that was created and deleted while its
-// watch was interrupted, nor for one that was recreated under its name meanwhile, which is reported as an update. Every list of the kind
+// controller-runtime waits for the event of each deletion. In two cases there is no such event: an object was created and deleted while its
+// watch was interrupted, or the object was recreated under the same name meanwhile, which is reported as an update. Every list of this kind
 // would then wait forever. ownDeletes reads the object from the cache instead.
 type ownDeletes struct {
 	mu      sync.Mutex
@@ -34,10 +34,11 @@ type deleted struct {
 	uid  types.UID
 }
 
-// looksEvery is the interval between reads of the cache.
+// looksEvery is the interval at which ownDeletes reads the cache.
 const looksEvery = 5 * time.Millisecond
 
-// add records a deleted object by the UID in the deletion's preconditions, or else its own. It ignores a deletion without a UID.
+// add records a deleted object, with the UID in the deletion's preconditions or otherwise the object's own UID. It ignores a deletion
+// without a UID.
 func (d *ownDeletes) add(obj client.Object, opts []client.DeleteOption) {
 	uid := obj.GetUID()
 	if p := (&client.DeleteOptions{}).ApplyOptions(opts).Preconditions; p != nil && p.UID != nil {
@@ -62,7 +63,7 @@ func (d *ownDeletes) remove(all ...deleted) {
 	}
 }
 
-// of lists the deletions that concern a read.
+// of lists the deletions that affect a read.
 func (d *ownDeletes) of(concerns func(deleted) bool) (out []deleted) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,8 +75,8 @@ func (d *ownDeletes) of(concerns func(deleted) bool) (out []deleted) {
 	return out
 }
 
-// shown waits until the cache shows the deletions that concern a read: the object is gone or being deleted, or another object has its
-// name. It waits for each deletion once: a later read does not wait again.
+// shown waits until the cache shows all deletions that affect a read: the object is gone or being deleted, or another object has its name.
+// It waits for each deletion only once, so a later read does not wait again.
 func (d *ownDeletes) shown(ctx context.Context, cached client.Reader, concerns func(deleted) bool) error {
 	waiting := d.of(concerns)
 	for i, one := range waiting {
@@ -108,7 +109,8 @@ func (one deleted) shown(ctx context.Context, cached client.Reader) (bool, error
 	return err == nil && (obj.GetUID() != one.uid || obj.GetDeletionTimestamp() != nil), err
 }
 
-// followed reports whether ownDeletes follows deletions of the object's type: a Go type of its own, which is read from the cache.
+// followed reports whether ownDeletes follows deletions of the object's type. It follows types that have their own Go type, because they
+// are read from the cache.
 func followed(obj client.Object) bool {
 	switch obj.(type) {
 	case *unstructured.Unstructured, *metav1.PartialObjectMetadata:

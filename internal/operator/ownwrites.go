@@ -15,15 +15,15 @@ import (
 // ownWritesWithin bounds the time for which a read waits until the cache shows the client's own writes.
 const ownWritesWithin = 30 * time.Second
 
-// patient is a client whose reads wait for its own writes, within a time limit.
+// patient is a client whose reads wait, within a time limit, until the cache shows the client's own writes.
 //
-// controller-runtime waits until an event of the kind has a resourceVersion at least as new as the write's. When a watch breaks and
-// starts again with a list, for example because the API server restarts, there is no such event for an object that was written and then
-// deleted in between: the list lacks it, and its deletion is reported with its last known state. Every read of the kind would then wait
-// until another object of the kind changes, which may never happen in a quiet cluster. After the time limit, a read uses the cache's
-// content; at worst something is written twice, which all writes of the operator tolerate.
+// controller-runtime waits until an event of the kind has a resourceVersion at least as new as the write's. But a watch may break and start
+// again with a list, for example because the API server restarts. If an object was written and then deleted in between, there is no such
+// event: the list does not contain the object, and its deletion is reported with the object's last known state. Every read of the kind
+// would then wait until another object of the kind changes, which may never happen in a quiet cluster. After the time limit, a read
+// therefore uses the cache's current content. At worst, the operator then repeats a write, which all its writes tolerate.
 //
-// patient follows deletions itself: see [ownDeletes].
+// patient follows deletions itself; see [ownDeletes].
 type patient struct {
 	client.Client
 	wait    time.Duration
@@ -82,7 +82,7 @@ func (p patient) read(ctx context.Context, ownWrites func(context.Context) error
 	return asIs()
 }
 
-// itemsOf returns the type of a list's objects; nil if they have no Go type of their own.
+// itemsOf returns the type of a list's objects; nil if the objects do not have their own Go type.
 func itemsOf(list client.ObjectList) reflect.Type {
 	items, has := reflect.TypeOf(list).Elem().FieldByName("Items")
 	if !has {

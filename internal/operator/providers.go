@@ -24,7 +24,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/strip"
 )
 
-// newProviders returns all providers, and those that need a topology object of their own.
+// newProviders returns all providers, and the providers that need their own topology objects.
 func newProviders(mgr ctrl.Manager, writer client.Client, served discovery.DiscoveryInterface,
 	o Options) (*provider.Registry, []clustertopology.ProviderTopology) {
 	var providers *provider.Registry
@@ -36,8 +36,8 @@ func newProviders(mgr ctrl.Manager, writer client.Client, served discovery.Disco
 	return providers, topologies
 }
 
-// allProviders constructs the providers that package specs describes. A new provider is a line here and one there. ready reports whether
-// a provider works in this cluster.
+// allProviders constructs the providers that package specs describes. A new provider needs a line here and a line in package specs. ready
+// reports whether a provider works in this cluster.
 func allProviders(
 	writer client.Client, live client.Reader, served discovery.ServerResourcesInterface, namespace string, ready func(ctx context.Context,
 		name string) bool,
@@ -56,7 +56,7 @@ func allProviders(
 		}
 }
 
-// ownCache opens caches alongside the manager's, for kinds that the cluster may start or stop serving.
+// ownCache returns a function that creates caches separate from the manager's cache, for kinds that the cluster may start or stop serving.
 func ownCache(mgr ctrl.Manager, o Options) provider.Opener {
 	return func(watches []provider.Watch) (cache.Cache, error) {
 		options := cache.Options{

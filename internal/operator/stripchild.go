@@ -16,12 +16,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/strip"
 )
 
-// maxChild bounds the content of a cached child of a deployment, in bytes. Trellis' children are far smaller, except for the
-// configuration of an endpoint picker, and annotations of users.
+// maxChild bounds the content of a cached child of a deployment, in bytes. Trellis' children are far smaller, except for an endpoint
+// picker's configuration and users' annotations.
 const maxChild = 32 << 10
 
-// stripChild is a cache transform for the kinds of a deployment's children. It keeps the content of possible children, up to maxChild.
-// Other objects are read from the API server when their content is compared.
+// stripChild is a cache transform for the kinds of a deployment's children. It keeps the content of objects that may be children, up to
+// maxChild. It drops the content of all other objects, which are read from the API server when their content is compared.
 func stripChild(obj any) (any, error) {
 	o, ok := obj.(client.Object)
 	if !ok {
@@ -40,14 +40,14 @@ func stripChild(obj any) (any, error) {
 	return metadataAlone(o), nil
 }
 
-// isChild reports whether an object has a mark of a deployment's children.
+// isChild reports whether an object has a label or annotation that marks a deployment's children.
 func isChild(o client.Object) bool {
 	return o.GetLabels()[render.LabelManagedBy] == render.ManagedBy || o.GetLabels()[render.LabelGraph] != "" ||
 		o.GetAnnotations()[render.AnnotationApplied] != ""
 }
 
-// metadataAlone returns an object of the same type without content. It keeps the labels and annotations that
-// Trellis reads, and all owners.
+// metadataAlone returns an object of the same type without its content. It keeps all owners, and the labels and annotations that Trellis
+// reads.
 func metadataAlone(o client.Object) client.Object {
 	out := reflect.New(reflect.TypeOf(o).Elem()).Interface().(client.Object)
 	out.GetObjectKind().SetGroupVersionKind(o.GetObjectKind().GroupVersionKind())
@@ -71,8 +71,8 @@ func metadataOf(o client.Object) *metav1.ObjectMeta {
 	return of
 }
 
-// stripDeployment is a cache transform: it keeps the annotations of a deployment that Trellis reads, and those with the fields of the
-// spec that only the other version has, within bounds.
+// stripDeployment is a cache transform for deployments. It keeps, within bounds, the annotations that Trellis reads. It also keeps the
+// annotation with those fields of the spec that only the other API version has.
 func stripDeployment(obj any) (any, error) {
 	if o, ok := obj.(*nvidiav1beta1.DynamoGraphDeployment); ok {
 		o.ManagedFields = nil
@@ -81,7 +81,8 @@ func stripDeployment(obj any) (any, error) {
 	return obj, nil
 }
 
-// stripGroup is a cache transform of scaling groups: it bounds their annotations, and keeps the managed fields that show edits.
+// stripGroup is a cache transform for scaling groups. It limits their annotations, and keeps the managed fields that show edits by other
+// clients.
 func stripGroup(obj any) (any, error) {
 	kept, err := render.StripGroup(obj)
 	sg, is := kept.(*trellisv1alpha1.ScalingGroup)

@@ -1,7 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podlimit counts the pods that a deployment requests, and keeps them within a limit. Package validation has the messages.
+// Package podlimit counts the pods that a deployment requests, and reduces them to a limit. Package validation contains the messages about
+// this.
 package podlimit
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Default is how many pods one graph may have unless the operator is configured otherwise.
+// Default is the maximum number of pods in one graph if the operator is not configured otherwise.
 const Default = 10_000
 
 // Pods returns the number of pods that a deployment requests: replicas x nodeCount, summed over its components, at most math.MaxInt64.
@@ -29,7 +30,7 @@ func Pods(dgd *nvidiav1beta1.DynamoGraphDeployment) int64 {
 	return sum
 }
 
-// PodsOf returns the number of pods of one component: the product of two int32 fits an int64.
+// PodsOf returns the number of pods of one component. The product of two int32 values fits an int64.
 func PodsOf(c *nvidiav1beta1.ComponentSpec) int64 {
 	return int64(max(0, replicasOf(c))) * int64(nodesOf(c))
 }
@@ -40,13 +41,13 @@ type Short struct {
 	Given, Wanted int32
 }
 
-// Bound returns the deployment with its replicas reduced to the limit of pods, and each component to the API's maxima; it returns the
-// deployment itself if nothing is reduced. Admission refuses larger deployments, but an object may have been stored without admission, or
-// before the limit was set. A limit of 0 means no limit.
+// Bound returns the deployment with its replicas reduced to the pod limit, and with each component reduced to the API's maxima. If no
+// reduction is necessary, it returns the deployment itself. Admission refuses larger deployments, but an object may have been stored
+// without admission or before the limit was set. A limit of 0 means no limit.
 //
-// Existing replicas are kept regardless of the limit. The remaining pods are assigned in the order of the component names: first one
-// replica to each component without any, then the rest. Only entire replicas are added. A component that requests larger replicas than it
-// has keeps the existing ones. groups are the deployment's scaling groups by component.
+// Bound keeps existing replicas regardless of the limit. It assigns the remaining pods in the order of component names: first one replica
+// to each component without replicas, then all further replicas. It adds only entire replicas. A component that requests larger replicas
+// than its existing replicas keeps only the existing ones. groups are the deployment's scaling groups by component.
 func Bound(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv1alpha1.ScalingGroup,
 	limit int64) (*nvidiav1beta1.DynamoGraphDeployment, []Short) {
 	if within(dgd, limit) {
@@ -82,7 +83,7 @@ func Bound(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv
 	return &out, short
 }
 
-// within reports whether the deployment is within the limit, and each component within the maxima of the API.
+// within reports whether the deployment is within the limit, and each component is within the API's maxima.
 func within(dgd *nvidiav1beta1.DynamoGraphDeployment, limit int64) bool {
 	if limit > 0 && Pods(dgd) > limit {
 		return false
@@ -98,7 +99,7 @@ type share struct {
 	from *nvidiav1beta1.ComponentSpec
 	// wanted and given are numbers of replicas; nodes is the number of pods of each replica.
 	wanted, given, nodes int32
-	// fixed: no replica is added.
+	// fixed: no replica may be added.
 	fixed bool
 }
 
@@ -123,7 +124,8 @@ func newShare(spec *nvidiav1beta1.ComponentSpec, sg *trellisv1alpha1.ScalingGrou
 	return s
 }
 
-// grow raises the given replicas up to a total, as far as the remaining pods allow, and returns the pods that then remain.
+// grow raises the given replicas to at most the number replicas, as far as the remaining pods allow. It returns the number of pods that
+// then remain.
 func (s *share) grow(left int64, replicas int32) int64 {
 	replicas = min(replicas, s.wanted, nvidiav1beta1.MaxReplicas)
 	if s.fixed || left <= 0 || replicas <= s.given {

@@ -1,9 +1,9 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package preflight checks, before the operator starts, that the custom resource definitions in the cluster are Trellis' own. Other
-// operators define kinds with the same names (the Dynamo operator, Grove up to v0.1.0-alpha.8); two owners of one definition overwrite each
-// other's schema, and the API server would silently drop fields. Definitions of a later version of Trellis have fields that the operator
+// Package preflight checks, before the operator starts, that the CustomResourceDefinitions in the cluster are Trellis' own. Other operators
+// define kinds with the same names (the Dynamo operator, Grove up to v0.1.0-alpha.8). If two operators own one definition, they overwrite
+// each other's schema, and the API server silently drops fields. Definitions of a later version of Trellis have fields that this operator
 // would silently ignore.
 package preflight
 
@@ -25,8 +25,8 @@ import (
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=dynamographdeployments.nvidia.com;dynamographdeploymentscalingadapters.nvidia.com;clustertopologies.grove.io;scalinggroups.trellis.dev;graphplacements.trellis.dev;dynamoworkermetadatas.nvidia.com,verbs=get
 
-// expected has, for each definition, the field that identifies it as Trellis' own. A definition without such a field may be from any owner,
-// because its objects are only read.
+// expected contains, for each definition, the field that identifies it as Trellis' own. A definition without such a field may belong to any
+// owner, because Trellis only reads its objects.
 var expected = []struct {
 	name, field, owner string
 }{
@@ -41,16 +41,17 @@ var expected = []struct {
 // converted are the definitions that must serve v1beta1.
 var converted = map[string]bool{"dynamographdeployments.nvidia.com": true, "dynamographdeploymentscalingadapters.nvidia.com": true}
 
-// specOnly are the definitions without a status.
+// specOnly are the definitions without a status subresource.
 var specOnly = map[string]bool{"graphplacements.trellis.dev": true}
 
-// added are fields that the definitions of earlier releases lack, so the API server would drop them from every object.
+// added maps definitions to a field that the definitions of earlier releases lack. Without this field in the definition, the API server
+// would drop it from every object.
 var added = map[string]string{"scalinggroups.trellis.dev": "status.begun"}
 
 // versions are the versions in which objects may be stored.
 var versions = []string{"v1alpha1", "v1beta1"}
 
-// Check reads the definitions and returns the problems of all of them.
+// Check reads all definitions, and returns the problems of all of them in one error.
 func Check(ctx context.Context, reader client.Reader) error {
 	var problems []error
 	newer := map[string][]string{}
@@ -80,7 +81,8 @@ func Check(ctx context.Context, reader client.Reader) error {
 }
 
 // isNewer reports whether a definition is from a later version of Trellis than the operator. An upgrade of Trellis applies the definitions
-// first, so an older definition is checked by its fields. A definition without a version is from v0.2.0 or earlier, or not from Trellis.
+// before the operator. If a definition is not newer, Check therefore checks its fields instead. A definition without a version is from
+// v0.2.0 or earlier, or is not Trellis' own.
 func isNewer(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	definition, err := utilversion.ParseSemantic(crd.Annotations[version.Annotation])
 	return err == nil && utilversion.MustParseSemantic(version.Source).LessThan(definition)
@@ -119,7 +121,7 @@ func serves(crd *apiextensionsv1.CustomResourceDefinition, version string) bool 
 	})
 }
 
-// judgeVersion checks v1alpha1, which each of these definitions serves.
+// judgeVersion checks version v1alpha1, which every expected definition serves.
 func judgeVersion(crd *apiextensionsv1.CustomResourceDefinition, field, fix string) error {
 	for _, version := range crd.Spec.Versions {
 		if version.Name != "v1alpha1" || !version.Served {

@@ -17,24 +17,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Opener creates a cache for some kinds, which is started and stopped with them.
+// Opener creates a cache for a provider's kinds. The caller starts and stops the cache.
 type Opener func(watches []Watch) (cache.Cache, error)
 
 // syncTimeout bounds the first list of a provider's kinds.
 const syncTimeout = 30 * time.Second
 
-// informers run for one provider while its kinds are served. They have a separate cache, because a cache that watches a missing kind
-// fails, and must not make the manager's fail.
+// informers watch one provider's kinds while the cluster serves them. They have a separate cache, because a cache that watches a missing
+// kind fails, and the manager's cache must not fail.
 type informers struct {
 	reader client.Reader
-	// kinds that are watched.
+	// kinds describes the watched kinds; see kindsOf.
 	kinds  string
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 }
 
-// watch starts the informers of a ready provider, and stops those of a provider that is not ready or now has other kinds. It reports
-// started informers like a change of state, because earlier reconciles could not read the kinds. Only Start calls it.
+// watch starts the informers of a ready provider, and stops them when the provider is no longer ready or its kinds have changed. It calls
+// the state subscribers when informers have started, because earlier reconciles could not read the kinds. Only Start calls it.
 func (e *Registry) watch(ctx context.Context, name string, state State) {
 	e.mu.Lock()
 	running := e.informers[name]
@@ -101,7 +101,7 @@ func (e *Registry) open(ctx context.Context, one Provider) (*informers, error) {
 			log.FromContext(ctx).Error(err, "watching the provider's kinds", "provider", one.Name())
 		}
 	})
-	// A kind may disappear during its first list; the next look retries.
+	// A kind may disappear during its first list. The next look retries.
 	first, enough := context.WithTimeout(ctx, syncTimeout)
 	defer enough()
 	if !own.WaitForCacheSync(first) {

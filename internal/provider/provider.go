@@ -1,10 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package provider is the interface between planning the place of a gang and enforcing it.
+// Package provider is the interface between the planner, which chooses the place of a gang, and the providers, which enforce this place.
 //
-// The planner places the pods of every provider whose pods Trellis creates: it chooses the domain of the graph, looks ahead, anchors, and
-// pins each pod to its domain. A Placer enforces the plan. Pods keep the gate trellis.dev/placement until their gang is placed; then
+// The planner places the pods of every provider whose pods Trellis creates: it chooses the graph's domain, looks ahead, anchors, and pins
+// each pod to its domain. A Placer enforces the plan. Pods keep the gate trellis.dev/placement until their gang is placed; then
 //
 //	Prepare   before a pod is created   what only a new pod can be given     (PodGroup: the name of its group)
 //	Form      before a gang is released   objects that hold the gang together  (PodGroup: the gang's groups)
@@ -12,18 +12,19 @@
 //	Objections while pods are not bound  what the provider's scheduler says     (folded into the condition Placed)
 //	Evict     a pod that cannot bind    deleted, to be planned again
 //
-// The default, Gates, needs only Release: every kube-scheduler since Kubernetes 1.30 does the rest.
+// The default provider, Gates, needs only Release: every kube-scheduler since Kubernetes 1.30 does all other steps.
 //
 //	plan: frontend-0 -> zone-a   worker-0-{0..3} -> zone-a/rack-1
 //	Gates: nodeSelector {zone: zone-a, rack: rack-1} added, gate trellis.dev/placement removed, one patch a pod
 //
-// A Workload makes the pods itself from the resolved graph (Grove). Then Trellis plans nothing, and only reads the result.
+// A Workload (Grove) makes the pods itself from the resolved graph. Trellis then plans nothing, and only reads the result.
 //
-// A Maker makes the pods of multinode replicas from one object per replica (LeaderWorkerSet). A Placer still places them: it prepares the
-// pods in these objects, including the gate, and Trellis plans, pins and releases the created pods.
+// A Maker (LeaderWorkerSet) makes the pods of multinode replicas, from one object per replica. A Placer still places these pods: it
+// prepares the pod templates in the objects, including the gate, and Trellis plans, pins and releases the created pods.
 //
-// A Registry holds all providers, checks periodically whether the cluster serves what each needs, and runs the informers of their kinds
-// only while it does. While a provider is not ready, nothing new is made for its graphs, and running pods are not touched.
+// A Registry holds all providers. It checks periodically whether the cluster serves the APIs that each provider needs, and runs a
+// provider's informers only while it does. While a provider is not ready, Trellis makes no new objects for its graphs, and does not touch
+// running pods.
 package provider
 
 import (
@@ -41,7 +42,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// ErrPodGone means that the pod no longer exists: it is deleted, replaced by another of the same name, or terminating.
+// ErrPodGone means that the pod was deleted, was replaced by another pod of the same name, or is terminating.
 var ErrPodGone = errors.New("the pod is gone")
 
 // ErrElsewhere means that the pod was already released to another place.
@@ -60,25 +61,26 @@ var ErrDropped = errors.New("the API server dropped what was sent")
 type Provider interface {
 	// Name is the value in ScalingGroup.spec.engine.
 	Name() string
-	// Probe checks whether the cluster serves everything that the provider needs, and keeps every field that it writes. After an
-	// error the former state stays.
+	// Probe checks whether the cluster serves every API that the provider needs, and keeps every field that the provider writes. If Probe
+	// returns an error, the registry keeps the former state.
 	Probe(ctx context.Context) (State, error)
-	// Unsuited says why the provider cannot place this graph, and the fix; "" if it can. It depends on the graph alone.
+	// Unsuited says why the provider cannot place this graph, and how to fix it; "" if the provider can place it. The result depends on the
+	// graph alone.
 	Unsuited(groups []*trellisv1alpha1.ScalingGroup) string
-	// Watches returns the provider's own kinds whose changes concern a graph.
+	// Watches returns the provider's own kinds whose changes affect a graph.
 	Watches() []Watch
 }
 
-// Watch is a kind of a provider, and how to find the graph of an object.
+// Watch is a watched kind of a provider, with the function that finds an object's graph.
 type Watch struct {
 	Object client.Object
-	// Label selects the objects to watch; nil: all.
+	// Label selects the objects to watch; nil for all.
 	Label labels.Selector
-	// Graph returns the deployment of an object; ok is false for objects of others. See TopologyOf for objects without a deployment.
+	// Graph returns the deployment of an object; ok is false if the object belongs to no deployment. See TopologyOf for topology objects.
 	Graph func(client.Object) (graph types.NamespacedName, ok bool)
 }
 
-// TopologyOf is the Graph of a watch of a provider's topology objects. These belong to no deployment: it returns their
+// TopologyOf is the Graph function for a provider's topology objects. Topology objects belong to no deployment, so it returns the object's
 // name, without a namespace.
 func TopologyOf(o client.Object) (types.NamespacedName, bool) {
 	return types.NamespacedName{Name: o.GetName()}, true
@@ -87,66 +89,66 @@ func TopologyOf(o client.Object) (types.NamespacedName, bool) {
 // State says whether a provider works in this cluster.
 type State struct {
 	Ready bool
-	// Reason of the condition ProviderReady. Message names the missing requirement of an unready provider or the limitation of a ready one,
-	// with the fix; "" for a ready provider without limitations.
+	// Reason is the reason of the condition ProviderReady. Message names the missing requirement of an unready provider, or the limitation
+	// of a ready one, and the fix; "" for a ready provider without limitations.
 	Reason, Message string
 }
 
 // Ready returns the state of a provider without missing requirements or limitations.
 func Ready() State { return State{Ready: true, Reason: nvidiav1beta1.ReasonProviderAvailable} }
 
-// Placer enforces the planner's decisions. All calls except Prepare can be repeated.
+// Placer enforces the planner's decisions. All calls except Prepare are idempotent.
 type Placer interface {
 	Provider
-	// Prepare completes the pods of one replica that are about to be created. made are its existing pods; if there are none, this is a
-	// new generation of the replica.
+	// Prepare completes the new pods of one replica before they are created. made are the replica's existing pods; if there are none, the
+	// new pods are a new generation of the replica.
 	Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*corev1.Pod)
-	// Kept reports whether pods of one replica are as Prepare left them, all of one generation: the API server may have dropped a field,
-	// or another provider may have made them.
+	// Kept reports whether the pods of one replica are as Prepare left them and have the same generation. They are not if the API server
+	// dropped a field or another provider prepared them.
 	Kept(pods []*corev1.Pod) bool
-	// Form creates the objects that have to exist before the first pod of the gang is released. It returns
-	// ErrStale if that needs new pods.
+	// Form creates the objects that have to exist before the gang's first pod is released. It returns ErrStale if the gang cannot be formed
+	// with these pods and needs new ones.
 	Form(ctx context.Context, of gang.Members) error
-	// Release lets the pod be bound in its place. It returns ErrPodGone if the pod no longer exists, ErrElsewhere if it was released to
-	// another place before, and nil if it was released to this place before.
+	// Release lets the scheduler bind the pod in its place. It returns ErrPodGone if the pod no longer exists, ErrElsewhere if the pod was
+	// already released to another place, and nil if it was already released to this place.
 	Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error
-	// Evict undoes the release of a pod that could not be bound. A removed gate cannot be added again, so the pod is deleted and
-	// recreated. If an unbound pod has changed since it was read, Evict deletes nothing and returns ErrPodChanged.
+	// Evict undoes the release of a pod that could not be bound. A removed gate cannot be added again, so Evict deletes the pod, which is
+	// then recreated. If an unbound pod has changed since it was read, Evict deletes nothing and returns ErrPodChanged.
 	Evict(ctx context.Context, pod *corev1.Pod) error
-	// Objections returns the objections to released pods of a graph that are not bound, by UID; a missing pod: none is known. unbound is
-	// not empty. own reads the kinds of Watches from the cache, nil while they are not watched; all are the pods of the graph.
+	// Objections returns the scheduler's known objections to a graph's released pods that are not bound, by pod UID. unbound is not empty.
+	// own reads the kinds of Watches from the cache; it is nil while they are not watched. all are the graph's pods.
 	Objections(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]gang.Objection
 }
 
-// Pinner is a Placer whose gangs can be created in their places: its specs.Spec has InPlace.
+// Pinner is a Placer whose gangs can be created in their places. Its specs.Spec sets InPlace.
 type Pinner interface {
 	// Pin pins a pod that is about to be created and removes Trellis' gate, as Release does for an existing pod.
 	Pin(pod *corev1.Pod, pin gang.Pin)
 }
 
-// Router is a Placer whose scheduler also places pods without a constraint. These pods belong to no gang and have no gate, and are
-// created even while the provider is not ready.
+// Router is a Placer whose scheduler also places pods without a constraint. Pods without a constraint belong to no gang and have no gate,
+// and are created even while the provider is not ready.
 type Router interface {
-	// Route directs pods of a group without a gate, which are about to be created, to the provider's scheduler.
+	// Route directs new pods without a gate to the provider's scheduler, before they are created.
 	Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod)
 }
 
 // Trimmer is a Placer whose objects list the replicas of a graph.
 type Trimmer interface {
-	// Trim removes replicas without released pods. pods are all pods of the graph. It reads own first, and writes only if
-	// there is something to remove.
+	// Trim removes replicas without released pods from these objects. pods are all pods of the graph. Trim reads from own first, and writes
+	// only if there is a replica to remove.
 	Trim(ctx context.Context, own client.Reader, of gang.Members, pods []*corev1.Pod) error
 }
 
-// Forgetter is a Placer with a memory of graphs.
+// Forgetter is a Placer that keeps state of graphs in memory.
 type Forgetter interface {
-	// Forget drops a deleted graph.
+	// Forget drops the state of a deleted graph.
 	Forget(graph types.NamespacedName)
 }
 
 // Adopter is a provider that makes objects for a graph in addition to its pods.
 type Adopter interface {
-	// Adopt adopts the objects that an earlier graph with the owner's name left without an owner.
+	// Adopt adopts the orphaned objects of an earlier graph that had the owner's name.
 	Adopt(ctx context.Context, by adoption.Adopter) error
 }
 
@@ -159,32 +161,33 @@ type Workload interface {
 	Observe(ctx context.Context, own client.Reader, groups []*trellisv1alpha1.ScalingGroup) (Observation, error)
 }
 
-// Maker makes the pods of multinode replicas from objects of its own, one per replica, for groups that name it as their workload.
+// Maker makes the pods of multinode replicas from its own objects, one per replica. It serves the scaling groups that name it as their
+// workload.
 type Maker interface {
 	Provider
-	// Sets returns the objects of a group by ordinal. own reads them from the cache; nil while they are not watched.
+	// Sets returns the objects of a scaling group by ordinal. own reads them from the cache; it is nil while they are not watched.
 	Sets(ctx context.Context, own client.Reader, sg *trellisv1alpha1.ScalingGroup) (map[int32]client.Object, error)
-	// Make creates the objects of replicas. prepare completes the pods in them for the placer. It does not change existing objects. If
-	// the API server drops fields of an object, Make deletes the object and returns ErrDropped.
+	// Make creates the objects of the replicas with these ordinals. It calls prepare to complete the pods in an object for the placer. It
+	// does not change existing objects. If the API server drops fields of an object, Make deletes the object and returns ErrDropped.
 	Make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinals []int32, prepare func(ordinal int32, pod *corev1.Pod)) error
-	// Unmake deletes the object of a replica, and so its pods. It returns false if there is none.
+	// Unmake deletes the object of a replica, and with it the replica's pods. It returns false if there is no object.
 	Unmake(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinal int32) (bool, error)
 }
 
 // Observation is the observed state of a workload.
 type Observation struct {
-	// Counts by component.
+	// Counts of replicas by component.
 	Counts map[string]Counts
 	// Placed reports whether every gang is placed, with Reason and Message for the condition Placed.
 	Placed          bool
 	Reason, Message string
-	// Levels is the provider's report on the levels by which the graph is packed; nil if there is none.
+	// Levels is the provider's report on the topology levels that pack the graph; nil if there is none.
 	Levels *Levels
-	// Blind: the provider's objects cannot be read now, so the former state stays.
+	// Blind: the provider's objects cannot be read now, so the caller keeps the former state.
 	Blind bool
 }
 
-// Levels says whether a provider finds the levels of the topology, for the condition TopologyLevelsAvailable.
+// Levels says whether a provider finds the topology's levels, for the condition TopologyLevelsAvailable.
 type Levels struct {
 	Available       bool
 	Reason, Message string
@@ -193,8 +196,8 @@ type Levels struct {
 // Counts are the replicas of one component.
 type Counts struct {
 	Replicas, Updated, Scheduled, Ready int32
-	// Current: the provider has observed the wanted component. Before that, Updated is for an earlier template.
+	// Current: the provider has observed the wanted component. Before that, Updated counts replicas of an earlier template.
 	Current bool
-	// RolledOut: additionally no pod of an earlier template is left, and all wanted replicas serve.
+	// RolledOut: Current is true, no pod of an earlier template is left, and all wanted replicas are ready.
 	RolledOut bool
 }

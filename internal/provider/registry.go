@@ -22,23 +22,23 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// DefaultLookEvery is the interval at which the registry checks the APIs of providers in use. An API that is enabled
-// or disabled sends no event.
+// DefaultLookEvery is the interval at which the registry checks the APIs of providers in use. The API server sends no event when an API is
+// enabled or disabled.
 const DefaultLookEvery = 10 * time.Second
 
 // Options of a Registry; the zero value is the default.
 type Options struct {
 	LookEvery time.Duration
 	Clock     clock.Clock
-	// Open starts informers of kinds; nil: providers' kinds are not watched.
+	// Open creates the cache for a provider's kinds; nil: the kinds are not watched.
 	Open Opener
 }
 
-// All lists all providers, by their role. Their names differ.
+// All holds all providers, by their role. Each provider has a unique name.
 type All struct {
-	// Placers place pods, of any maker.
+	// Placers place pods, including those that a Maker makes.
 	Placers []Placer
-	// Makers make the pods of multinode replicas, for a Placer.
+	// Makers make the pods of multinode replicas. A Placer places them.
 	Makers []Maker
 	// Workloads make and place the pods of whole graphs.
 	Workloads []Workload
@@ -46,7 +46,7 @@ type All struct {
 	Others []Provider
 }
 
-// Registry holds all providers, and whether each works in this cluster.
+// Registry holds all providers, and their states in this cluster.
 type Registry struct {
 	placers   map[string]Placer
 	makers    map[string]Maker
@@ -59,7 +59,7 @@ type Registry struct {
 
 	mu     sync.Mutex
 	states map[string]State
-	// subscribers are called when the state of a provider changes, watchers when an object of a graph does.
+	// subscribers are called when the state of a provider changes, watchers when an object of a graph changes.
 	subscribers []func(provider string)
 	watchers    []func(graph types.NamespacedName)
 	informers   map[string]*informers
@@ -91,18 +91,18 @@ func register[P Provider](e *Registry, some []P) map[string]P {
 // Names returns the names of all providers, sorted.
 func (e *Registry) Names() []string { return slices.Sorted(maps.Keys(e.byName)) }
 
-// OnState registers a function that is called, without a lock held, with the name of a provider whose state has changed or whose kinds
-// have become readable. Call it before Start.
+// OnState registers a function that is called with a provider's name when the provider's state has changed or its kinds have become
+// readable. The registry holds no lock during the call. Call OnState before Start.
 func (e *Registry) OnState(f func(provider string)) { e.subscribers = append(e.subscribers, f) }
 
-// OnChange registers a function that is called with the graph of each changed object of a provider's kinds. Call it before Start.
+// OnChange registers a function that is called with the graph of each changed object of a provider's kinds. Call OnChange before Start.
 func (e *Registry) OnChange(f func(graph types.NamespacedName)) { e.watchers = append(e.watchers, f) }
 
-// changesBuffered is the number of changes that can wait for a busy controller.
+// changesBuffered is the size of the buffer of a Changes channel, for the time in which its controller is busy.
 const changesBuffered = 4096
 
-// Changes returns a channel with an event for every change that [Registry.OnState] and [Registry.OnChange] report, for a controller to
-// watch; [GraphOf] reads the event. Call it before Start.
+// Changes returns a channel for a controller to watch. It receives an event for every change that [Registry.OnState] and
+// [Registry.OnChange] report; use [GraphOf] to read the event. Call Changes before Start.
 func (e *Registry) Changes() <-chan event.GenericEvent {
 	changes := make(chan event.GenericEvent, changesBuffered)
 	deliver := func(graph types.NamespacedName) {
@@ -118,7 +118,7 @@ func (e *Registry) Changes() <-chan event.GenericEvent {
 	return changes
 }
 
-// GraphOf returns the deployment that a change concerns; false if the state of a provider has changed, which concerns all deployments.
+// GraphOf returns the deployment that a change affects. It returns false if a provider's state has changed, which affects all deployments.
 func GraphOf(change client.Object) (graph types.NamespacedName, one bool) {
 	return client.ObjectKeyFromObject(change), change.GetName() != ""
 }
@@ -155,7 +155,7 @@ func (e *Registry) State(ctx context.Context, name string) State {
 	return e.look(ctx, name)
 }
 
-// Suspect triggers a look at once, because the API server did not keep what a provider wrote.
+// Suspect triggers a look immediately, without waiting for the interval. Callers use it when the API server did not keep a written object.
 func (e *Registry) Suspect() {
 	select {
 	case e.again <- struct{}{}:

@@ -10,33 +10,33 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// Annotations of Workloads that gave their quota back for lack of a place: the reason, and when Trellis requests quota again. Until then
-// Trellis keeps them inactive, because Kueue 0.19 does not release the quota of an AdmissionCheck in state Retry before its
-// requeueAfterSeconds, and without that field it requests quota again at once.
+// Annotations on Workloads that gave their quota back because there was no place: the reason, and the time at which Trellis requests quota
+// again. Until then, Trellis keeps the Workload inactive. The state Retry of an AdmissionCheck would not suffice: Kueue 0.19 does not
+// release the quota before requeueAfterSeconds, and without that field it requests quota again immediately.
 const (
 	annotationNoPlace  = "trellis.dev/no-place"
 	annotationAskAfter = "trellis.dev/ask-for-quota-after"
 )
 
-// Waits are the times for which a Workload without a place keeps its quota, if the scheduler has planned its pods or has not (Unplanned),
-// and the pause before it requests quota again, which doubles with each retry up to Most.
+// Waits are the waiting times of a Workload. A Workload without a place keeps its quota for Keep if the scheduler has planned its pods,
+// otherwise for Unplanned. The pause before it requests quota again starts at Retry, and doubles with each retry up to Most.
 type Waits struct{ Keep, Unplanned, Retry, Most time.Duration }
 
 // DefaultWaits are the times that Trellis uses.
 var DefaultWaits = Waits{Keep: time.Minute, Unplanned: 6 * time.Minute, Retry: time.Minute, Most: 30 * time.Minute}
 
-// pauseAfter returns the pause after a number of earlier retries.
+// pauseAfter returns the pause after the given number of earlier retries.
 func (w Waits) pauseAfter(retries int32) time.Duration {
 	return min(w.Retry<<min(retries, 10), w.Most)
 }
 
-// Pause says why a Workload requests no quota, and until when.
+// Pause says why a Workload requests no quota at present, and until when.
 type Pause struct {
 	Why   string
 	Until time.Time
 }
 
-// Patch is the patch that starts the pause.
+// Patch returns the patch that starts the pause.
 func (p Pause) Patch() map[string]any {
 	return pausePatch(limit.Text(p.Why, maxKueueMessage), p.Until.UTC().Format(time.RFC3339), false)
 }
@@ -51,7 +51,7 @@ func pausePatch(why, until any, active bool) map[string]any {
 	}
 }
 
-// paused returns the pause of a Workload. A pause without a readable end has ended.
+// paused returns the pause of a Workload; false for none. A pause whose end cannot be read has ended.
 func (w *Workload) paused() (Pause, bool) {
 	if w.Annotations[annotationAskAfter] == "" || w.active() {
 		return Pause{}, false

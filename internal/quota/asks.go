@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// asks are the quota requests of a deployment's pods, as they would be created now.
+// asks are the quota requests for a deployment's pods, as Trellis would create them now.
 type asks struct {
 	base  Base
 	roles map[*trellisv1alpha1.ScalingGroup][]role
@@ -30,8 +30,8 @@ func (o *Observation) asks() asks {
 	return a
 }
 
-// joining returns for how many replicas of a group a new base needs quota: up to minAvailable of the replicas without a Workload of their
-// own, the lowest ordinals first. Quota for other replicas would stay unused.
+// joining returns the number of a scaling group's replicas for which a new base needs quota: up to minAvailable of the replicas without
+// their own Workload, the lowest ordinals first. Quota for other replicas would remain unused.
 func (o *Observation) joining(sg *trellisv1alpha1.ScalingGroup, a *asks) (n int32) {
 	pods, of := membersOf(sg, o.Pods), map[int32]string{}
 	for _, pod := range pods {

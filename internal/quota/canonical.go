@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// canonical returns a stable text of a pod's spec: JSON with sorted keys and without empty values. The order of fields, and whether empty
-// values are marshalled, differ between versions of client-go; names that contain a hash of the spec must not.
+// canonical returns a stable text of a pod's spec: JSON with sorted keys and without empty values. Versions of client-go differ in the
+// order of fields and in marshalling empty values, but names that contain a hash of the spec must not differ.
 func canonical(spec corev1.PodSpec) string {
 	text, err := json.Marshal(spec)
 	var tree any
@@ -27,7 +27,8 @@ func canonical(spec corev1.PodSpec) string {
 	return string(text)
 }
 
-// withoutEmpty removes null and empty values from objects, at any depth; nil when nothing is left. Numbers and booleans stay.
+// withoutEmpty removes null and empty values from objects, at any depth. It returns nil if nothing is left. It keeps all numbers and
+// booleans.
 func withoutEmpty(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

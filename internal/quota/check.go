@@ -19,11 +19,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// CheckController is the controller name of the AdmissionChecks that Trellis decides: a Workload is admitted when
+// CheckController is the controller name of the AdmissionChecks that Trellis sets. With such a check, a Workload is admitted only when
 // there is a place for its pods.
 const CheckController = "trellis.dev/placement"
 
-// States of an AdmissionCheck of a Workload.
+// States of an AdmissionCheck in a Workload.
 const (
 	CheckPending = "Pending"
 	CheckReady   = "Ready"
@@ -46,17 +46,18 @@ type Flavor struct {
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
-// Verdict is a decision about the AdmissionChecks of a Workload: the states of all checks that Trellis decides, at least one of them
-// changed. An apply removes states that it leaves out, so all are written together.
+// Verdict is a decision about the AdmissionChecks of a Workload. It contains the states of all checks that Trellis sets, and changes at
+// least one of them. All states are written together, because an apply request removes the states that it omits.
 type Verdict struct {
 	Workload *Workload
 	States   []CheckState
-	// Pause in which the Workload requests no quota; nil if it keeps its quota.
+	// Pause during which the Workload requests no quota; nil if the Workload keeps its quota.
 	Pause *Pause
 }
 
-// Checked returns the Workloads of a deployment that have quota and AdmissionChecks, and a pod that Kueue still holds. After it has
-// admitted a Workload, Kueue removes the gates of its pods one by one, so their places stay reserved until the last.
+// Checked returns the deployment's Workloads that have quota and AdmissionChecks, and that are not admitted or still have a pod that Kueue
+// holds. After Kueue has admitted a Workload, it removes the gates of the Workload's pods one by one. The places of the pods stay reserved
+// until Kueue has removed the last gate.
 func (o *Observation) Checked() []*Workload {
 	held := map[string]bool{}
 	for _, pod := range o.Pods {
@@ -68,7 +69,7 @@ func (o *Observation) Checked() []*Workload {
 	})
 }
 
-// FlavorNames lists the flavors assigned to the podsets of a Workload.
+// FlavorNames lists the ResourceFlavors assigned to a Workload's podsets.
 func (w *Workload) FlavorNames() []string {
 	var names []string
 	if w.Status.Admission != nil {
@@ -80,7 +81,7 @@ func (w *Workload) FlavorNames() []string {
 	return slices.Compact(names)
 }
 
-// PromiseOf returns what Kueue will add to the pods of a Workload, from the flavors assigned to it.
+// PromiseOf returns the selectors and tolerations that Kueue will add to a Workload's pods, from the flavors assigned to the Workload.
 func PromiseOf(w *Workload, flavors map[string]Flavor) Promise {
 	promise := Promise{}
 	for _, set := range w.Status.Admission.PodSetAssignments {
@@ -94,16 +95,17 @@ func PromiseOf(w *Workload, flavors map[string]Flavor) Promise {
 	return promise
 }
 
-// Ours returns the states of a Workload's checks that Trellis decides.
+// Ours returns the states of those checks of a Workload that Trellis sets.
 func (w *Workload) Ours(checks map[string]bool) []CheckState {
 	return slices.DeleteFunc(slices.Clone(w.Status.AdmissionChecks), func(c CheckState) bool { return !checks[c.Name] })
 }
 
-// Search is the input of verdicts.
+// Search is the input of Verdicts.
 type Search struct {
-	// Checks that Trellis decides, by name.
+	// Checks that Trellis sets, by name.
 	Checks map[string]bool
-	// Fingerprints identify the pods of each Workload, by its name; Since is when this process first looked for their places.
+	// Fingerprints identify the pods of each Workload, by Workload name. Since is the time at which this process first looked for the
+	// places of these pods.
 	Fingerprints map[string]string
 	Since        map[string]time.Time
 	Result       gang.Result
@@ -111,9 +113,9 @@ type Search struct {
 	Now          time.Time
 }
 
-// Verdicts decides the checks of a deployment's Workloads that are not admitted: Ready when a place is reserved, Pending again if the
-// place is lost before admission, Retry when none was found in time, unless an autoscaler is asked for nodes, which has its own time
-// limit. again is the delay until the next decision; zero for none.
+// Verdicts sets the checks of a deployment's Workloads that are not admitted. A check becomes Ready when a place is reserved, and Pending
+// again if the place is lost before admission. It becomes Retry when no place was found in time. While an autoscaler has been asked for
+// nodes, it does not become Retry, because this request has its own time limit. again is the delay until the next decision; zero for none.
 func (o *Observation) Verdicts(s Search) (verdicts []Verdict, again time.Duration) {
 	for _, w := range o.Checked() {
 		v, decided := Verdict{Workload: w, States: w.Ours(s.Checks)}, false
@@ -137,7 +139,7 @@ func (o *Observation) Verdicts(s Search) (verdicts []Verdict, again time.Duratio
 	return verdicts, again
 }
 
-// answer returns the scheduler's result for a Workload. current: it is for the Workload's current pods.
+// answer returns the scheduler's result for a Workload. current reports whether the result is for the Workload's current pods.
 func (s *Search) answer(w *Workload) (checked gang.Checked, current bool) {
 	checked, is := s.Result.Checked[w.Name]
 	return checked, is && checked.Fingerprint == s.Fingerprints[w.Name]
@@ -155,7 +157,7 @@ func (s *Search) lost(w *Workload, c *CheckState) bool {
 	return true
 }
 
-// settle decides one pending check, or returns the time left for it.
+// settle sets one pending check, or returns the time left until it must be set.
 func (o *Observation) settle(v *Verdict, c *CheckState, s *Search) time.Duration {
 	w := v.Workload
 	checked, current := s.answer(w)
@@ -184,7 +186,8 @@ func (o *Observation) settle(v *Verdict, c *CheckState, s *Search) time.Duration
 	return 0
 }
 
-// keptSince returns since when a Workload has had quota with a pending check. Kueue adds the check before or after it reserves quota.
+// keptSince returns the time since which a Workload has had quota together with a pending check. Kueue may add the check before or after it
+// reserves quota.
 func (w *Workload) keptSince(c *CheckState) time.Time {
 	since := c.LastTransitionTime.Time
 	if r := meta.FindStatusCondition(w.Status.Conditions, workloadReserved); r != nil && r.LastTransitionTime.After(since) {
@@ -193,7 +196,7 @@ func (w *Workload) keptSince(c *CheckState) time.Time {
 	return since
 }
 
-// allThere reports whether all pods of a Workload exist: as many as it has quota for, or all that the deployment wants.
+// allThere reports whether all pods of a Workload exist: as many pods as the Workload has quota for, or all pods that the deployment wants.
 func (o *Observation) allThere(w *Workload) bool {
 	pods := int32(0)
 	for _, pod := range o.Pods {

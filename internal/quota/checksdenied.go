@@ -10,17 +10,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// Denied stores why the operator cannot read AdmissionChecks. The quota controller sets it, and the conditions of deployments whose
-// Workloads wait for a check contain it.
+// Denied stores the reason why the operator cannot read AdmissionChecks. The quota controller sets the reason. The conditions of
+// deployments whose Workloads wait for a check contain it.
 type Denied struct{ why atomic.Value }
 
-// Set replaces the reason, "" for none, and reports whether it changed.
+// Set replaces the reason, "" for none, and reports whether the reason changed.
 func (d *Denied) Set(why string) bool {
 	before, _ := d.why.Swap(why).(string)
 	return before != why
 }
 
-// Why returns the reason; "" while AdmissionChecks can be decided. A nil store has none.
+// Why returns the reason; "" while the operator can read AdmissionChecks. A nil store has no reason.
 func (d *Denied) Why() string {
 	if d == nil {
 		return ""
@@ -29,10 +29,10 @@ func (d *Denied) Why() string {
 	return why
 }
 
-// maxCheckNames bounds the names of AdmissionChecks in a message, in bytes.
+// maxCheckNames bounds the length of the AdmissionCheck names in a message, in bytes.
 const maxCheckNames = 256
 
-// saysDenied says that a Workload waits for AdmissionChecks that Trellis may have to decide and cannot read; "" if it can read them.
+// saysDenied returns a message if a Workload waits for AdmissionChecks that Trellis may have to set but cannot read; otherwise "".
 func (o *Observation) saysDenied(w *Workload) string {
 	names := ""
 	for i := range w.Status.AdmissionChecks {

@@ -17,12 +17,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// annotationMadeFrom on a Workload identifies the pod templates for which it was created, including images and commands. Pods of a
-// changed template that needs the same quota join the Workload, so the annotation may name an earlier template.
+// annotationMadeFrom on a Workload identifies the pod templates for which the Workload was created, including images and commands. Pods of
+// a changed template that needs the same quota join the existing Workload, so the annotation may identify an earlier template.
 const annotationMadeFrom = "trellis.dev/made-from"
 
-// deactivationByKueue returns why Kueue itself has deactivated a Workload, for example RequeuingLimitExceeded by waitForPodsReady, as
-// reason and message; "" for a Workload that is active, that Trellis holds, or that another client has deactivated.
+// deactivationByKueue returns the reason and message with which Kueue itself has deactivated a Workload, for example RequeuingLimitExceeded
+// by waitForPodsReady. It returns "" for a Workload that is active, that Trellis holds, or that another client has deactivated.
 func (w *Workload) deactivationByKueue() (cause, message string) {
 	if !w.deactivated() {
 		return "", ""
@@ -32,14 +32,14 @@ func (w *Workload) deactivationByKueue() (cause, message string) {
 			return cause, c.Message
 		}
 	}
-	// Kueue sets this condition before it deactivates a Workload, and replaces it with Evicted afterwards.
+	// Kueue sets this condition before it deactivates a Workload. Afterwards it replaces the condition with Evicted.
 	if c := meta.FindStatusCondition(w.Status.Conditions, workloadDeactivationTarget); c != nil && c.Status == metav1.ConditionTrue {
 		return c.Reason, c.Message
 	}
 	return "", ""
 }
 
-// whyInactive says why a Workload is inactive that Trellis does not hold.
+// whyInactive returns the reason why a Workload is inactive although Trellis does not hold it.
 func (w *Workload) whyInactive() string {
 	cause, message := w.deactivationByKueue()
 	if cause == "" {
@@ -49,8 +49,8 @@ func (w *Workload) whyInactive() string {
 		"changes or its spec.active is set to true", cause, limit.Text(message, maxKueueMessage/2))
 }
 
-// abandoned reports whether Kueue has deactivated a Workload and released its quota, and the pod templates have changed since its
-// creation. The pods then get a new Workload, because the old one would stay inactive.
+// abandoned reports whether Kueue has deactivated a Workload and released its quota, and the pod templates have changed since the Workload
+// was created. The pods then get a new Workload, because the old Workload would stay inactive.
 func (o *Observation) abandoned(w *Workload, a asks) bool {
 	before := w.Annotations[annotationMadeFrom]
 	if cause, _ := w.deactivationByKueue(); cause == "" || before == "" || w.holdsQuota() {
@@ -74,8 +74,8 @@ func madeFrom(groups []*trellisv1alpha1.ScalingGroup) string {
 	return shortHash(strings.Join(parts, " "))
 }
 
-// groupsIn returns the scaling groups of a Workload's pods: all groups for the base, else the group of the replica,
-// whose pods need not exist.
+// groupsIn returns the scaling groups of a Workload's pods: all groups for the base, otherwise the group of the Workload's replica. The
+// replica's pods need not exist.
 func (o *Observation) groupsIn(name string, a asks) []*trellisv1alpha1.ScalingGroup {
 	if name == a.base.Name {
 		return o.Groups

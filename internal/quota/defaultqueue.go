@@ -12,13 +12,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// InQueue reports whether a pod has a queue, set by any client.
+// InQueue reports whether a pod is in a queue, regardless of the client that put it there.
 func InQueue(pod *corev1.Pod) bool { return pod.Labels[labelQueue] != "" }
 
-// DefaultQueue returns the namespace's default queue, into which Kueue has put pods of a deployment that names no queue, in its own
-// labels or those of its components; "" for none. Kueue would give each of these pods its own quota, and part of a gang would keep it.
-// Trellis recognizes the default queue only by such pods, because it does not know for which namespaces and kinds Kueue is configured. It
-// ignores running pods: otherwise a deployment could not leave the queue while they run.
+// DefaultQueue returns the namespace's default queue if Kueue has put pods of the deployment into it although neither the deployment nor
+// its components name a queue; otherwise "". Kueue would give each of these pods its own quota, and part of a gang would keep that quota.
+// Trellis recognizes the default queue only by such pods, because it does not know the namespaces and kinds for which Kueue is configured.
+// DefaultQueue ignores running pods, because otherwise a deployment could not leave the queue while its pods run.
 func DefaultQueue(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) string {
 	for _, sg := range groups {
 		if madeBy(sg) != "" {
@@ -37,7 +37,8 @@ func DefaultQueue(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) st
 	return ""
 }
 
-// namesQueue reports whether the pod template of a component names a queue. The user then wants a separate quota for each of its pods.
+// namesQueue reports whether the pod template of a component names a queue. The user then wants a separate quota for each pod of the
+// component.
 func namesQueue(sg *trellisv1alpha1.ScalingGroup) bool {
 	return slices.ContainsFunc(sg.Spec.Roles, func(r trellisv1alpha1.Role) bool { return r.Template.Labels[labelQueue] != "" })
 }

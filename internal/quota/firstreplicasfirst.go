@@ -15,11 +15,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// annotationFollows marks Workloads that Trellis keeps inactive until the Workloads of the first replicas have quota. Workloads that
-// Kueue or an administrator has deactivated do not have it.
+// annotationFollows marks Workloads that Trellis keeps inactive until the Workloads of the first replicas have quota. Workloads that Kueue
+// or an administrator has deactivated do not have this mark.
 const annotationFollows = "trellis.dev/follows-first-replicas"
 
-// HoldPatch deactivates a Workload until the first replicas have quota, and ResumePatch activates it again.
+// HoldPatch deactivates a Workload until the first replicas have quota. ResumePatch activates the Workload again.
 var (
 	HoldPatch   = followPatch("true", false)
 	ResumePatch = followPatch(nil, true)
@@ -31,7 +31,8 @@ func followPatch(annotation any, active bool) map[string]any {
 	}
 }
 
-// PatchOf returns a merge patch of a Workload with a change, for its resourceVersion or, without one, for any.
+// PatchOf returns a merge patch that makes a change to a Workload. If the Workload has a resourceVersion, the patch applies only to this
+// version, otherwise to any version.
 func PatchOf(w *Workload, change map[string]any) ([]byte, error) {
 	metadata := map[string]any{"uid": w.UID}
 	if w.ResourceVersion != "" {
@@ -47,11 +48,11 @@ func PatchOf(w *Workload, change map[string]any) ([]byte, error) {
 	return json.Marshal(patch)
 }
 
-// Follows reports whether Trellis holds a Workload until those of the first replicas have quota.
+// Follows reports whether Trellis holds a Workload until the Workloads of the first replicas have quota.
 func (w *Workload) Follows() bool { return w.Annotations[annotationFollows] != "" && !w.active() }
 
-// marked reports whether a Workload has marks of Trellis. On an active Workload they are stale, because another client has activated it:
-// they are removed, so that the Workload stays inactive when another client deactivates it.
+// marked reports whether a Workload has marks of Trellis. On an active Workload the marks are stale, because another client has activated
+// the Workload. Trellis then removes the marks, so that the Workload stays inactive if another client deactivates it.
 func (w *Workload) marked() bool {
 	return w.Annotations[annotationFollows] != "" || w.Annotations[annotationNoPlace] != "" || w.Annotations[annotationAskAfter] != ""
 }
@@ -67,11 +68,11 @@ func (w *Workload) hold() {
 	w.Spec.Active = ptr.To(false)
 }
 
-// awaited returns the Workloads that get quota before all others of their deployment: those of the first replicas, while one of them has
-// none. Kueue admits Workloads in no reliable order. In a graph packed into one domain, a later replica with quota is not placed before
-// the first ones, and takes the quota that they need. The base comes first, if it contains a first replica, then first replicas with
-// their own Workloads. Workloads that have quota keep it: Kueue may have preempted the base for them. While pods of the deployment run,
-// each replica waits by itself, and the result is empty.
+// awaited returns the Workloads that get quota before all other Workloads of their deployment: those of the first replicas, while one of
+// them has no quota. Kueue admits Workloads in no reliable order. In a graph packed into one domain, a later replica with quota is not
+// placed before the first replicas, and takes the quota that they need. If the base contains a first replica, the base comes first,
+// followed by first replicas with their own Workloads. Workloads that have quota keep it, because Kueue may have preempted the base for
+// them. While pods of the deployment run, each replica waits separately, and awaited returns none.
 func (o *Observation) awaited(a asks) map[string]bool {
 	if o.Queue() == "" || slices.ContainsFunc(o.Pods, begun) {
 		return nil
@@ -94,8 +95,8 @@ func (a *asks) hasQuota(name string) bool {
 	return w != nil && w.holdsQuota()
 }
 
-// first returns the Workloads of the first minAvailable replicas of all components: those that their pods name, or that the successors of
-// terminating pods will name. It omits replicas whose pods are older than the deployment's queue.
+// first returns the Workloads of the first minAvailable replicas of all components: the Workloads that their pods name, or that the
+// successors of terminating pods will name. It omits replicas whose pods were created before the deployment had a queue.
 func (o *Observation) first(a asks) map[string]bool {
 	names := map[string]bool{}
 	for _, sg := range o.Groups {
@@ -115,7 +116,7 @@ func (o *Observation) first(a asks) map[string]bool {
 	return names
 }
 
-// begun reports whether a pod has no scheduling gates: it was released, or never held.
+// begun reports whether a pod has no scheduling gates, because it was released or was never held.
 func begun(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0
 }

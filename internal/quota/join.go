@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Keys of Kueue on pods. The Workload of a pod is its pod group.
+// Kueue's keys on pods. The Workload of a pod is its pod group.
 const (
 	labelQueue    = render.LabelKueueQueue
 	labelManaged  = "kueue.x-k8s.io/managed"
@@ -27,22 +27,22 @@ const (
 	annotationRole    = "kueue.x-k8s.io/role-hash"
 )
 
-// parent is the value of Kueue's annotation for the controller that starts and ends pods. With another controller than its own, Kueue
-// sets no finalizer on pods.
+// parent is the value of Kueue's annotation for the controller that starts and ends the pods. If this is another controller than Kueue,
+// Kueue sets no finalizer on the pods.
 const parent = "trellis"
 
-// expected is the number of pods of a Workload that Kueue expects before it counts them as ready, if it waits for readiness. More than
-// one may never exist: a replica that was scaled in, or has moved to another Workload, leaves its share of the first replicas' Workload
-// unused. All existing pods have to be Ready in any case.
+// expected is the number of pods that Kueue expects in a Workload before it treats the Workload's pods as ready, if Kueue waits for
+// readiness. A larger number of pods may never exist: a replica that was scaled in, or has moved to another Workload, leaves its share of
+// the first replicas' Workload unused. All existing pods have to be Ready in any case.
 const expected = "1"
 
 // Gate is the scheduling gate that Kueue removes from admitted pods.
 const Gate = "kueue.x-k8s.io/admission"
 
-// PodEvicted is the type of the condition that Kueue sets on a pod when it preempts its quota, before it deletes the pod.
+// PodEvicted is the type of the condition that Kueue sets on a pod when it preempts the pod's quota, before it deletes the pod.
 const PodEvicted corev1.PodConditionType = "TerminationTarget"
 
-// QueueOf returns the queue of a group's pods; "" for none.
+// QueueOf returns the queue of a scaling group's pods; "" for none.
 func QueueOf(sg *trellisv1alpha1.ScalingGroup) string {
 	return sg.Annotations[render.AnnotationKueueQueue]
 }
@@ -55,8 +55,8 @@ func WorkloadOf(pod *corev1.Pod) string {
 	return pod.Labels[labelGroup]
 }
 
-// Suits reports whether a pod that has not begun matches the pods that its group creates now: it is in the group's queue, or in
-// none if the group has none.
+// Suits reports whether a pod that has not begun matches the pods that its scaling group creates now: it must be in the group's queue, or
+// in no queue if the group has none.
 func Suits(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 	queue := QueueOf(sg)
 	if queue == "" {
@@ -65,10 +65,11 @@ func Suits(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 	return WorkloadOf(pod) != "" && pod.Labels[labelQueue] == queue
 }
 
-// topologyGate is a second gate that Kueue adds to pods, for flavors with a topology. Without a topology, it removes both together.
+// topologyGate is a second gate that Kueue adds to pods, for flavors with a topology. If the flavor has no topology, Kueue removes both
+// gates together.
 const topologyGate = "kueue.x-k8s.io/topology"
 
-// HeldAlone reports whether Kueue's gates hold a pod, and no gates of other controllers do, apart from Trellis'.
+// HeldAlone reports whether Kueue's gates hold a pod, and no gates of other controllers hold it. Trellis' own gate does not count.
 func HeldAlone(pod *corev1.Pod) bool {
 	other := func(gate string) bool { return gate != Gate && gate != topologyGate }
 	return Held(pod) && !slices.ContainsFunc(render.ForeignGates(pod), other)
@@ -77,27 +78,27 @@ func HeldAlone(pod *corev1.Pod) bool {
 // Held reports whether Kueue's gate holds a pod.
 func Held(pod *corev1.Pod) bool { return slices.Contains(render.ForeignGates(pod), Gate) }
 
-// Joining assigns new pods of a group to Workloads, for one observation of the group's pods.
+// Joining assigns new pods of a scaling group to Workloads, for one observation of the group's pods.
 type Joining struct {
 	sg    *trellisv1alpha1.ScalingGroup
 	roles []role
 	base  Base
-	// free is the number of further replicas of the group for which the base has space.
+	// free is the number of the scaling group's replicas that can still join the base.
 	free int32
-	// of maps the ordinals of replicas with pods to their Workloads.
+	// of maps the ordinals of replicas with pods to Workload names.
 	of map[int32]string
-	// usable are the Workloads that pods can join: they exist, and Kueue has not finished them.
+	// usable are the Workloads that pods can join, by name: they exist, and Kueue has not finished them.
 	usable map[string]*Workload
 }
 
-// Join prepares new pods of a group to join Workloads. groups are all groups of the deployment, existing the group's pods, including
-// terminating ones, and workloads those of the deployment.
+// Join prepares the assignment of new pods of a scaling group to Workloads. groups are all scaling groups of the deployment. existing are
+// the group's pods, including terminating ones. workloads are the deployment's Workloads.
 func Join(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup, existing []*corev1.Pod,
 	workloads []*Workload) *Joining {
 	return joinAs(sg, rolesOf(sg), BaseOf(groups), existing, workloads)
 }
 
-// joinAs is Join with the roles of the group, and the base as it would be created now.
+// joinAs does the same as Join, with the roles of the scaling group, and with the base as Trellis would create it now.
 func joinAs(sg *trellisv1alpha1.ScalingGroup, roles []role, base Base, existing []*corev1.Pod, workloads []*Workload) *Joining {
 	j := &Joining{sg: sg, roles: roles, base: base, of: map[int32]string{}, usable: map[string]*Workload{}}
 	for _, w := range workloads {
@@ -126,7 +127,7 @@ func joinAs(sg *trellisv1alpha1.ScalingGroup, roles []role, base Base, existing 
 	return j
 }
 
-// spaceFor returns for how many replicas with these roles a base has podsets.
+// spaceFor returns the number of replicas with these roles for which a base has podsets.
 func (b *Base) spaceFor(roles []role) int32 {
 	space := int32(math.MaxInt32)
 	for _, r := range roles {
@@ -139,8 +140,8 @@ func (b *Base) spaceFor(roles []role) int32 {
 	return space
 }
 
-// workloadFor returns the Workload that a new pod of a replica joins: that of the replica's other pods, or the replica's own if it
-// exists, or the base while it has space.
+// workloadFor returns the Workload that a new pod of a replica joins. It is the Workload of the replica's other pods, or the replica's own
+// Workload if it exists, or the base while the base has space, or else a new Workload for the replica.
 func (j *Joining) workloadFor(ordinal int32) string {
 	if name, known := j.of[ordinal]; known {
 		return name
@@ -154,13 +155,13 @@ func (j *Joining) workloadFor(ordinal int32) string {
 	return name
 }
 
-// Denied reports whether Kueue has evaluated the Workload of a pod and has no quota for it.
+// Denied reports whether Kueue has evaluated a pod's Workload and has no quota for it.
 func (j *Joining) Denied(pod *corev1.Pod) bool {
 	w := j.usable[WorkloadOf(pod)]
 	return w != nil && w.denied()
 }
 
-// Keeps reports whether a successor of a pod, created from today's template, joins the pod's admitted Workload.
+// Keeps reports whether a pod's successor, created from today's template, would join the same Workload, and this Workload is admitted.
 func (j *Joining) Keeps(pod *corev1.Pod) bool {
 	ordinal, _, ok := render.ReplicaOf(pod)
 	w := j.usable[WorkloadOf(pod)]
@@ -170,7 +171,7 @@ func (j *Joining) Keeps(pod *corev1.Pod) bool {
 	return w.Name == ownName(j.sg, ordinal, j.roles) || w.Name == j.base.Name && j.base.spaceFor(j.roles) > 0
 }
 
-// Add puts a new pod into the queue, in the Workload of its replica.
+// Add puts a new pod into the queue, in the Workload for its replica.
 func (j *Joining) Add(pod *corev1.Pod) {
 	ordinal, index, _ := render.ReplicaOf(pod)
 	name := j.workloadFor(ordinal)
@@ -187,7 +188,7 @@ func (j *Joining) Add(pod *corev1.Pod) {
 	}
 }
 
-// roleOf returns the podset of a pod of a replica, by its index.
+// roleOf returns the podset for the pod with this index in a replica.
 func (j *Joining) roleOf(index int32) string {
 	for _, r := range j.roles {
 		if index < r.count {

@@ -20,20 +20,20 @@ import (
 // LabelGraphUID on Workloads holds the UID of their deployment.
 const LabelGraphUID = "trellis.dev/graph-uid"
 
-// annotationGroup marks a Workload as one of a group of pods.
+// annotationGroup marks a Workload that is for a group of pods.
 const annotationGroup = "kueue.x-k8s.io/is-group-workload"
 
-// Observation is the input for deciding the Workloads of one deployment.
+// Observation is the input for planning the Workloads of one deployment.
 type Observation struct {
 	DGD *nvidiav1beta1.DynamoGraphDeployment
-	// Groups are the deployment's scaling groups, and Pods their pods.
+	// Groups are the deployment's scaling groups, and Pods are the pods of these groups.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Pods   []*corev1.Pod
-	// Record is the content of the GraphPlacement; nil for none.
+	// Record is the content of the deployment's GraphPlacement; nil for none.
 	Record *assignment.Record
 	// Workloads are the existing Workloads of the deployment.
 	Workloads []*Workload
-	// ChecksDenied says why AdmissionChecks cannot be decided; "" while they can.
+	// ChecksDenied says why Trellis cannot set AdmissionChecks; "" while it can.
 	ChecksDenied string
 	Now          time.Time
 }
@@ -41,26 +41,27 @@ type Observation struct {
 // Queue returns the queue that the deployment names; "" for none.
 func (o *Observation) Queue() string { return o.DGD.Labels[render.LabelKueueQueue] }
 
-// Steps are the writes to make.
+// Steps are the writes that the caller has to make.
 type Steps struct {
 	Create []*Workload
-	// Delete are Workloads that no pod needs any more, or that Kueue ignores. Their quota is released, and their remaining pods are
-	// recreated with the next Workload.
+	// Delete are Workloads that no pod needs any more, or that Kueue ignores. Deleting a Workload releases its quota. Its remaining pods
+	// are recreated with the next Workload.
 	Delete []*Workload
-	// Requeue are Workloads without quota in another queue than Queue, the deployment's.
+	// Requeue are Workloads without quota that are in another queue than Queue, the deployment's queue.
 	Requeue []*Workload
 	Queue   string
-	// Hold are Workloads that now wait until those of the first replicas have quota. Resume are those that no longer have to.
+	// Hold are Workloads that now have to wait until the Workloads of the first replicas have quota. Resume are Workloads that no longer
+	// have to wait.
 	Hold, Resume []*Workload
-	// Unmark are Workloads that Trellis had paused or held, and that another client has activated.
+	// Unmark are Workloads that Trellis had paused or held and that another client has activated.
 	Unmark []*Workload
-	// Ask are Workloads that gave their quota back and request it again.
+	// Ask are Workloads that gave their quota back and now request quota again.
 	Ask []*Workload
-	// Next is when the next Workload requests quota or is created, if nothing else changes; zero for never.
+	// Next is the time at which the next Workload requests quota or is created, if nothing else changes; zero for never.
 	Next time.Time
 }
 
-// Plan compares the Workloads that the pods of a deployment name with the existing ones.
+// Plan compares the Workloads that a deployment's pods name with the existing Workloads.
 func Plan(o Observation) Steps {
 	s := Steps{Queue: o.Queue()}
 	members := map[string][]*corev1.Pod{}
@@ -84,10 +85,10 @@ func Plan(o Observation) Steps {
 	return s
 }
 
-// outdated reports whether to replace a Workload. A base without quota is outdated if it requests something else than its pods need now,
-// for example because requests were lowered: Kueue does not allow changes of its podsets. While pods are being recreated, their needs are
-// unknown. A Workload that another client has deactivated is kept, because a new one would be active. A Workload that Kueue has
-// deactivated, base or not, is outdated when its pod templates change.
+// outdated reports whether a Workload has to be replaced. A base without quota is outdated if its request differs from what its pods need
+// now, for example because requests were lowered: Kueue does not allow changing its podsets. While pods are being recreated, the needs of
+// the pods are unknown, so the base is kept. A Workload that another client has deactivated is kept too, because a new Workload would be
+// active. A Workload that Kueue has deactivated, base or not, is outdated when its pod templates change.
 func (o *Observation) outdated(w *Workload, a asks) bool {
 	if o.abandoned(w, a) {
 		return true
@@ -99,15 +100,16 @@ func (o *Observation) outdated(w *Workload, a asks) bool {
 	return !slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return !o.complete(sg) })
 }
 
-// follows reports whether a Workload gets no quota before the awaited ones have it.
+// follows reports whether a Workload must get no quota before the awaited Workloads have quota.
 func follows(name string, awaited map[string]bool) bool { return len(awaited) > 0 && !awaited[name] }
 
-// firstWord is the time that Kueue has to decide about the first replicas before the Workloads that follow them are created, inactive.
-// Mostly Kueue reserves quota at once, and they are created active. The time is short, because Kueue retries pods without an existing
-// Workload less and less often. It may end up to one second early, because the API server's timestamps are whole seconds.
+// firstWord is the time that Kueue has for its decision about the first replicas. After this time, the Workloads that follow them are
+// created inactive. Usually Kueue reserves quota immediately, and the following Workloads are created active. The time is short, because
+// Kueue retries pods without an existing Workload at increasing intervals. The time may end up to one second early, because the API
+// server's timestamps are whole seconds.
 const firstWord = 2 * time.Second
 
-// create decides which missing Workloads to create now: first the awaited ones, then those that follow them.
+// create selects the missing Workloads to create now: first the awaited Workloads, then the Workloads that follow them.
 func (s *Steps) create(o Observation, a asks, awaited map[string]bool, members map[string][]*corev1.Pod) {
 	names := slices.Sorted(maps.Keys(members))
 	for _, follow := range []bool{false, true} {
@@ -133,8 +135,9 @@ func (s *Steps) create(o Observation, a asks, awaited map[string]bool, members m
 	}
 }
 
-// undecided returns until when pods wait for Kueue's decision about the awaited Workloads before their own is created; zero once Kueue
-// has decided. For awaited Workloads that do not exist and are not created now, the time starts with the creation of the pods.
+// undecided returns the time until which the creation of a Workload for these pods waits for Kueue's decision about the awaited Workloads;
+// zero once Kueue has decided. For awaited Workloads that neither exist nor are created now, the waiting time starts with the creation of
+// the pods.
 func (s *Steps) undecided(o Observation, a asks, awaited map[string]bool, pods []*corev1.Pod) (until time.Time) {
 	for name := range awaited {
 		w, since := a.workloads[name], o.Now
@@ -160,7 +163,8 @@ func (s *Steps) undecided(o Observation, a asks, awaited map[string]bool, pods [
 	return until
 }
 
-// change decides about an existing Workload. used: pods or their successors need it; follow: it waits for the first replicas.
+// change selects the step for an existing Workload. used: pods or their successors need the Workload; follow: the Workload waits for the
+// first replicas.
 func (s *Steps) change(w *Workload, used, follow bool, now time.Time) {
 	switch {
 	case w.Finished(), !used:
@@ -196,7 +200,7 @@ func (s *Steps) LookAt(at time.Time) {
 	}
 }
 
-// kept returns the Workloads that keep their quota while their pods are replaced, because the successors join them.
+// kept returns the Workloads that keep their quota while their pods are replaced, because the pods' successors join them.
 func (o *Observation) kept(a asks) map[string]bool {
 	out := map[string]bool{}
 	if o.Queue() == "" {
@@ -221,7 +225,7 @@ func (o *Observation) kept(a asks) map[string]bool {
 	return out
 }
 
-// suits reports whether the base's Workload equals the one that would be created now.
+// suits reports whether the base's Workload equals the Workload that would be created now.
 func (o *Observation) suits(base Base) bool {
 	at := slices.IndexFunc(o.Workloads, func(w *Workload) bool { return w.Name == base.Name })
 	return at >= 0 && len(base.PodSets) > 0 && slices.EqualFunc(o.Workloads[at].Spec.PodSets, base.PodSets, func(a, b PodSet) bool {

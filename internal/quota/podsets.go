@@ -15,15 +15,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// role is a role of a scaling group, as a podset for Kueue.
+// role is a role of a scaling group, in the form of a podset for Kueue.
 type role struct {
-	// name of the podset: the role and a hash of its request. Pods with another request have another role.
+	// name of the podset: the role's name and a hash of its request. Pods with another request have another podset.
 	name     string
 	count    int32
 	template corev1.PodTemplateSpec
 }
 
-// rolesOf returns the roles of one replica of a group, as its pods are created now.
+// rolesOf returns the roles of one replica of a scaling group, for pods as they are created now.
 func rolesOf(sg *trellisv1alpha1.ScalingGroup) []role {
 	roles := make([]role, 0, len(sg.Spec.Roles))
 	first := int32(0)
@@ -40,8 +40,8 @@ func rolesOf(sg *trellisv1alpha1.ScalingGroup) []role {
 	return roles
 }
 
-// asked returns the parts of a pod's spec that determine its quota: its requests, and the flavors that it may use. They do not
-// include Trellis' gate and pins.
+// asked returns the parts of a pod spec that determine the pod's quota: its requests, and the flavors that it may use. The result omits
+// Trellis' gate and pins.
 func asked(spec *corev1.PodSpec) corev1.PodTemplateSpec {
 	containers := func(all []corev1.Container) []corev1.Container {
 		var out []corev1.Container
@@ -59,7 +59,7 @@ func asked(spec *corev1.PodSpec) corev1.PodTemplateSpec {
 	}}
 }
 
-// Base is the Workload of the first minAvailable replicas of all components of a deployment, as it would be created now.
+// Base is the Workload for the first minAvailable replicas of all components of a deployment, as Trellis would create it now.
 type Base struct {
 	Name    string
 	PodSets []PodSet
@@ -68,7 +68,7 @@ type Base struct {
 // BaseOf returns the base of a deployment with these scaling groups.
 func BaseOf(groups []*trellisv1alpha1.ScalingGroup) Base { return baseOf(groups, rolesOf, inBase) }
 
-// baseOf returns the base with a share of each group, in replicas.
+// baseOf returns the base of these scaling groups. share returns the number of a group's replicas in the base.
 func baseOf(groups []*trellisv1alpha1.ScalingGroup, roles func(*trellisv1alpha1.ScalingGroup) []role,
 	share func(*trellisv1alpha1.ScalingGroup) int32) Base {
 	b := Base{Name: baseName(groups)}
@@ -104,7 +104,7 @@ func podsOf(sets []PodSet) (n int32) {
 	return n
 }
 
-// inBase returns the number of replicas of a group in the base.
+// inBase returns the maximum number of a scaling group's replicas in the base.
 func inBase(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return min(render.MinAvailable(sg), sg.Spec.Replicas)
 }
@@ -118,13 +118,13 @@ func ownPodSets(roles []role) []PodSet {
 	return sets
 }
 
-// sortPodSets sorts podsets by name, since Kueue compares them in this order with the roles of pods.
+// sortPodSets sorts podsets by name, because Kueue compares them in this order with the roles of pods.
 func sortPodSets(sets []PodSet) {
 	slices.SortFunc(sets, func(a, b PodSet) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// podSetsFor returns the podsets of a Workload that pods name; none if a pod differs from those that its group creates now,
-// and so is to be replaced.
+// podSetsFor returns the podsets for a Workload that pods name. It returns none if a pod differs from the pods that its scaling group
+// creates now, because such a pod has to be replaced.
 func (o *Observation) podSetsFor(a asks, name string, pods []*corev1.Pod) []PodSet {
 	var sets []PodSet
 	if name == a.base.Name {

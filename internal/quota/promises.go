@@ -17,31 +17,33 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Promise is what Kueue will add, from the flavors, to the pods of a Workload that has quota but is not admitted yet; by podset.
+// Promise contains the selectors and tolerations that Kueue will add, from the flavors, to the pods of a Workload that has quota but is not
+// admitted yet. The keys are podset names.
 type Promise map[string]Addition
 
-// Addition is added to a pod.
+// Addition contains what Kueue adds to each pod of a podset.
 type Addition struct {
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
 }
 
-// Promises are the Workloads that wait for the AdmissionCheck of Trellis, so the scheduler looks for their places before Kueue admits
-// them. The quota controller sets them, and the scheduler plans by them. They are kept in memory, and set again after a restart.
+// Promises stores the Workloads that wait for Trellis' AdmissionCheck, so that the scheduler looks for places for their pods before Kueue
+// admits them. The quota controller sets the promises, and the scheduler uses them for its plan. They are kept only in memory, and set
+// again after a restart.
 type Promises struct {
 	mu      sync.Mutex
 	byGraph map[types.NamespacedName]Look
 	changed func(types.NamespacedName)
 }
 
-// Look is one observation of a deployment whose Workloads wait for places; maps are by Workload.
+// Look is one observation of a deployment whose Workloads wait for places. The keys of its maps are Workload names.
 type Look struct {
 	Promises map[string]Promise
-	// Fingerprints of the pods to place.
+	// Fingerprints identify the pods to place.
 	Fingerprints map[string]string
-	// Asked: an autoscaler is asked for nodes.
+	// Asked: Trellis has asked an autoscaler for nodes.
 	Asked bool
-	// since is when the search for a place started, for these pods and without a request to an autoscaler.
+	// since is the time at which the search for a place started. It starts again for other pods, and when a request to an autoscaler ends.
 	since map[string]time.Time
 }
 
@@ -50,11 +52,12 @@ func NewPromises() *Promises {
 	return &Promises{byGraph: map[types.NamespacedName]Look{}, changed: func(types.NamespacedName) {}}
 }
 
-// OnChange sets a function that is called, without a lock held, with each deployment whose promises change. Call it before the first Set.
+// OnChange sets a function that is called with each deployment whose promises change. The store holds no lock during the call. Call
+// OnChange before the first Set.
 func (p *Promises) OnChange(changed func(types.NamespacedName)) { p.changed = changed }
 
-// Set replaces the observation of a deployment, and returns when the search for a place of each Workload started. The search starts again
-// with other pods, and when the last request to an autoscaler ends. A nil store keeps nothing.
+// Set replaces the observation of a deployment. For each Workload, it returns the time at which the search for a place started. The search
+// starts again if the pods change, and when the last request to an autoscaler ends. A nil store keeps nothing.
 func (p *Promises) Set(graph types.NamespacedName, l Look, now time.Time) (since map[string]time.Time) {
 	if p == nil {
 		return nil
@@ -88,8 +91,8 @@ func (p *Promises) Forget(graph types.NamespacedName) {
 	delete(p.byGraph, graph)
 }
 
-// Known reports whether the Workloads of a deployment were read since the operator started. A nil store has no
-// Workloads, so it knows all.
+// Known reports whether the Workloads of a deployment were read since the operator started. A nil store has no Workloads, so it always
+// returns true.
 func (p *Promises) Known(graph types.NamespacedName) bool {
 	if p == nil {
 		return true
@@ -100,7 +103,7 @@ func (p *Promises) Known(graph types.NamespacedName) bool {
 	return known
 }
 
-// Of returns the promises to a deployment. A nil store has none.
+// Of returns the promises for a deployment, by Workload name. A nil store has none.
 func (p *Promises) Of(graph types.NamespacedName) map[string]Promise {
 	if p == nil {
 		return nil
@@ -110,8 +113,8 @@ func (p *Promises) Of(graph types.NamespacedName) map[string]Promise {
 	return maps.Clone(p.byGraph[graph].Promises)
 }
 
-// Fingerprint identifies the pods of a Workload that only Kueue holds, and what Kueue will add to them. A scheduling result with another
-// fingerprint is out of date.
+// Fingerprint identifies those pods of a Workload that only Kueue holds, and the additions that Kueue will make to them. A scheduling
+// result with another fingerprint is out of date.
 func (p Promise) Fingerprint(workload string, pods []*corev1.Pod) string {
 	var uids []string
 	for _, pod := range pods {
@@ -124,8 +127,8 @@ func (p Promise) Fingerprint(workload string, pods []*corev1.Pod) string {
 	return fmt.Sprintf("%s %s", strings.Join(uids, ","), raw)
 }
 
-// Admit returns a pod as it will be once Kueue has admitted its Workload; false if its podset has no promise, or
-// another gate holds it as well.
+// Admit returns a pod as it will be after Kueue has admitted its Workload. It returns false if the pod's podset has no promise, or if
+// another gate also holds the pod.
 func (p Promise) Admit(pod *corev1.Pod) (*corev1.Pod, bool) {
 	add, promised := p[pod.Annotations[annotationRole]]
 	if !promised || !HeldAlone(pod) || pod.DeletionTimestamp != nil {

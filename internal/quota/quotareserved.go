@@ -16,19 +16,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
-// maxKueueMessage bounds the part of a message of Kueue that is copied, in bytes.
+// maxKueueMessage bounds the length of a copied Kueue message, in bytes.
 const maxKueueMessage = 512
 
 // Report is the content of the condition QuotaReserved.
 type Report struct {
 	Reserved        bool
 	Reason, Message string
-	// Undecided: some Workloads are not admitted only because Kueue has not decided yet, or because they do not exist
-	// yet. This is usually brief.
+	// Undecided: all Workloads that are not admitted are waiting for Kueue's decision or do not exist yet. This state is usually brief.
 	Undecided bool
 }
 
-// Refused says why no quota is requested for a deployment; nil if it is.
+// Refused returns the reason why Trellis requests no quota for a deployment; nil if it requests quota.
 func (o *Observation) Refused() *Report {
 	for _, sg := range o.Groups {
 		if by := madeBy(sg); by != "" {
@@ -46,7 +45,7 @@ func (o *Observation) Refused() *Report {
 	return nil
 }
 
-// madeBy returns the provider or workload that makes the pods of a group; "" for Trellis.
+// madeBy returns the provider or workload that makes the pods of a scaling group; "" for Trellis itself.
 func madeBy(sg *trellisv1alpha1.ScalingGroup) string {
 	if spec := specs.Named(sg.Spec.Provider); !spec.Planned {
 		return spec.Name
@@ -54,7 +53,7 @@ func madeBy(sg *trellisv1alpha1.ScalingGroup) string {
 	return sg.Spec.Workload
 }
 
-// Report summarizes the Workloads of a deployment; nil if it is in no queue and has none.
+// Report summarizes the Workloads of a deployment; nil if the deployment is in no queue and has no Workloads.
 func (o *Observation) Report() *Report {
 	if o.Queue() == "" {
 		return o.leaving()
@@ -66,8 +65,9 @@ func (o *Observation) Report() *Report {
 	return &r
 }
 
-// WhileUnread returns the condition for the time in which Workloads cannot be read, with the reason in why; nil for a deployment without
-// a queue and without pods in Workloads, where no Kueue is installed. Pods in Workloads count, because Kueue may be served again.
+// WhileUnread returns the condition for the time in which Workloads cannot be read. why contains the reason. If Kueue is not installed,
+// WhileUnread returns nil for a deployment without a queue and without pods in Workloads. Pods in Workloads matter because Kueue may be
+// served again.
 func (o *Observation) WhileUnread(why Report) *Report {
 	switch {
 	case o.Queue() != "":
@@ -79,7 +79,7 @@ func (o *Observation) WhileUnread(why Report) *Report {
 	return &why
 }
 
-// leaving is the condition of a deployment that has left its queue; nil if it has no Workloads.
+// leaving returns the condition of a deployment that has left its queue; nil if the deployment has no Workloads.
 func (o *Observation) leaving() *Report {
 	if len(o.Workloads) == 0 {
 		return nil
@@ -126,8 +126,8 @@ func (o *Observation) sum() Report {
 		"all %d Workloads have quota in queue %s%s%s", all, o.Queue(), saysElsewhere(list, o.Queue()), o.saysUnused())}
 }
 
-// saysElsewhere names the Workloads with quota in another queue, which the deployment named before; "" for none. Kueue does not move
-// a Workload that has quota.
+// saysElsewhere returns a message about Workloads that have quota in another queue, which the deployment named before; "" for none. Kueue
+// does not move a Workload that has quota.
 func saysElsewhere(list []*Workload, queue string) string {
 	elsewhere := slices.DeleteFunc(slices.Clone(list), func(w *Workload) bool { return w.Spec.QueueName == queue || !w.Admitted() })
 	if len(elsewhere) == 0 {
@@ -137,7 +137,7 @@ func saysElsewhere(list []*Workload, queue string) string {
 		elsewhere[0].Spec.QueueName)
 }
 
-// saysUnused describes unused quota, and how it is released; "" for none.
+// saysUnused returns a message about unused quota and how it is released; "" for none.
 func (o *Observation) saysUnused() string {
 	base, pods := o.unused()
 	if base == nil {

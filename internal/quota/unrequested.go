@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// unrequested lists the missing Workloads that a deployment needs, for existing or due pods. Replicas that run without a Workload,
-// because they are older than the deployment's queue, need none.
+// unrequested lists the missing Workloads that a deployment needs for existing or due pods. Replicas that run without a Workload, because
+// they were created before the deployment had a queue, need none.
 func (o *Observation) unrequested() []string {
 	needed := map[string]bool{}
 	for _, sg := range o.Groups {
@@ -33,7 +33,7 @@ func (o *Observation) unrequested() []string {
 	return slices.Sorted(maps.Keys(needed))
 }
 
-// remaining returns the pods that do not terminate.
+// remaining returns the pods that are not terminating.
 func remaining(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 }
@@ -50,8 +50,9 @@ func unqueued(pods []*corev1.Pod) map[int32]bool {
 	return out
 }
 
-// unused returns the Workload of the first replicas and the number of pods for which its quota is unused, because no due replica joins
-// it. Kueue does not allow a Workload to shrink. It returns nil while pods of the deployment are being replaced.
+// unused returns the Workload of the first replicas and the number of pods for which the Workload has unused quota. The quota is unused
+// because no due replica joins the Workload, and Kueue does not allow a Workload to shrink. unused returns nil while pods of the deployment
+// are being replaced.
 func (o *Observation) unused() (base *Workload, pods int32) {
 	base = BaseAmong(o.Workloads, o.Groups)
 	if base == nil || slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return !o.complete(sg) }) {
@@ -69,7 +70,7 @@ func (o *Observation) unused() (base *Workload, pods int32) {
 	return base, pods
 }
 
-// complete reports whether a group has the pods of all its replicas, and no others.
+// complete reports whether a scaling group has all pods of all its replicas, and no others.
 func (o *Observation) complete(sg *trellisv1alpha1.ScalingGroup) bool {
 	pods := membersOf(sg, o.Pods)
 	ends := func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }

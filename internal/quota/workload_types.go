@@ -12,7 +12,7 @@ import (
 // WorkloadKind is the kind of the objects for which Kueue reserves quota.
 var WorkloadKind = schema.GroupVersionKind{Group: "kueue.x-k8s.io", Version: "v1beta2", Kind: "Workload"}
 
-// MaxPodSets is the maximum number of podsets of a Workload, by its definition.
+// MaxPodSets is the maximum number of podsets in a Workload, according to the CustomResourceDefinition.
 const MaxPodSets = 18
 
 // Workload has the fields that Trellis sets and reads.
@@ -23,18 +23,19 @@ type Workload struct {
 	Status            WorkloadStatus `json:"status,omitzero"`
 }
 
-// WorkloadSpec describes the requested quota. Kueue allows no change of the podsets, and changes of the queue only before there is quota.
+// WorkloadSpec describes the requested quota. Kueue never allows changing the podsets, and allows changing the queue only before the
+// Workload has quota.
 type WorkloadSpec struct {
 	QueueName string   `json:"queueName"`
 	PodSets   []PodSet `json:"podSets"`
-	// Priority is always set: without it Kueue panics.
+	// Priority is always set, because Kueue panics without it.
 	Priority         int32             `json:"priority"`
 	PriorityClassRef *PriorityClassRef `json:"priorityClassRef,omitempty"`
 	// Active is false for a Workload that requests no quota; nil is true.
 	Active *bool `json:"active,omitempty"`
 }
 
-// PodSet is a set of equal pods. Its name is the role that pods name in an annotation.
+// PodSet is a set of equal pods. Its name is the role that an annotation on the pods names.
 type PodSet struct {
 	Name     string                 `json:"name"`
 	Count    int32                  `json:"count"`
@@ -52,17 +53,17 @@ type PriorityClassRef struct {
 type WorkloadStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	Admission  *Admission         `json:"admission,omitempty"`
-	// AdmissionChecks have to be Ready, in addition to reserved quota, before a Workload is admitted.
+	// AdmissionChecks have to be Ready before Kueue admits a Workload, in addition to the reserved quota.
 	AdmissionChecks []CheckState `json:"admissionChecks,omitempty"`
 }
 
-// Admission says which queue and flavors the quota is from.
+// Admission says from which queue and flavors the quota comes.
 type Admission struct {
 	ClusterQueue      string             `json:"clusterQueue"`
 	PodSetAssignments []PodSetAssignment `json:"podSetAssignments,omitempty"`
 }
 
-// PodSetAssignment has the fields that Trellis reads: the flavors by resource, and whether Kueue has chosen the nodes as well.
+// PodSetAssignment has the fields that Trellis reads: the flavors by resource, and the nodes if Kueue has chosen them too.
 type PodSetAssignment struct {
 	Name    string            `json:"name"`
 	Flavors map[string]string `json:"flavors,omitempty"`
@@ -80,8 +81,8 @@ const (
 	workloadDeactivationTarget = "DeactivationTarget"
 )
 
-// reasonDeactivated is the prefix of the reasons with which Kueue evicts an inactive Workload. After reasonDeactivatedBy follows the
-// cause if Kueue itself has deactivated it: RequeuingLimitExceeded, AdmissionCheck, MaximumExecutionTimeExceeded.
+// reasonDeactivated is the prefix of the reasons with which Kueue evicts an inactive Workload. If Kueue itself has deactivated the
+// Workload, the reason is reasonDeactivatedBy followed by the cause: RequeuingLimitExceeded, AdmissionCheck, MaximumExecutionTimeExceeded.
 const (
 	reasonDeactivated   = "Deactivated"
 	reasonDeactivatedBy = reasonDeactivated + "DueTo"

@@ -15,11 +15,11 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// maxName is the maximum length of a label value: labels hold the names of Workloads.
+// maxName is the maximum length of a label value, because labels hold the names of Workloads.
 const maxName = 63
 
-// hashed appends a hash of a pod template to a name, within the length of a label value. It ignores images: another
-// image needs no other quota.
+// hashed appends a hash of a pod template to a name, and limits the result to the length of a label value. It ignores images, because
+// another image needs no other quota.
 func hashed(name string, about corev1.PodTemplateSpec) string {
 	about = *about.DeepCopy()
 	for _, list := range [][]corev1.Container{about.Spec.Containers, about.Spec.InitContainers} {
@@ -42,7 +42,7 @@ func shortHash(identity string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// baseName returns the name of the first replicas' Workload; "" without groups.
+// baseName returns the name of the first replicas' Workload; "" if there are no scaling groups.
 func baseName(groups []*trellisv1alpha1.ScalingGroup) string {
 	if len(groups) == 0 {
 		return ""
@@ -50,7 +50,7 @@ func baseName(groups []*trellisv1alpha1.ScalingGroup) string {
 	return withHash(groups[0].Spec.Graph+"-base", ownerOf(groups[0]))
 }
 
-// ownerOf returns the UID of a group's deployment.
+// ownerOf returns the UID of the deployment that owns a scaling group.
 func ownerOf(sg *trellisv1alpha1.ScalingGroup) string {
 	if owner := metav1.GetControllerOfNoCopy(sg); owner != nil {
 		return string(owner.UID)
@@ -58,7 +58,7 @@ func ownerOf(sg *trellisv1alpha1.ScalingGroup) string {
 	return sg.Namespace + "/" + sg.Spec.Graph
 }
 
-// ownName returns the name of the Workload of one replica with the group's current request.
+// ownName returns the name of one replica's own Workload, for the scaling group's current request.
 func ownName(sg *trellisv1alpha1.ScalingGroup, ordinal int32, roles []role) string {
 	identity := ownerOf(sg)
 	for i := range roles {

@@ -14,12 +14,12 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Admitted reports whether Kueue lets the pods of a Workload run.
+// Admitted reports whether Kueue allows the pods of a Workload to run.
 func (w *Workload) Admitted() bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadAdmitted) && !w.isEvicted()
 }
 
-// Finished reports whether Kueue ignores a Workload from now on, for example because its pods did not match its podsets.
+// Finished reports whether Kueue permanently ignores a Workload, for example because its pods did not match its podsets.
 func (w *Workload) Finished() bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadFinished)
 }
@@ -27,8 +27,8 @@ func (w *Workload) Finished() bool {
 // usable reports whether pods can join a Workload.
 func (w *Workload) usable() bool { return w.DeletionTimestamp == nil && !w.Finished() }
 
-// BaseEnds reports whether the Workload of a deployment's first replicas is being deleted or finished: until it is gone, no pod can
-// join it or its successor.
+// BaseEnds reports whether the Workload of a deployment's first replicas is being deleted or is finished. Until it is gone, no pod can join
+// it or its successor.
 func BaseEnds(workloads []*Workload, groups []*trellisv1alpha1.ScalingGroup) bool {
 	base := BaseAmong(workloads, groups)
 	return base != nil && !base.usable()
@@ -39,7 +39,7 @@ func BaseAmong(workloads []*Workload, groups []*trellisv1alpha1.ScalingGroup) *W
 	return named(workloads, baseName(groups))
 }
 
-// named returns the Workload with a name; nil if there is none.
+// named returns the Workload with this name; nil for none.
 func named(workloads []*Workload, name string) *Workload {
 	if at := slices.IndexFunc(workloads, func(w *Workload) bool { return w.Name == name }); at >= 0 {
 		return workloads[at]
@@ -57,8 +57,8 @@ func (w *Workload) undecided() bool {
 	return w.active() && w.usable() && meta.FindStatusCondition(w.Status.Conditions, workloadReserved) == nil && !w.isEvicted()
 }
 
-// denied reports whether Kueue has no quota for a Workload. It is false for a Workload that requests none now, and for an evicted one
-// that Kueue has not evaluated again: until then Kueue repeats the eviction's message.
+// denied reports whether Kueue has no quota for a Workload. It returns false for a Workload that requests no quota now. It also returns
+// false for an evicted Workload that Kueue has not evaluated again: until then, Kueue repeats the eviction's message.
 func (w *Workload) denied() bool {
 	reserved := meta.FindStatusCondition(w.Status.Conditions, workloadReserved)
 	if !w.active() || reserved == nil || reserved.Status != metav1.ConditionFalse {
@@ -72,7 +72,7 @@ func (w *Workload) isEvicted() bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workloadEvicted)
 }
 
-// placesPods reports whether Kueue has chosen nodes for the pods of a Workload, because a flavor names a topology.
+// placesPods reports whether Kueue has chosen nodes for a Workload's pods, because a flavor names a topology.
 func (w *Workload) placesPods() bool {
 	if w.Status.Admission == nil {
 		return false
@@ -85,7 +85,8 @@ func (w *Workload) placesPods() bool {
 	return false
 }
 
-// why returns Kueue's reason for not admitting a Workload: of its eviction, or else of its missing quota.
+// why returns the reason why a Workload is not admitted. If Trellis or another client does not hold the Workload, this is Kueue's message
+// about its eviction, or otherwise about its missing quota.
 func (w *Workload) why() string {
 	if w.Follows() {
 		return "it waits until the first replicas have quota"

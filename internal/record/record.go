@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package record is how the operator records events: within what the API server accepts. Notes hold the words of planners and schedulers,
-// whose length no one bounds, and an event with too long a note is refused entirely and lost.
+// Package record creates events within the limits of the API server. Event notes contain messages of planners and schedulers, whose length
+// is not bounded. The API server refuses an event whose note is too long, and the event is lost.
 package record
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// maxNote is the API server's limit for the note of an event, in bytes.
+// maxNote is the API server's limit for an event note, in bytes.
 const maxNote = 1024
 
-// Bounded returns a recorder that cuts notes at the API server's limit.
+// Bounded returns a recorder that shortens notes to the API server's limit.
 func Bounded(recorder events.EventRecorder) events.EventRecorder { return bounded{recorder} }
 
 type bounded struct{ recorder events.EventRecorder }

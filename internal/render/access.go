@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ServiceAccounts of planners and of endpoint pickers: one of each serves all graphs of a namespace.
+// ServiceAccounts of planners and of endpoint pickers. All graphs of a namespace share them.
 const (
 	plannerAccount        = "planner-serviceaccount"
 	endpointPickerAccount = "epp-serviceaccount"
@@ -31,11 +31,11 @@ var (
 	scaling = []string{"get", "patch", "update"}
 )
 
-// discoveryRules are the rights of pods to discover each other: to read the endpoints of Services, and to
-// publish themselves as DynamoWorkerMetadatas.
+// discoveryRules are the rights that pods need to discover each other: to read the endpoints of Services, and to publish themselves as
+// DynamoWorkerMetadatas.
 //
-// The API server lets nobody grant rights that they lack, so the operator holds the rules of all roles in this file itself: see the
-// markers in internal/controller/dynamographdeployment.
+// The API server lets a client grant only rights that the client itself has, so the operator needs the rules of all roles in this file: see
+// the markers in internal/controller/dynamographdeployment.
 func discoveryRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"endpoints", "pods"}, Verbs: reading},
@@ -66,8 +66,8 @@ func endpointPickerRules() []rbacv1.PolicyRule {
 	}
 }
 
-// AccountOf returns the ServiceAccount of a graph's pods: the user's, or else the default of the component type. The default follows from
-// the template, so it is not part of the revision.
+// AccountOf returns the ServiceAccount of a graph's pods: the user's account, or the default account of the component type. The default
+// follows from the template, so it is not part of the revision.
 func AccountOf(template *corev1.PodTemplateSpec, graph string) string {
 	switch {
 	case template.Spec.ServiceAccountName != "":
@@ -90,7 +90,8 @@ func discoveryName(graph, suffix string) string {
 	return fit(graph, graph, maxObjectName-len(suffix)) + suffix
 }
 
-// discoveryAccess makes the graph's own ServiceAccount and grants discovery to it and to the shared accounts that the graph's pods use.
+// discoveryAccess makes the graph's own ServiceAccount, and grants the discovery rights to this account and to the shared accounts that the
+// graph's pods use.
 func discoveryAccess(g *Graph) []Object {
 	account, role := discoveryAccount(g.Name), discoveryName(g.Name, discoveryRoleSuffix)
 	var subjects []rbacv1.Subject
@@ -111,7 +112,7 @@ func discoveryAccess(g *Graph) []Object {
 	}
 }
 
-// componentAccess makes the ServiceAccounts that the planners and the endpoint pickers of a namespace share, with their rights.
+// componentAccess makes the ServiceAccounts that the planners and the endpoint pickers of a namespace share, and grants their rights.
 func componentAccess(g *Graph) []Object {
 	var out []Object
 	for _, shared := range []struct {

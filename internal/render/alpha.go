@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// checkAlpha lists the errors in fields of a v1alpha1 service that the conversion to v1beta1 does not keep verbatim: amounts that are no
-// quantities, mounts without a path, a second main container.
+// checkAlpha lists the errors in fields of a v1alpha1 service that the conversion to v1beta1 does not keep verbatim: amounts that are not
+// quantities, mounts without a path, and a second main container.
 func checkAlpha(dgd *nvidiav1alpha1.DynamoGraphDeployment, path *field.Path, name string) []error {
 	if dgd == nil || dgd.Spec.Services[name] == nil {
 		return nil

@@ -11,11 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AnnotationApplied holds a hash of the keys of the labels and annotations that Trellis has set on an object. It tells keys that Trellis
-// no longer sets from keys that another client has added.
+// AnnotationApplied holds a hash of the label and annotation keys that Trellis has set on an object. It distinguishes keys that Trellis no
+// longer sets from keys that another client has added.
 const AnnotationApplied = "trellis.dev/applied-metadata"
 
-// MarkApplied sets AnnotationApplied. It copies the map of annotations, because several objects may share it.
+// MarkApplied sets AnnotationApplied. It copies the annotations, because several objects may share the map.
 func MarkApplied(object metav1.Object) {
 	annotations := maps.Clone(object.GetAnnotations())
 	if annotations == nil {

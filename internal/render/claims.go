@@ -14,15 +14,15 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Claims are the volume claims of a graph.
+// Claims are the persistent volume claims of a graph.
 type Claims struct {
-	// Created are the claims that the graph owns: created once, never changed, deleted with the graph.
+	// Created are the claims that the graph owns. They are created once, never changed, and deleted with the graph.
 	Created []*corev1.PersistentVolumeClaim
-	// Needed maps the names of claims that must exist already to the components whose pods wait for them.
+	// Needed maps the names of claims that must already exist to the components whose pods wait for these claims.
 	Needed map[string][]string
 }
 
-// claimsOf lists the claims that the pods mount, and those that the deployment asks Trellis to create.
+// claimsOf lists the claims that the deployment tells Trellis to create, and the other claims that its pods mount.
 func (g *Graph) claimsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, pvcs []nvidiav1alpha1.PVC) Claims {
 	out := Claims{}
 	created := map[string]bool{}

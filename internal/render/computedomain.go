@@ -23,30 +23,30 @@ import (
 
 const (
 	// AnnotationComputeDomain requests a ComputeDomain that pods join. Its value names the domain inside the deployment: components with
-	// equal values share a domain. On a deployment it applies to all components whose main container has a limit of GPUs; on the pods of
-	// a component it overrides the deployment's, and [NoComputeDomain] requests none.
+	// equal values share a domain. On a deployment, the annotation applies to all components whose main container has a GPU limit. On the
+	// pods of a component, it overrides the deployment's value; [NoComputeDomain] requests no domain.
 	AnnotationComputeDomain = "trellis.dev/compute-domain"
-	// AnnotationMNNVLGroup is Grove's annotation with the same meaning, on the pods of a component. Under the
-	// provider Grove, Grove itself acts on it.
+	// AnnotationMNNVLGroup is Grove's annotation with the same meaning, on the pods of a component. If Grove is the provider, Trellis
+	// ignores it, because Grove itself acts on it.
 	AnnotationMNNVLGroup = "grove.io/mnnvl-group"
-	// NoComputeDomain is the value with which a component joins no domain.
+	// NoComputeDomain is the value with which a component joins no ComputeDomain.
 	NoComputeDomain = "none"
-	// AnnotationComputeDomainPer sets which pods share a ComputeDomain: [PerName], the default, or
-	// [PerReplica]. It is read from the same objects.
+	// AnnotationComputeDomainPer sets which pods share a ComputeDomain: [PerName], the default, or [PerReplica]. It is read from the same
+	// objects as [AnnotationComputeDomain].
 	AnnotationComputeDomainPer = "trellis.dev/compute-domain-per"
 	// PerName creates one ComputeDomain for all pods that name it.
 	PerName = "name"
-	// PerReplica creates one ComputeDomain for each replica of a component. Under Grove it acts as [PerName], because Grove makes the
-	// pods of all replicas from one template.
+	// PerReplica creates one ComputeDomain for each replica of a component. Under Grove, it has the effect of [PerName], because Grove
+	// makes the pods of all replicas from one template.
 	PerReplica = "replica"
 
-	// Names of the claims in pods: of a domain that several replicas share, and of a replica's own domain.
+	// Names of the claims in pods: for a ComputeDomain that several replicas share, and for a replica's own ComputeDomain.
 	computeDomainClaim = "trellis-compute-domain"
 	replicaDomainClaim = "trellis-replica-compute-domain"
 	channelSuffix      = "-channel"
 )
 
-// addComputeDomain adds the claim of the ComputeDomain that the component requests to its pods.
+// addComputeDomain adds a claim to the component's pods if the component requests a ComputeDomain.
 func (t *templater) addComputeDomain(spec *corev1.PodSpec, main *corev1.Container) {
 	domain := t.computeDomain(main)
 	if domain == "" || slices.ContainsFunc(spec.ResourceClaims, func(c corev1.PodResourceClaim) bool { return joins(&c) }) {
@@ -67,7 +67,8 @@ func joins(c *corev1.PodResourceClaim) bool {
 	return c.Name == computeDomainClaim || c.Name == replicaDomainClaim
 }
 
-// ChannelsOf lists the claim templates by which a pod joins ComputeDomains that Trellis creates. The DRA driver creates these templates.
+// ChannelsOf lists the claim templates with which a pod joins the ComputeDomains that Trellis creates. The DRA driver creates these
+// templates.
 func ChannelsOf(spec *corev1.PodSpec) (templates []string) {
 	for i := range spec.ResourceClaims {
 		if c := &spec.ResourceClaims[i]; joins(c) && c.ResourceClaimTemplateName != nil {
@@ -77,8 +78,8 @@ func ChannelsOf(spec *corev1.PodSpec) (templates []string) {
 	return templates
 }
 
-// WithoutChannels returns a pod spec without the claims that join ComputeDomains of Trellis. These claims take no device of a node, so
-// placement does not count them.
+// WithoutChannels returns a pod spec without the claims that join Trellis' ComputeDomains. These claims allocate no device of a node, so
+// placement ignores them.
 func WithoutChannels(spec *corev1.PodSpec) *corev1.PodSpec {
 	if len(ChannelsOf(spec)) == 0 {
 		return spec
@@ -101,7 +102,7 @@ func (t *templater) domainPerReplica() bool {
 	return t.provider != specs.Grove.Name && t.settings()[AnnotationComputeDomainPer] == PerReplica
 }
 
-// computeDomain returns the name, inside the deployment, of the domain that the component joins; "" for none.
+// computeDomain returns the ComputeDomain that the component joins, by its name inside the deployment; "" for none.
 func (t *templater) computeDomain(main *corev1.Container) string {
 	domain := ""
 	if t.gpus(main) > 0 {
@@ -124,8 +125,8 @@ func (t *templater) computeDomain(main *corev1.Container) string {
 	return domain
 }
 
-// ComputeDomainsOf lists the ComputeDomains that Trellis creates for a deployment, by the names in its
-// annotations, with the components whose pods join.
+// ComputeDomainsOf lists the ComputeDomains that Trellis creates for a deployment, by the names in the deployment's annotations, each with
+// the components whose pods join it.
 func ComputeDomainsOf(dgd *nvidiav1beta1.DynamoGraphDeployment) []nvlink.Shared {
 	var out []nvlink.Shared
 	for i := range dgd.Spec.Components {
@@ -161,7 +162,7 @@ func domainName(dgd *nvidiav1beta1.DynamoGraphDeployment, domain string) string 
 	return hashed(name, string(dgd.UID)+"/"+dgd.Name+"/"+domain, maxName-len(channelSuffix))
 }
 
-// replicaDomainName returns the name of the ComputeDomains of a component's replicas, without the replica's ordinal.
+// replicaDomainName returns the common part of the ComputeDomain names of a component's replicas, without the replica's ordinal.
 func replicaDomainName(dgd *nvidiav1beta1.DynamoGraphDeployment, domain, component string) string {
 	name := dnsLabel(dgd.Name + "-" + domain + "-" + component)
 	return hashed(name, string(dgd.UID)+"/"+dgd.Name+"/"+domain+"/"+component, maxName-ordinalLength-len(channelSuffix))
@@ -176,12 +177,12 @@ func joinOwnDomain(spec *corev1.PodSpec, ordinal int32) {
 	}
 }
 
-// ofReplica returns the name of a replica's ComputeDomain, from the claim template that the component's pod template names.
+// ofReplica returns the name of a replica's ComputeDomain. template is the claim template that the component's pod template names.
 func ofReplica(template string, ordinal int32) string {
 	return fmt.Sprintf("%s-%d", strings.TrimSuffix(template, channelSuffix), ordinal)
 }
 
-// ReplicaDomain returns the ComputeDomain of a replica of a scaling group; nil when its replicas share a domain or have none.
+// ReplicaDomain returns the ComputeDomain of a scaling group's replica; nil if the replicas share a ComputeDomain or have none.
 func ReplicaDomain(sg *trellisv1alpha1.ScalingGroup, ordinal int32) *unstructured.Unstructured {
 	template := replicaDomainIn(sg.Spec.Roles)
 	if template == "" {
@@ -192,13 +193,13 @@ func ReplicaDomain(sg *trellisv1alpha1.ScalingGroup, ordinal int32) *unstructure
 	return computeDomain(metav1.ObjectMeta{Name: ofReplica(template, ordinal), Namespace: sg.Namespace, Labels: labels})
 }
 
-// ReplicaDomainLabels are the labels of all ComputeDomains of the replicas of a scaling group.
+// ReplicaDomainLabels returns the labels that all ComputeDomains of a scaling group's replicas have.
 func ReplicaDomainLabels(sg *trellisv1alpha1.ScalingGroup) map[string]string {
 	return groupSelector(sg.Spec.Graph, sg.Name)
 }
 
-// replicaDomainIn returns the claim template by which pods of these roles join the domain of their
-// replica, without the ordinal; "" for none.
+// replicaDomainIn returns the claim template with which the pods of these roles join the ComputeDomain of their replica, without the
+// ordinal; "" for none.
 func replicaDomainIn(roles []trellisv1alpha1.Role) string {
 	for i := range roles {
 		for _, claim := range roles[i].Template.Spec.ResourceClaims {
@@ -210,8 +211,8 @@ func replicaDomainIn(roles []trellisv1alpha1.Role) string {
 	return ""
 }
 
-// ReplicaDomains returns the ComputeDomain of the first replica of each component with a domain per replica.
-// The scalinggroup controller creates them.
+// ReplicaDomains returns, for each component with a ComputeDomain per replica, the ComputeDomain of its first replica. The scalinggroup
+// controller creates these ComputeDomains.
 func (g *Graph) ReplicaDomains() (domains []Object) {
 	for i := range g.Components {
 		if template := replicaDomainIn(g.Components[i].Roles); template != "" {
@@ -221,8 +222,8 @@ func (g *Graph) ReplicaDomains() (domains []Object) {
 	return domains
 }
 
-// computeDomains returns the ComputeDomains that the pods of the graph join, each once. They are read from the pod templates: the
-// templates of an adopted scaling group, from an earlier deployment of the same name, keep the domain that they name.
+// computeDomains returns the ComputeDomains that the graph's pods share, each one once. It reads them from the pod templates, because a
+// scaling group adopted from an earlier deployment of the same name keeps its templates, and so the ComputeDomain that they name.
 func (g *Graph) computeDomains() (domains []Object) {
 	names := map[string]bool{}
 	for i := range g.Components {
@@ -239,7 +240,7 @@ func (g *Graph) computeDomains() (domains []Object) {
 	return domains
 }
 
-// computeDomain makes a ComputeDomain. Zero nodes means as many as pods join.
+// computeDomain makes a ComputeDomain. Zero nodes means that the number of nodes follows from the joining pods.
 func computeDomain(meta metav1.ObjectMeta) *unstructured.Unstructured {
 	name := meta.Name
 	domain := &unstructured.Unstructured{Object: map[string]any{

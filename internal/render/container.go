@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// fillMain adds the defaults of the component type and the graph's variables to the user's main container, where it does not set them.
+// fillMain adds the defaults of the component type and the graph's variables to the main container. Values that the user has set take
+// precedence.
 func (t *templater) fillMain(c *corev1.Container) {
 	c.Name = cmp.Or(t.alpha.MainContainerName, mainContainerName)
 	fillCommand(c, t.defaults)
@@ -21,8 +22,8 @@ func (t *templater) fillMain(c *corev1.Container) {
 	fillProbes(c, t.defaults)
 }
 
-// fillCommand gives a container without a command the default command, followed by the user's args or else the default args. Without any
-// args the image's entry point stays: the default command alone is a shell.
+// fillCommand gives a container without a command the default command, and the user's args or the default args. If there are no args at
+// all, it leaves the image's entry point, because the default command alone is only a shell.
 func fillCommand(c *corev1.Container, d defaults) {
 	if len(c.Command) > 0 {
 		return
@@ -35,15 +36,15 @@ func fillCommand(c *corev1.Container, d defaults) {
 	}
 }
 
-// fillProbes sets the default probes. A probe of the user replaces the default as a whole.
+// fillProbes sets the default probes. A user's probe replaces the default probe as a whole.
 func fillProbes(c *corev1.Container, d defaults) {
 	c.LivenessProbe = firstProbe(c.Ports, c.LivenessProbe, d.liveness)
 	c.ReadinessProbe = firstProbe(c.Ports, c.ReadinessProbe, d.readiness)
 	c.StartupProbe = firstProbe(c.Ports, c.StartupProbe, d.startup)
 }
 
-// firstProbe returns a copy of the first probe that is not nil. The last probe is the default, and the user's ports
-// may have displaced the port that it names.
+// firstProbe returns a copy of the first probe that is not nil. The last probe is the default. If the user's ports have displaced the port
+// that the default probe names, firstProbe uses the port's number.
 func firstProbe(ports []corev1.ContainerPort, probes ...*corev1.Probe) *corev1.Probe {
 	for i, p := range probes {
 		if p == nil {
@@ -60,7 +61,7 @@ func firstProbe(ports []corev1.ContainerPort, probes ...*corev1.Probe) *corev1.P
 
 var wellKnownPorts = map[string]int32{portHTTP: httpPort, portSystem: systemPort}
 
-// mergePorts adds the default ports that conflict with none of the user's ports by name or number.
+// mergePorts adds those default ports that conflict with no user port by name or number.
 func mergePorts(users, ours []corev1.ContainerPort) []corev1.ContainerPort {
 	out := users
 	for _, port := range ours {
@@ -74,7 +75,7 @@ func mergePorts(users, ours []corev1.ContainerPort) []corev1.ContainerPort {
 	return out
 }
 
-// portRef refers to a port by name where the container has a port of that name, else by number.
+// portRef refers to a port by name if the container has a port of that name, otherwise by number.
 func portRef(ports []corev1.ContainerPort, name string, number int32) intstr.IntOrString {
 	if slices.ContainsFunc(ports, func(p corev1.ContainerPort) bool { return p.Name == name }) {
 		return intstr.FromString(name)

@@ -14,7 +14,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Component types as Dynamo's programs and labels spell them.
+// Component types in the spelling of Dynamo's programs and labels.
 const (
 	typeFrontend = string(nvidiav1beta1.ComponentTypeFrontend)
 	typeWorker   = string(nvidiav1beta1.ComponentTypeWorker)
@@ -24,7 +24,7 @@ const (
 	typeEPP      = string(nvidiav1beta1.ComponentTypeEPP)
 )
 
-// Ports that Dynamo's programs listen on.
+// Ports on which Dynamo's programs listen.
 const (
 	portHTTP       = "http"
 	portSystem     = "system"
@@ -47,7 +47,7 @@ const (
 	endpointPickerSeconds int64 = 130
 )
 
-// defaults are the defaults of a component type; the user's values override them field by field.
+// defaults are the default settings of a component type. The user's values override them field by field.
 type defaults struct {
 	command, args                []string
 	ports                        []corev1.ContainerPort
@@ -65,7 +65,7 @@ func isWorker(componentType string) bool {
 	return false
 }
 
-// defaultsOf returns the defaults of a component type for a version of the Dynamo runtime; nil: the version is unknown.
+// defaultsOf returns the defaults of a component type for a version of the Dynamo runtime. runtime is nil if the version is unknown.
 func defaultsOf(componentType, dynamoNamespace string, runtime *version.Version) defaults {
 	switch {
 	case componentType == typeFrontend:
@@ -121,7 +121,7 @@ func workerDefaults(runtime *version.Version) defaults {
 		},
 		liveness:  probe(httpGet("/live", portSystem), 0, 5, 4, failures),
 		readiness: probe(httpGet("/health", portSystem), 0, 10, 4, 3),
-		// Loading a model may take long: two hours until the liveness probe starts.
+		// Loading a model may take long, so the startup probe gives it two hours before the liveness probe starts.
 		startup:      probe(httpGet("/live", portSystem), 0, 10, 5, 720),
 		graceSeconds: defaultGraceSeconds,
 	}

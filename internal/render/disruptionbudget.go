@@ -22,10 +22,11 @@ const budgetSuffix = "-replicas"
 // BudgetName is the name of the disruption budget of a scaling group.
 func BudgetName(group string) string { return group + budgetSuffix }
 
-// DisruptionBudget returns the budget that keeps podsThatStay pods of a scaling group. The caller sets owner references.
+// DisruptionBudget returns the PodDisruptionBudget that keeps podsThatStay pods of a scaling group running. The caller sets owner
+// references.
 //
-// It sets minAvailable, not maxUnavailable: for the latter, Kubernetes asks the owners of the pods for their expected number, and the
-// StatefulSets of LeaderWorkerSet do not count a replica that is gone.
+// It sets minAvailable, not maxUnavailable. For maxUnavailable, Kubernetes asks the owners of the pods for the expected number of pods, and
+// LeaderWorkerSet's StatefulSets do not count a replica that is gone.
 func DisruptionBudget(sg *trellisv1alpha1.ScalingGroup, podsThatStay int32) *policyv1.PodDisruptionBudget {
 	of := groupSelector(sg.Spec.Graph, sg.Name)
 	meta := metav1.ObjectMeta{Name: BudgetName(sg.Name), Namespace: sg.Namespace, Labels: groupSelector(sg.Spec.Graph, sg.Name)}
@@ -40,8 +41,8 @@ func DisruptionBudget(sg *trellisv1alpha1.ScalingGroup, podsThatStay int32) *pol
 	}
 }
 
-// OwnBudget reports whether Trellis has created a budget: a scaling group controls it, or it has no controller, and the labels and the
-// name of a budget of Trellis.
+// OwnBudget reports whether Trellis has created a budget. This is the case if a scaling group controls the budget, or if the budget has no
+// controller but the labels and the name of a Trellis budget.
 func OwnBudget(budget *policyv1.PodDisruptionBudget) bool {
 	if owner := metav1.GetControllerOfNoCopy(budget); owner != nil {
 		return owner.Kind == "ScalingGroup" && owner.APIVersion == trellisv1alpha1.GroupVersion.String()

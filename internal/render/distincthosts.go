@@ -13,7 +13,7 @@ import (
 // on different hosts (docs/placement.md#hosts-of-their-own). The component's annotation overrides the deployment's.
 const AnnotationDistinctHosts = "trellis.dev/distinct-hosts"
 
-// DistinctHosts reports whether the pods of each multinode replica of a group need different hosts.
+// DistinctHosts reports whether the pods of each multinode replica of a scaling group need different hosts.
 func DistinctHosts(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Spec.Multinode && slices.ContainsFunc(sg.Spec.Roles, func(role trellisv1alpha1.Role) bool {
 		return role.Template.Annotations[AnnotationDistinctHosts] == "true"

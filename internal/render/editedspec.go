@@ -17,14 +17,14 @@ import (
 type Edit struct {
 	// Fields are the changed fields of the spec, sorted.
 	Fields []string
-	// Managers are the field managers that wrote them, sorted.
+	// Managers are the field managers that wrote Fields, sorted.
 	Managers []string
 }
 
-// EditOf returns how another client has changed the spec of a scaling group since Trellis wrote it last; nil for an unchanged spec. It
-// reads the managed fields: a client that changes a field's value takes over its ownership, so the result does not depend on the version
-// of the operator that wrote the spec. A group of which Trellis owns no field was created by another client, for example restored from a
-// backup; it is adopted, and its fields are not an edit.
+// EditOf returns the changes that other clients have made to a scaling group's spec since Trellis last wrote it; nil for an unchanged spec.
+// It reads the managed fields: a client that changes a field's value also takes over its ownership, so the result does not depend on the
+// version of the operator that wrote the spec. If Trellis owns no field of a scaling group, another client created the group, for example
+// by restoring a backup. Such a group is adopted, and its fields are not an edit.
 func EditOf(sg *trellisv1alpha1.ScalingGroup) *Edit {
 	ours, theirs, last := fieldpath.NewSet(), map[string]*fieldpath.Set{}, lastWrite(sg)
 	for i := range sg.ManagedFields {
@@ -63,7 +63,7 @@ func EditOf(sg *trellisv1alpha1.ScalingGroup) *Edit {
 	return edit
 }
 
-// lastWrite returns when Trellis last wrote the spec; nil when the managed fields have no time.
+// lastWrite returns the time at which Trellis last wrote the spec; nil if the managed fields contain no time.
 func lastWrite(sg *trellisv1alpha1.ScalingGroup) (last *metav1.Time) {
 	for i := range sg.ManagedFields {
 		entry := &sg.ManagedFields[i]
@@ -74,7 +74,7 @@ func lastWrite(sg *trellisv1alpha1.ScalingGroup) (last *metav1.Time) {
 	return last
 }
 
-// Any reports whether any of the fields was changed. A nil Edit changes none.
+// Any reports whether the edit changed any of the fields. A nil Edit changed none.
 func (e *Edit) Any(fields ...string) bool {
 	return e != nil && slices.ContainsFunc(fields, func(field string) bool { return slices.Contains(e.Fields, field) })
 }
@@ -95,8 +95,8 @@ func orEmpty(s *fieldpath.Set) *fieldpath.Set {
 	return s
 }
 
-// StripGroup is the cache's transformation of a scaling group: it drops the managed fields, unless another client has changed the group,
-// since [EditOf] reads them.
+// StripGroup is the cache's transform function for scaling groups. It drops the managed fields to save memory. If another client has
+// changed the group, it keeps them, because [EditOf] reads them.
 func StripGroup(object any) (any, error) {
 	if sg, ok := object.(*trellisv1alpha1.ScalingGroup); ok && EditOf(sg) == nil {
 		sg.ManagedFields = nil

@@ -32,8 +32,8 @@ const (
 	pickerCache        = "/.cache"
 )
 
-// AnnotationPickerConfig on an endpoint picker's pods is a hash of its inline configuration. The picker reads its configuration once, so
-// a change has to replace the pod.
+// AnnotationPickerConfig on an endpoint picker's pods is a hash of the picker's inline configuration. The picker reads its configuration
+// only at startup, so a change has to replace the pod.
 const AnnotationPickerConfig = "trellis.dev/epp-config"
 
 func poolName(graph string) string {
@@ -44,7 +44,7 @@ func pickerConfigName(graph string) string {
 	return fit(graph, graph, maxObjectName-len(pickerConfigSuffix)) + pickerConfigSuffix
 }
 
-// pickerArgs pass an endpoint picker its pool, ports and configuration.
+// pickerArgs returns the arguments with the pool, the ports and the configuration of an endpoint picker.
 func pickerArgs(graph, namespace string) []string {
 	return []string{
 		"-pool-name", poolName(graph), "-pool-namespace", namespace, "-pool-group", inferenceGroup,
@@ -61,8 +61,8 @@ func hasPicker(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	})
 }
 
-// launchPicker sets how an endpoint picker starts. The native picker of runtime 1.5.0 and later takes no arguments and stores downloads
-// below its home directory.
+// launchPicker sets the arguments or variables with which an endpoint picker starts. The native picker of runtime 1.5.0 and later takes no
+// arguments, and stores downloads below its home directory.
 func (d *defaults) launchPicker(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) {
 	if !picksByItself(c) {
 		d.args = pickerArgs(dgd.Name, dgd.Namespace)
@@ -76,7 +76,8 @@ func picksByItself(c *nvidiav1beta1.ComponentSpec) bool {
 	return native && c.EPPConfig == nil
 }
 
-// addPickerFiles mounts an endpoint picker's configuration and a volume for the files of a model that it downloads.
+// addPickerFiles mounts an endpoint picker's configuration, and a volume for the model files that the picker downloads. A native picker has
+// no configuration file.
 func (t *templater) addPickerFiles(spec *corev1.PodSpec, c *corev1.Container) {
 	if t.componentType != typeEPP {
 		return
@@ -106,7 +107,8 @@ func (t *templater) addPickerConfig(spec *corev1.PodSpec, c *corev1.Container) {
 		corev1.VolumeMount{Name: pickerConfigVolume, MountPath: pickerConfigPath, ReadOnly: true})
 }
 
-// endpointPicker returns the InferencePool of an endpoint picker and, if the deployment contains it, the ConfigMap of its configuration.
+// endpointPicker returns the InferencePool of an endpoint picker. If the deployment contains the picker's configuration, it also returns a
+// ConfigMap with the configuration.
 func (g *Graph) endpointPicker(dgd *nvidiav1beta1.DynamoGraphDeployment, s *Component, spec *nvidiav1beta1.ComponentSpec) ([]Object,
 	error) {
 	if s.ComponentType != typeEPP {
@@ -139,8 +141,8 @@ func pickerConfig(config *nvidiav1beta1.FreeObject) (string, error) {
 	return string(raw), err
 }
 
-// inferencePool is the gateway's view of the graph: it selects the workers, targets the frontend in
-// each, and refers to the endpoint picker.
+// inferencePool returns the InferencePool by which the gateway finds the graph. The pool selects the workers, targets the frontend in each
+// worker, and refers to the endpoint picker.
 func (g *Graph) inferencePool(s *Component, dynamoNamespace string) Object {
 	pool := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{
@@ -161,9 +163,9 @@ func (g *Graph) inferencePool(s *Component, dynamoNamespace string) Object {
 	return pool
 }
 
-// workersOf returns the labels by which a pool selects the workers of a Dynamo namespace. Prefill and decode are sub-types of the type
-// worker, and every pod has the label of the type, also pods from before the endpoint picker or from an older operator that set no class.
-// In v1alpha1 prefill and decode may be types of their own; then the label of the class selects the workers.
+// workersOf returns the labels with which a pool selects the workers of a Dynamo namespace. Usually prefill and decode are sub-types of the
+// type worker, and the label of the type selects all workers, including pods that were created before the endpoint picker, or by an older
+// operator that set no class label. In v1alpha1, prefill and decode may be separate types. Then the label of the class selects the workers.
 func (g *Graph) workersOf(dynamoNamespace string) map[string]any {
 	labels := map[string]any{LabelNamespace: LabelValue(dynamoNamespace)}
 	if slices.ContainsFunc(g.Components, func(s Component) bool { return isWorker(s.ComponentType) && s.ComponentType != typeWorker }) {

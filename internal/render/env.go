@@ -10,7 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Annotations that change a component's variables and labels: on the deployment for all components, or on one component.
+// Annotations that change a component's variables and labels. On the deployment, they apply to all components; on a component, to this
+// component.
 const (
 	annotationEnableMetrics    = "nvidia.com/enable-metrics"
 	annotationDiscoveryBackend = "nvidia.com/dynamo-discovery-backend"
@@ -25,7 +26,7 @@ const (
 	discoveryModeContainer = "container"
 )
 
-// infraEnv returns the variables by which every Dynamo program learns its identity and the addresses of the platform.
+// infraEnv returns the variables from which every Dynamo program reads its identity and the addresses of the platform's services.
 func (t *templater) infraEnv(container, componentType string) []corev1.EnvVar {
 	env := []corev1.EnvVar{
 		{Name: "DYN_NAMESPACE", Value: t.dynamoNamespace()},
@@ -48,13 +49,14 @@ func (t *templater) infraEnv(container, componentType string) []corev1.EnvVar {
 	return env
 }
 
-// fieldEnv sets the defaults of the API server explicitly, so that a template read back equals the template written.
+// fieldEnv returns a variable with the value of a pod field. It sets the API server's defaults explicitly, so that a template read back
+// equals the template written.
 func fieldEnv(name, path string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
 }
 
-// mergeEnv merges lists of variables; later lists override earlier ones. A variable keeps its position in the first of the users' lists
-// that has it; a default is dropped if any of the users' lists has its name. A variable that refers to others, $(OTHER), follows them.
+// mergeEnv merges lists of variables; later lists override earlier ones. A user's variable keeps its position in the first user list that
+// contains it. A default variable is dropped if any user list contains its name. A variable that refers to others, $(OTHER), follows them.
 func mergeEnv(ours []corev1.EnvVar, users ...[]corev1.EnvVar) []corev1.EnvVar {
 	var merged []corev1.EnvVar
 	for _, env := range slices.Concat(users...) {
@@ -98,7 +100,7 @@ func referencesFirst(list []corev1.EnvVar) []corev1.EnvVar {
 	return out
 }
 
-// references lists the names in "$(NAME)"; "$$(NAME)" is an escape, not a reference.
+// references lists the names in "$(NAME)" references; "$$(NAME)" is an escape, not a reference.
 func references(value string) []string {
 	var names []string
 	for {

@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// ErrInvalid is the kind of errors about fields that cannot be rendered as pods. Errors about the topology
-// constraint have the kinds of package constraint.
+// ErrInvalid is the kind of errors about fields that cannot be rendered as pods. Errors about the topology constraint have the kinds of
+// package constraint instead.
 var ErrInvalid = errors.New("invalid")
 
 // Error says which field is wrong, why, and how to fix it.
@@ -18,17 +18,17 @@ type Error struct {
 	Path *field.Path
 	// Message describes the problem and its fix.
 	Message field.Text
-	// Kind is the target of errors.Is.
+	// Kind is the error that errors.Is finds.
 	Kind error
 }
 
-// Error implements error, in the words of v1beta1.
+// Error implements error, in the terms of v1beta1.
 func (e *Error) Error() string { return e.In("") }
 
 // In implements [field.Worded].
 func (e *Error) In(version string) string { return e.Path.In(version) + ": " + e.Message.In(version) }
 
-// Unwrap returns the kind, for errors.Is.
+// Unwrap returns the kind of the error, for errors.Is.
 func (e *Error) Unwrap() error { return e.Kind }
 
 func invalid(path *field.Path, format string, args ...any) *Error {

@@ -13,8 +13,8 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// LabelManagedBy marks the objects of common kinds that Trellis makes, all but groups, pods and Services. The cache selects by it and
-// leaves out the objects of others.
+// LabelManagedBy marks the objects of common kinds that Trellis makes, except scaling groups, pods and Services. The cache selects objects
+// by this label and omits all others.
 const (
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	ManagedBy      = "trellis"
@@ -29,29 +29,30 @@ type Object interface {
 	runtime.Object
 }
 
-// extras are a graph's objects other than groups, pods and Services. They are rendered directly from the deployment.
+// extras are a graph's objects other than scaling groups, pods and Services. They are rendered directly from the deployment.
 type extras struct {
 	owned  []Object
 	shared []Object
 	claims Claims
-	// ssh: a replica starts over ssh and needs the namespace's key pair.
+	// ssh: some replica starts over ssh and needs the namespace's key pair.
 	ssh bool
 }
 
-// Owned returns the objects that belong to this graph alone and follow its spec: ServiceAccounts and rights, ingresses, the endpoint
-// picker's configuration and pool. The caller sets owner references.
+// Owned returns the objects that belong to this graph alone and follow its spec: ServiceAccounts and their rights, ingresses, and the
+// endpoint picker's configuration and pool. The caller sets owner references.
 func (g *Graph) Owned() []Object { return g.extras.owned }
 
-// Shared returns the objects with fixed names that several graphs of a namespace share. They are deleted with the last of these graphs.
+// Shared returns the objects with fixed names that several graphs of a namespace share. They are deleted together with the last graph that
+// uses them.
 func (g *Graph) Shared() []Object { return g.extras.shared }
 
-// Claims returns the volume claims that the graph creates and those that it requires.
+// Claims returns the volume claims that the graph creates, and the claims that it requires.
 func (g *Graph) Claims() Claims { return g.extras.claims }
 
-// NeedsSSHKeys reports whether pods of the graph log in to each other over ssh, and so mount the Secret framework.SSHSecret.
+// NeedsSSHKeys reports whether pods of the graph log in to each other over ssh. These pods mount the Secret framework.SSHSecret.
 func (g *Graph) NeedsSSHKeys() bool { return g.extras.ssh }
 
-// addExtras adds the extras to a graph whose components are resolved.
+// addExtras adds the extras to a graph after its components are resolved.
 func (g *Graph) addExtras(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha *nvidiav1alpha1.AlphaOnly) []error {
 	var errs []error
 	g.extras.owned = append(g.extras.owned, discoveryAccess(g)...)
@@ -73,20 +74,20 @@ func (g *Graph) addExtras(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha *nvidi
 	return errs
 }
 
-// componentMeta is the metadata of an object of one component.
+// componentMeta returns the metadata for an object of one component.
 func (g *Graph) componentMeta(s *Component, name string) metav1.ObjectMeta {
 	meta := g.meta(s, name)
 	meta.Labels[LabelManagedBy] = ManagedBy
 	return meta
 }
 
-// graphMeta is the metadata of an object of the entire graph.
+// graphMeta returns the metadata for an object of the entire graph.
 func (g *Graph) graphMeta(name string) metav1.ObjectMeta {
 	labels := map[string]string{LabelGraph: LabelValue(g.Name), LabelManagedBy: ManagedBy}
 	return metav1.ObjectMeta{Name: name, Namespace: g.Namespace, Labels: labels}
 }
 
-// sharedMeta is the metadata of an object that several graphs share.
+// sharedMeta returns the metadata for an object that several graphs share.
 func (g *Graph) sharedMeta(name string, more map[string]string) metav1.ObjectMeta {
 	labels := map[string]string{LabelManagedBy: ManagedBy}
 	maps.Copy(labels, more)

@@ -13,22 +13,22 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Names by which Dynamo's programs identify a generation of workers.
+// Names with which Dynamo's programs identify a generation of workers.
 const (
-	// LabelWorkerHash on the pods of workers holds their generation.
+	// LabelWorkerHash on the pods of workers holds the generation of the workers.
 	LabelWorkerHash = "nvidia.com/dynamo-worker-hash"
-	// AnnotationWorkerHash on a deployment holds the serving generation: the last that was rolled out.
+	// AnnotationWorkerHash on a deployment holds the serving generation, which is the last generation that was rolled out.
 	AnnotationWorkerHash = "nvidia.com/current-worker-hash-v2"
 
 	// envWorkerSuffix is the suffix that a worker appends to its Dynamo namespace, after a hyphen.
 	envWorkerSuffix = "DYN_NAMESPACE_WORKER_SUFFIX"
 )
 
-// AnnotationGenerations with the value "false" on a deployment keeps its workers in one Dynamo namespace across generations. It takes
-// effect with the next change of a worker.
+// AnnotationGenerations with the value "false" on a deployment keeps the deployment's workers in one Dynamo namespace across generations. A
+// change of the annotation takes effect with the next change of a worker.
 const AnnotationGenerations = "trellis.dev/worker-generations"
 
-// GenerationOf returns the generation of a group's pods; "" for pods that are not workers, or were made without generations.
+// GenerationOf returns the generation of a scaling group's pods; "" for pods that are not workers, or that were made without generations.
 func GenerationOf(sg *trellisv1alpha1.ScalingGroup) string {
 	return generationOf(sg.Spec.Roles)
 }
@@ -57,7 +57,7 @@ func InGenerations(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return dgd.Annotations[AnnotationGenerations] != "false"
 }
 
-// rendering is a component before its pods are decided: the input of its pods, and its stored group.
+// rendering is a component before its pods are rendered: the input for its pods, and its stored scaling group.
 type rendering struct {
 	*templater
 	nodes  int32
@@ -65,13 +65,13 @@ type rendering struct {
 	stored *trellisv1alpha1.ScalingGroup
 }
 
-// replicaPods are the pods of one replica, and their origin.
+// replicaPods are the roles of one replica's pods, and their origin.
 type replicaPods struct {
 	roles    []trellisv1alpha1.Role
 	revision string
-	// input from which the pods were made; nil: the component's.
+	// input is the input from which the pods were made; nil: the component's current input.
 	input *trellisv1alpha1.TemplateInput
-	// adopted: the roles are stored ones whose input cannot be compared with the deployment's.
+	// adopted: the roles are stored roles, whose input cannot be compared with the deployment's.
 	adopted bool
 	errs    []error
 }
@@ -79,7 +79,7 @@ type replicaPods struct {
 // keeps reports whether the component keeps its stored roles.
 func (r *rendering) keeps() bool { return keepsRoles(r.stored, r.input) }
 
-// worker reports whether the component is a worker, and so part of the generation.
+// worker reports whether the component is a worker. Only workers belong to a generation.
 func (r *rendering) worker() bool { return isWorker(r.componentType) }
 
 // at renders the component's pods as members of a generation.
@@ -95,16 +95,17 @@ func (r *rendering) kept() replicaPods {
 	return replicaPods{roles: r.stored.Spec.Roles, revision: r.stored.Spec.Revision, adopted: adopts(r.stored)}
 }
 
-// changed reports whether the component's pods change for a reason other than the generation.
+// changed reports whether the component's pods change for a reason other than a new generation.
 func (r *rendering) changed() bool {
 	return r.stored != nil && !r.keeps() && r.at(GenerationOf(r.stored)).revision != r.stored.Spec.Revision
 }
 
-// render decides the pods of all components. Workers change together: while none of them changes, all keep their generation, which may be
-// "", and their stored roles. A change of any worker starts a new generation, a hash of the pods of all workers. The hash is the same in
-// both versions of the API and for any number of replicas, so groups that are written one after the other get the same generation.
+// render chooses the pods of all components: stored roles, or newly rendered ones. Workers change together. While no worker changes, all
+// workers keep their generation, which may be "", and their stored roles. A change of any worker starts a new generation, whose name is a
+// hash of the pods of all workers. The hash does not depend on the API version or on the number of replicas, so scaling groups that are
+// written one after the other get the same generation.
 //
-// The returned generation is the one that the deployment asks for, also while the workers roll back to an earlier one.
+// The returned generation is the generation that the deployment requests, even while the workers roll back to an earlier one.
 func render(components []*rendering, generations bool, back *Rollback, input string) (pods map[string]replicaPods, generation string,
 	rolledBack bool) {
 	out := map[string]replicaPods{}
@@ -157,7 +158,7 @@ func hashOfWorkers(components []*rendering) string {
 	return shortHash(all.String())
 }
 
-// generationEnv separates a worker in Dynamo from the workers of other generations.
+// generationEnv returns the variable that separates a worker in Dynamo from the workers of other generations.
 func (t *templater) generationEnv() []corev1.EnvVar {
 	if t.generation == "" {
 		return nil

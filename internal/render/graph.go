@@ -19,27 +19,31 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
-// Inputs are the inputs of Resolve other than the deployment.
+// Inputs are the inputs of Resolve in addition to the deployment.
 type Inputs struct {
-	// Alpha holds the fields of the deployment that only v1alpha1 has; nil: Resolve reads them.
+	// Alpha holds the deployment's fields that only v1alpha1 has; nil: Resolve reads them from the deployment.
 	Alpha *nvidiav1alpha1.AlphaOnly
-	// Constraint of every component; nil: Resolve derives it from Topology, Defaults, Nodes and Frozen, which it does not read otherwise.
+	// Constraint holds the constraint of every component. If it is nil, Resolve derives it from Topology, Defaults, Nodes and Frozen;
+	// otherwise Resolve ignores these four fields.
 	Constraint *constraint.Resolved
 	// Topology is the current ClusterTopology that the deployment names; nil if it does not exist.
 	Topology *grovev1alpha1.ClusterTopology
-	// Defaults are the cluster's default topologies, for deployments without a constraint, and Nodes its nodes; see [constraint.Sources].
+	// Defaults are the cluster's default topologies, for deployments without a constraint. Nodes are the cluster's nodes. See
+	// [constraint.Sources].
 	Defaults []*grovev1alpha1.ClusterTopology
 	Nodes    []*corev1.Node
-	// Frozen maps component names to the constraint in the spec of each existing ScalingGroup. It overrides Topology. A
-	// nil value means frozen as unconstrained.
+	// Frozen maps component names to the constraint in the spec of each existing ScalingGroup. It overrides Topology. A nil value means
+	// that the component is frozen as unconstrained.
 	Frozen map[string]*trellisv1alpha1.ResolvedTopology
-	// Groups maps component names to the existing ScalingGroups. A component whose input did not change keeps their roles and revision.
+	// Groups maps component names to the existing ScalingGroups. A component with unchanged input keeps the roles and the revision of its
+	// ScalingGroup.
 	Groups map[string]*trellisv1alpha1.ScalingGroup
 	// Provider that binds the gangs.
 	Provider string
-	// Workload that makes the pods of multinode components: see ChooseWorkload.
+	// Workload names the maker of the pods of multinode components; see ChooseWorkload.
 	Workload string
-	// Restarts maps component names to the restart for which its replicas are made; components that were never restarted have none.
+	// Restarts maps component names to the restart for which the component's replicas are made. A component that was never restarted has
+	// none.
 	Restarts map[string]*trellisv1alpha1.Restart
 	// Rollback of the workers; nil for none.
 	Rollback *Rollback
@@ -47,31 +51,31 @@ type Inputs struct {
 	Platform Platform
 }
 
-// Graph is a resolved deployment: all decisions that need no view of the nodes.
+// Graph is a resolved deployment. It contains all decisions that need no view of the nodes.
 type Graph struct {
 	Name, Namespace string
 	Provider        string
-	// Workload makes the pods of multinode components; "": Trellis itself.
+	// Workload names the maker of the pods of multinode components; "" for Trellis itself.
 	Workload string
 	// Components are sorted by name.
 	Components []Component
-	// SharedRollout is the strategy by which the workers of InStep are replaced, unless a worker has its own: see rollout.Shared.
+	// SharedRollout is the strategy by which the workers of InStep are replaced; a worker's own strategy overrides it. See rollout.Shared.
 	SharedRollout trellisv1alpha1.RolloutStrategy
-	// Moves is the policy by which replicas leave nodes that are drained or removed.
+	// Moves is the policy for moving replicas away from nodes that are drained or removed.
 	Moves trellisv1alpha1.MovePolicy
-	// Generation of workers that the deployment asks for; "" for none. RolledBack: that generation was
-	// aborted, and the workers are of an earlier one.
+	// Generation is the worker generation that the deployment requests; "" for none. RolledBack: that generation was aborted, and the
+	// workers have an earlier one.
 	Generation string
 	RolledBack bool
 	// WorkersInput is a hash of the user's input for the workers.
 	WorkersInput string
 
 	extras extras
-	// queue of KAI Scheduler that the deployment names, for the pods outside gangs.
+	// queue is the KAI Scheduler queue that the deployment names, for pods outside gangs.
 	queue string
 	// kueueQueue is the Kueue queue that the deployment names.
 	kueueQueue string
-	// Undecided are the components for which several default topologies fit equally well.
+	// Undecided lists the components for which several default topologies fit equally well.
 	Undecided []constraint.Undecided
 }
 
@@ -79,8 +83,8 @@ type Graph struct {
 type Component struct {
 	// Name as the user wrote it.
 	Name string
-	// GroupName is <deployment>-<lower-cased component>, shortened with a hash where pods' names would be too long. It names the
-	// ScalingGroup and starts the pods' names. ServiceName is the corresponding name of the Kubernetes Service, which may be longer.
+	// GroupName is <deployment>-<lower-cased component>, shortened with a hash if pod names would otherwise be too long. It is the name of
+	// the ScalingGroup and the prefix of the pod names. ServiceName is the name of the Kubernetes Service, which may be longer.
 	GroupName, ServiceName string
 	ComponentType          string
 	Replicas               int32
@@ -91,25 +95,25 @@ type Component struct {
 	NodeCount int32
 	// Topology is the resolved constraint; nil when the deployment has none.
 	Topology *trellisv1alpha1.ResolvedTopology
-	// Roles of a replica's pods in pod index order.
+	// Roles of a replica's pods, in the order of pod indexes.
 	Roles []trellisv1alpha1.Role
-	// Revision is a hash of Roles, and Input identifies the input from which they were made.
+	// Revision is a hash of Roles. Input identifies the input from which Roles were made.
 	Revision string
 	Input    *trellisv1alpha1.TemplateInput
-	// Adopted: the roles are stored ones whose input cannot be compared with the deployment's.
+	// Adopted: the roles are stored roles, whose input cannot be compared with the deployment's.
 	Adopted bool
 	// Rollout is the strategy by which replicas are replaced when Revision or Restart changes.
 	Rollout trellisv1alpha1.RolloutStrategy
 	Restart *trellisv1alpha1.Restart
-	// StatesBounds: the user has set the bounds in Rollout.
+	// StatesBounds: the user has set the bounds in Rollout explicitly.
 	StatesBounds bool
-	// Step of the rollout to the generation of workers; the caller sets it.
+	// Step of the rollout to the workers' new generation. The caller sets it.
 	Step *trellisv1alpha1.RolloutStep
-	// Labels and Annotations of all objects of the component.
+	// Labels and Annotations for all objects of the component.
 	Labels, Annotations map[string]string
 }
 
-// Resolve turns a deployment into its graph. The error joins one *Error per wrong field.
+// Resolve resolves a deployment to its graph. The error joins one *Error per wrong field.
 func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error) {
 	if err := in.complete(dgd); err != nil {
 		return nil, err
@@ -151,7 +155,7 @@ func Resolve(dgd *nvidiav1beta1.DynamoGraphDeployment, in Inputs) (*Graph, error
 	return g, nil
 }
 
-// complete reads the inputs that the caller has left out.
+// complete sets the inputs that the caller has omitted.
 func (in *Inputs) complete(dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 	if in.Alpha == nil {
 		alpha, err := nvidiav1alpha1.AlphaOnlyOf(dgd)
@@ -169,7 +173,7 @@ func (in *Inputs) complete(dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 	return nil
 }
 
-// renderingsOf returns the components of a deployment, by name, before their pods are decided.
+// renderingsOf returns the components of a deployment before their pods are rendered, sorted by name.
 func renderingsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha *nvidiav1alpha1.AlphaOnly, in Inputs) []*rendering {
 	out := make([]*rendering, 0, len(dgd.Spec.Components))
 	for _, c := range Components(dgd) {

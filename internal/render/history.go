@@ -23,15 +23,15 @@ import (
 // MaxStoredGeneration limits the size of a stored generation, in bytes of JSON. The API server accepts objects of up to 1.5 MiB.
 const MaxStoredGeneration = 1 << 20
 
-// AnnotationWorkersInput on a ControllerRevision is the Graph.WorkersInput of its generation.
+// AnnotationWorkersInput on a ControllerRevision is the Graph.WorkersInput of the stored generation.
 const AnnotationWorkersInput = "trellis.dev/workers-input"
 
-// AnnotationRolledOut on a ControllerRevision is "true" if its generation was rolled out and served.
+// AnnotationRolledOut on a ControllerRevision is "true" if the stored generation was rolled out and served.
 const AnnotationRolledOut = "trellis.dev/rolled-out"
 
-// StoredGeneration is one generation of a deployment's workers, as a ControllerRevision stores it.
+// StoredGeneration is one generation of a deployment's workers, in the form that a ControllerRevision stores.
 type StoredGeneration struct {
-	// Generation, "" for workers without generations.
+	// Generation is the name of the generation; "" for workers without generations.
 	Generation string `json:"generation"`
 	// Workers by component.
 	Workers map[string]StoredWorker `json:"workers"`
@@ -44,7 +44,8 @@ type StoredWorker struct {
 	Input    *trellisv1alpha1.TemplateInput `json:"input,omitempty"`
 }
 
-// GenerationIn returns the generation of the workers' groups; false while a group is missing, or the groups are of different generations.
+// GenerationIn returns the generation in the workers' scaling groups. It returns false while a worker has no group, or the groups have
+// different generations.
 func GenerationIn(groups map[string]*trellisv1alpha1.ScalingGroup, workers []string) (*StoredGeneration, bool) {
 	out := &StoredGeneration{Workers: map[string]StoredWorker{}}
 	for i, name := range workers {
@@ -69,7 +70,7 @@ func (g *Graph) Workers() []string {
 	return names
 }
 
-// Stored returns the generation that the graph wants.
+// Stored returns the generation that the graph wants, in the form to store.
 func (g *Graph) Stored() (*StoredGeneration, bool) {
 	groups := map[string]*trellisv1alpha1.ScalingGroup{}
 	for i := range g.Components {
@@ -85,7 +86,7 @@ func (s *StoredGeneration) holds(workers []string) bool {
 	return slices.Equal(slices.Sorted(maps.Keys(s.Workers)), slices.Sorted(slices.Values(workers)))
 }
 
-// identity distinguishes generations of a deployment, also those without a name.
+// identity returns a text that is unique among a deployment's generations, including generations without a name.
 func (s *StoredGeneration) identity() string {
 	if s.Generation != "" {
 		return s.Generation
@@ -97,8 +98,8 @@ func (s *StoredGeneration) identity() string {
 	return "none-" + shortHash(all.String())
 }
 
-// ControllerRevision stores the generation under the given revision number of a deployment. The caller sets owner references. The name
-// depends on the deployment's UID. It is an error if the pods are too large to store.
+// ControllerRevision returns a ControllerRevision that stores the generation with the given revision number. The caller sets owner
+// references. The object's name depends on the deployment's UID. ControllerRevision returns an error if the pods are too large to store.
 func (s *StoredGeneration) ControllerRevision(dgd *nvidiav1beta1.DynamoGraphDeployment, number int64) (*appsv1.ControllerRevision, error) {
 	raw, err := s.sorted()
 	if err != nil {
@@ -117,8 +118,8 @@ func (s *StoredGeneration) ControllerRevision(dgd *nvidiav1beta1.DynamoGraphDepl
 	}, nil
 }
 
-// sorted marshals a generation with sorted keys. When the API server patches anything else in a ControllerRevision, it takes another
-// order of keys for a change of the data, which is immutable.
+// sorted marshals a generation with sorted keys. When the API server applies a patch to another field of a ControllerRevision, it treats a
+// different order of keys as a change of the data, which is immutable.
 func (s *StoredGeneration) sorted() ([]byte, error) {
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -133,7 +134,7 @@ func (s *StoredGeneration) sorted() ([]byte, error) {
 	return json.Marshal(tree)
 }
 
-// RevisionName is the name of the ControllerRevision that stores the generation of a deployment.
+// RevisionName returns the name of the ControllerRevision that stores this generation of a deployment.
 func (s *StoredGeneration) RevisionName(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	return hashed(dgd.Name, string(dgd.UID)+"/"+s.identity(), validation.DNS1123SubdomainMaxLength)
 }
@@ -147,20 +148,20 @@ func StoredIn(revision *appsv1.ControllerRevision) (*StoredGeneration, error) {
 	return out, nil
 }
 
-// Rollback makes workers return to an earlier generation.
+// Rollback describes the return of the workers to an earlier generation.
 type Rollback struct {
-	// Aborted generation: the workers roll back while the deployment asks for it.
+	// Aborted is the aborted generation. The workers roll back as long as the deployment requests it.
 	Aborted string
-	// Input of the workers of the aborted generation, as in Graph.WorkersInput; "" if unknown.
+	// Input is the workers' input of the aborted generation, as in Graph.WorkersInput; "" if unknown.
 	Input string
-	// InForce: at the last reconcile the workers had rolled back, or were rolling back.
+	// InForce: at the last reconcile, the workers had rolled back or were rolling back.
 	InForce bool
-	// To are the stored generations to return to, the preferred one first. The first that has the same workers is used.
+	// To are the stored generations to return to, in order of preference. The first generation that consists of the same workers is used.
 	To []*StoredGeneration
 }
 
-// asked reports whether the deployment still asks for the aborted generation: the user has changed no worker since, though the operator
-// may render it differently now. If the inputs have different forms, they cannot be compared, and a rollback in force stays.
+// asked reports whether the deployment still requests the aborted generation. It does if the user has changed no worker since, even if the
+// operator now renders the workers differently. Inputs of different forms cannot be compared; in this case, a rollback in force continues.
 func (b *Rollback) asked(input string) bool {
 	if b == nil || b.Aborted == "" || b.Input == "" {
 		return false
@@ -168,7 +169,8 @@ func (b *Rollback) asked(input string) bool {
 	return b.Input == input || b.InForce && !sameForm(b.Input, input)
 }
 
-// target returns the generation to roll back to; nil if the generation is not aborted, or no stored one has the same workers.
+// target returns the generation to roll back to. It returns nil if the generation is not aborted, or if no stored generation consists of
+// the same workers.
 func (b *Rollback) target(generation string, components []*rendering) *StoredGeneration {
 	if b == nil || b.Aborted == "" || b.Aborted != generation {
 		return nil
@@ -187,9 +189,9 @@ func (b *Rollback) target(generation string, components []*rendering) *StoredGen
 	return nil
 }
 
-// pods returns the pods of a component in the generation. A stored input of another form cannot be compared with today's; it
-// is replaced by an input that equals that of no component. With today's input, the next reconcile would take the stored
-// pods for those that the deployment asks for.
+// pods returns the pods of a component in the stored generation. If the stored input has another form, it cannot be compared with today's
+// input, so pods returns an input that equals the input of no component. With today's input instead, the next reconcile would mistake the
+// stored pods for the pods that the deployment requests.
 func (s *StoredGeneration) pods(component string) replicaPods {
 	worker := s.Workers[component]
 	input := worker.Input

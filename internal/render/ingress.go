@@ -15,8 +15,8 @@ import (
 
 const defaultHostSuffix = "local"
 
-// ingress routes requests for a host name to a frontend. Without a class, the cluster's default ingress controller serves it, unless the
-// deployment asks only for Istio.
+// ingress returns the Ingress that routes requests for a host name to a frontend. Without a class, the cluster's default ingress controller
+// serves the Ingress. If the deployment requests only Istio, ingress returns none.
 func (g *Graph) ingress(s *Component, in *nvidiav1alpha1.IngressSpec) []Object {
 	if !wantsIngress(s.ComponentType, in) {
 		return nil
@@ -56,7 +56,7 @@ func wantsIngress(componentType string, in *nvidiav1alpha1.IngressSpec) bool {
 	return !in.UseVirtualService || ptr.Deref(in.IngressControllerClassName, "") != ""
 }
 
-// ingressHost returns the prefix, the host, a dot and the suffix.
+// ingressHost returns the host name: the prefix, the host, a dot and the suffix.
 func ingressHost(in *nvidiav1alpha1.IngressSpec) string {
 	suffix := ptr.Deref(in.HostSuffix, "")
 	if suffix == "" {

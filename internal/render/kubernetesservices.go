@@ -12,9 +12,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
-// KubernetesServices returns a Service for every component, which targets leaders and single pods, and for each
-// multinode component a headless Service, which gives its pods DNS names before they are ready. Grove and
-// LeaderWorkerSet create headless Services for their own pods.
+// KubernetesServices returns a Service for every component, which targets the leaders of a multinode component, or all pods of a
+// single-node one. For each multinode component, it also returns a headless Service, which gives the pods DNS names before they are ready.
+// Grove and LeaderWorkerSet create headless Services for their own pods.
 func (g *Graph) KubernetesServices() []*corev1.Service {
 	var services []*corev1.Service
 	for i := range g.Components {
@@ -38,7 +38,7 @@ func (g *Graph) componentService(s *Component) *corev1.Service {
 
 func (g *Graph) headlessService(s *Component) *corev1.Service {
 	service := g.kubernetesService(s, headlessName(s.GroupName))
-	// Programs that discover workers by these labels expect ready pods only.
+	// Programs that use these labels to discover workers expect only ready pods.
 	delete(service.Labels, LabelDiscoveryBackend)
 	delete(service.Labels, LabelDiscoveryEnabled)
 	service.Spec.ClusterIP = corev1.ClusterIPNone

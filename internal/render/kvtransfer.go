@@ -12,15 +12,15 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// A graph with a KV transfer policy passes the policy to its workers in variables, and to each worker its domain in a file. The downward
-// API makes the file from a label of the pod. The pins set the label, or it is copied from the node when the pod is bound.
+// In a graph with a KV transfer policy, workers get the policy in environment variables, and their own domain in a file. The downward API
+// creates the file from a pod label. The label is set by the pins, or copied from the node when the pod is bound.
 //
 //	clusterTopologyName: gb200, domain: rack    nvidia.com/dynamo-topology.rack: rack-1    /etc/dynamo/topology/rack
 //	labelKey: example.com/rack, domain: rack    example.com/rack: rack-1                   /etc/dynamo/topology/rack
 const (
-	// AnnotationTopologyLabelKey on a pod names the node label to copy to the pod.
+	// AnnotationTopologyLabelKey on a pod names the node label that is copied to the pod.
 	AnnotationTopologyLabelKey = "nvidia.com/topology-label-key"
-	// AnnotationTopologyName on a pod names the ClusterTopology whose levels to copy to the pod.
+	// AnnotationTopologyName on a pod names the ClusterTopology whose levels are copied to the pod as labels.
 	AnnotationTopologyName = "nvidia.com/topology-cluster-topology-name"
 
 	envTopologyEnabled   = "DYN_TOPOLOGY_ENABLED"
@@ -37,7 +37,7 @@ func (t *templater) transferPolicy() *nvidiav1beta1.KVTransferPolicy {
 	return nil
 }
 
-// transferAnnotations sets the annotations that name the node labels to copy to the pod.
+// transferAnnotations sets the annotation that selects the node labels to copy to the pod.
 func (t *templater) transferAnnotations(annotations map[string]string) {
 	p := t.transferPolicy()
 	switch {
@@ -90,8 +90,8 @@ func (t *templater) addTransferFile(spec *corev1.PodSpec, c *corev1.Container) {
 	addVolume(spec, c, volume, corev1.VolumeMount{Name: topologyVolume, MountPath: topologyPath, ReadOnly: true})
 }
 
-// NodeLabels returns the labels of its node that a bound pod requests and does not have yet. topology is the ClusterTopology that the
-// pod's annotation names; nil for none.
+// NodeLabels returns the node labels that a bound pod requests as its own labels and does not have yet. topology is the ClusterTopology
+// that the pod's annotation names; nil for none.
 func NodeLabels(pod *corev1.Pod, node *corev1.Node, topology *grovev1alpha1.ClusterTopology) map[string]string {
 	labels := map[string]string{}
 	add := func(label, key string) {

@@ -3,7 +3,7 @@
 
 package render
 
-// Label keys that other programs read on pods. Names and meanings are those of Dynamo.
+// Label keys that other programs read on pods. Their names and meanings are Dynamo's.
 const (
 	LabelSelector         = "nvidia.com/selector"
 	LabelGraph            = "nvidia.com/dynamo-graph-deployment-name"
@@ -11,7 +11,8 @@ const (
 	LabelNamespace        = "nvidia.com/dynamo-namespace"
 	LabelComponentType    = "nvidia.com/dynamo-component-type"
 	LabelSubComponentType = "nvidia.com/dynamo-sub-component-type"
-	// LabelComponentClass is set on workers of every type in a deployment with an endpoint picker, which selects the workers by it.
+	// LabelComponentClass is set on workers of every type if the deployment has an endpoint picker, whose pool selects workers by this
+	// label.
 	LabelComponentClass   = "nvidia.com/dynamo-component-class"
 	LabelMetricsEnabled   = "nvidia.com/metrics-enabled"
 	LabelBaseModelHash    = "nvidia.com/dynamo-base-model-hash"
@@ -19,7 +20,7 @@ const (
 	LabelDiscoveryEnabled = "nvidia.com/dynamo-discovery-enabled"
 )
 
-// Label keys of Trellis. They identify a pod within its group and replica.
+// Label keys of Trellis. They identify a pod within its scaling group and replica.
 const (
 	LabelScalingGroup = "trellis.dev/scaling-group"
 	LabelReplica      = "trellis.dev/replica"
@@ -27,31 +28,31 @@ const (
 	LabelRevision     = "trellis.dev/revision"
 	LabelRole         = "trellis.dev/role"
 	LabelReplicaSize  = "trellis.dev/replica-size"
-	// LabelGroupUID is the UID of the scaling group, on pods that the group does not own itself: see GroupOf.
+	// LabelGroupUID is the UID of the scaling group, on pods that the group does not own directly; see GroupOf.
 	LabelGroupUID = "trellis.dev/scaling-group-uid"
 )
 
 // LabelKueueQueue on a deployment names the Kueue queue of its pods.
 const LabelKueueQueue = "kueue.x-k8s.io/queue-name"
 
-// AnnotationKueueQueue on a scaling group names the Kueue queue of its deployment. The key is not Kueue's, because groups inherit the
-// annotations of their component.
+// AnnotationKueueQueue on a scaling group names the Kueue queue of its deployment. The key is not Kueue's own key, because a scaling group
+// inherits the annotations of its component.
 const AnnotationKueueQueue = "trellis.dev/kueue-queue"
 
 // PlacementGate is the scheduling gate that holds a gang's pods until the gang is placed.
 const PlacementGate = "trellis.dev/placement"
 
-// AnnotationGang names the gang with which a pod was released or created, as in the GraphPlacement of its deployment.
+// AnnotationGang on a pod names the gang with which the pod was released or created, as in the deployment's GraphPlacement.
 const AnnotationGang = "trellis.dev/gang"
 
-// AnnotationAttempt is the attempt of the replica with which a pod was released or created: how often the replica was placed. Pods of
-// earlier versions have none.
+// AnnotationAttempt on a pod is the replica's attempt with which the pod was released or created. The attempt is the number of times that
+// the replica was placed. Pods of earlier versions do not have this annotation.
 const AnnotationAttempt = "trellis.dev/attempt"
 
 // AnnotationGangReplicas marks pods of a base gang that an earlier version of the operator released.
 const AnnotationGangReplicas = "trellis.dev/gang-replicas"
 
-// AnnotationRestart on a pod is the id of the restart for which it was made. The key is Dynamo's.
+// AnnotationRestart on a pod is the ID of the restart for which the pod was made. The key is Dynamo's.
 const AnnotationRestart = "nvidia.com/restartAt"
 
 // Names of roles.

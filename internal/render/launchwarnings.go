@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// LaunchWarnings warns about how multinode components start. alpha holds the fields of the deployment that only v1alpha1 has.
+// LaunchWarnings returns warnings about the start of multinode components. alpha holds the deployment's fields that only v1alpha1 has.
 func LaunchWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly) []field.Text {
 	var asWritten []string
 	for _, c := range Components(dgd) {

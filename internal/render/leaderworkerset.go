@@ -16,15 +16,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
-// A deployment may have LeaderWorkerSets make the pods of its multinode components: one LeaderWorkerSet per replica, owned by the scaling
-// group. The owners of a pod then form a chain,
+// A deployment can choose LeaderWorkerSet as the maker of the pods of its multinode components. Each replica then is one LeaderWorkerSet,
+// which the scaling group owns. The owners of a pod form a chain,
 //
 //	ScalingGroup -> LeaderWorkerSet -> StatefulSet -> leader -> StatefulSet -> workers
 //
-// Reading these owners for every pod of a cluster would cost too much, so labels of the pods hold
-// the group's UID, the replica and the index.
+// Reading these owners for every pod of a cluster would cost too much, so pod labels hold the scaling group's UID, the replica and the
+// index.
 const (
-	// AnnotationWorkload on a deployment names the maker of the pods of its multinode components: one of [specs.Makers].
+	// AnnotationWorkload on a deployment names the maker of the pods of multinode components: one of [specs.Makers].
 	AnnotationWorkload = "trellis.dev/workload"
 
 	// LabelSetIndex is LeaderWorkerSet's label for a pod's index in its replica, 0 for the leader.
@@ -32,22 +32,22 @@ const (
 	// AnnotationGraph on a LeaderWorkerSet is the full name of its deployment; a label may hold a shortened one.
 	AnnotationGraph = "trellis.dev/graph"
 
-	// envSetLeader is a variable that LeaderWorkerSet puts before all others of a container.
+	// envSetLeader is a variable that LeaderWorkerSet inserts before all other variables of a container.
 	envSetLeader = "LWS_LEADER_ADDRESS"
-	// maxSet leaves space for suffixes: the replica in the name of a StatefulSet, and a hash in a label of its pods.
+	// maxSet leaves space for suffixes: the replica in the name of a StatefulSet, and a hash in a label of the StatefulSet's pods.
 	maxSet = 50
 )
 
-// InSets reports whether LeaderWorkerSets make the group's pods.
+// InSets reports whether LeaderWorkerSets make the scaling group's pods.
 func InSets(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Spec.Workload == specs.LeaderWorkerSet
 }
 
-// OrdinalOf returns the ordinal of an object's replica, from its labels.
+// OrdinalOf returns the ordinal of the replica to which an object belongs, from the object's labels.
 func OrdinalOf(object metav1.Object) (int32, bool) { return labelNumber(object, LabelReplica) }
 
-// SetName returns the name of a replica's LeaderWorkerSet. The "r" prevents collisions of the names that LeaderWorkerSet derives with pods
-// of Trellis, and with the sets of a component "x-0" next to a component "x".
+// SetName returns the name of a replica's LeaderWorkerSet. LeaderWorkerSet derives other names from it. The "r" prevents these names from
+// colliding with Trellis' own pods, and with the sets of a component "x-0" next to a component "x".
 func SetName(sg *trellisv1alpha1.ScalingGroup, ordinal int32) string {
 	name, suffix := sg.Name, "-r"+strconv.Itoa(int(ordinal))
 	if name[0] >= '0' && name[0] <= '9' { // a Service gets this name, which has to begin with a letter
@@ -56,8 +56,8 @@ func SetName(sg *trellisv1alpha1.ScalingGroup, ordinal int32) string {
 	return fit(name, sg.Name, maxSet-len(suffix)) + suffix
 }
 
-// nameOfPod returns the name of a pod of a group, for every maker of pods. A set has one replica,
-// so the names of its pods are predictable.
+// nameOfPod returns the name of a pod in a scaling group, for either maker of the pods. Each LeaderWorkerSet has one replica, so the names
+// of its pods are predictable.
 func nameOfPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) string {
 	if !InSets(sg) {
 		return podName(sg.Name, sg.Spec.Multinode, ordinal, index)
@@ -69,8 +69,8 @@ func nameOfPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) string {
 	return name
 }
 
-// setVars returns the variables of the pods of a set. LeaderWorkerSet provides the leader's address; the other addresses follow from the
-// set's name. Workers share one template, so the index comes from a label.
+// setVars returns the variables for the pods of a LeaderWorkerSet. LeaderWorkerSet provides the leader's address; the other addresses are
+// derived from the set's name. Workers share one template, so their index comes from a label.
 func setVars(sg *trellisv1alpha1.ScalingGroup, ordinal int32) []corev1.EnvVar {
 	set := SetName(sg, ordinal)
 	before, after := set+"-0-", "."+set+"."+sg.Namespace
@@ -88,15 +88,15 @@ func setVars(sg *trellisv1alpha1.ScalingGroup, ordinal int32) []corev1.EnvVar {
 	return vars
 }
 
-// BuildSet makes the leader of a replica's set, and the worker that serves as the template of its other pods. The
-// two pods share equal parts.
+// BuildSet makes the leader of a replica's LeaderWorkerSet, and the worker that is the template for all other pods. The two pods share
+// equal parts.
 func BuildSet(sg *trellisv1alpha1.ScalingGroup, ordinal int32) (leader, worker *corev1.Pod) {
 	b := NewBuilder(sg)
 	return b.Pod(ordinal, 0), b.Pod(ordinal, 1)
 }
 
-// InReplica returns the leader and the worker of a set as they are in another replica. The copies are shallow: callers may change only
-// their metadata and the plain fields of their specs.
+// InReplica adapts the leader and the worker of one replica's LeaderWorkerSet to another replica. The copies are shallow: callers may
+// change only their metadata and the plain fields of their specs.
 func InReplica(sg *trellisv1alpha1.ScalingGroup, ordinal int32, leader, worker *corev1.Pod) (otherLeader, otherWorker *corev1.Pod) {
 	var vars []corev1.EnvVar
 	if leader.Labels[LabelReplica] != strconv.Itoa(int(ordinal)) {
@@ -128,7 +128,7 @@ func inReplica(pod *corev1.Pod, ordinal int32, vars []corev1.EnvVar) *corev1.Pod
 	return &out
 }
 
-// markForSet sets the label of the group's UID, and has the pod take its index from LeaderWorkerSet's label.
+// markForSet sets the label with the scaling group's UID, and replaces the label with the pod's index by LeaderWorkerSet's label.
 func markForSet(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	pod.Labels[LabelSetIndex] = pod.Labels[LabelPodIndex]
 	delete(pod.Labels, LabelPodIndex)

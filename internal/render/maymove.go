@@ -5,11 +5,11 @@ package render
 
 import nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 
-// AnnotationMayMove with the value "true" on a deployment lets its replicas be recreated on other
-// nodes to free a place for a waiting gang.
+// AnnotationMayMove with the value "true" on a deployment allows recreating the deployment's replicas on other nodes, to free a place for a
+// waiting gang.
 const AnnotationMayMove = "trellis.dev/may-move"
 
-// MayMove reports whether replicas of a deployment may move to free places for other graphs.
+// MayMove reports whether a deployment's replicas may move to free places for other graphs.
 func MayMove(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return dgd.Annotations[AnnotationMayMove] == "true" && dgd.DeletionTimestamp == nil
 }

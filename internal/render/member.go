@@ -11,7 +11,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// GroupOf returns the scaling group of a pod: its owner, or the group that its labels name if a LeaderWorkerSet's StatefulSet owns it.
+// GroupOf returns the scaling group of a pod: the pod's owner or, if a LeaderWorkerSet's StatefulSet owns the pod, the group that the pod's
+// labels name.
 func GroupOf(pod *corev1.Pod) (name string, uid types.UID, ok bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	switch {

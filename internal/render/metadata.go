@@ -9,7 +9,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// inheritedAnnotations are the annotations of a deployment that apply to all its components.
+// inheritedAnnotations are the deployment annotations that apply to all its components.
 var inheritedAnnotations = []string{
 	annotationEnableMetrics, annotationDiscoveryBackend, annotationDiscoveryMode, annotationVLLMExecutor, annotationOriginVersion,
 	AnnotationDistinctHosts,
@@ -26,8 +26,8 @@ func dynamoNamespace(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1bet
 	return dgd.Namespace + "-" + dgd.Name
 }
 
-// labels returns the labels of all objects of the component. The user's labels override these, except
-// those that selectors and Dynamo rely on.
+// labels returns the labels for all objects of the component. The user's labels override Trellis' labels, except those on which selectors
+// and Dynamo rely.
 func (t *templater) labels() map[string]string {
 	labels := map[string]string{
 		LabelSelector:  LabelValue(dnsLabel(t.dgd.Name) + "-" + dnsLabel(t.name)),
@@ -62,7 +62,7 @@ func setIf(labels map[string]string, key, text string) {
 	}
 }
 
-// inherited returns the annotations of a deployment that apply to all its components.
+// inherited returns the deployment annotations that apply to all its components.
 func inherited(dgd *nvidiav1beta1.DynamoGraphDeployment) map[string]string {
 	annotations := map[string]string{}
 	for _, key := range inheritedAnnotations {
@@ -73,7 +73,7 @@ func inherited(dgd *nvidiav1beta1.DynamoGraphDeployment) map[string]string {
 	return annotations
 }
 
-// annotations returns the annotations of all objects of the component except its pods.
+// annotations returns the annotations for all objects of the component except its pods.
 func (t *templater) annotations() map[string]string {
 	annotations := inherited(t.dgd)
 	maps.Copy(annotations, t.dgd.Spec.Annotations)
@@ -81,7 +81,8 @@ func (t *templater) annotations() map[string]string {
 	return annotations
 }
 
-// settings returns the annotations that apply to the component's pods: the deployment's, overridden by those of the podTemplate.
+// settings returns the annotations that apply to the component's pods: the deployment's annotations, overridden by those of the
+// podTemplate.
 func (t *templater) settings() map[string]string {
 	annotations := inherited(t.dgd)
 	maps.Copy(annotations, t.dgd.Spec.Annotations)
@@ -122,7 +123,7 @@ func (t *templater) podAnnotations() map[string]string {
 const annotationIstioInject = "sidecar.istio.io/inject"
 
 // meshAnnotation keeps Istio's proxy out of endpoint pickers. They serve TLS themselves, so a second encryption by a proxy makes every
-// request of the gateway fail. An annotation of the component overrides this; an annotation of the deployment does not.
+// request from the gateway fail. The component's own annotation overrides this default; the deployment's annotation does not.
 func (t *templater) meshAnnotation(annotations map[string]string) {
 	if t.componentType != typeEPP {
 		return

@@ -13,11 +13,11 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// annotationBaseModel holds the name of the model whose hash is in a label.
+// annotationBaseModel on a model's Service holds the name of the model; a label holds the hash of the name.
 const annotationBaseModel = "nvidia.com/dynamo-base-model"
 
-// modelServices returns a headless Service for each model that components of the graph refer to. It selects the ready pods that serve the
-// model, of all graphs in the namespace.
+// modelServices returns a headless Service for each model to which the graph's components refer. The Service selects the ready pods that
+// serve the model, from all graphs in the namespace.
 func (g *Graph) modelServices(dgd *nvidiav1beta1.DynamoGraphDeployment) []Object {
 	var models []string
 	for _, s := range g.Components {

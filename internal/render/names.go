@@ -17,14 +17,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// The length that group names leave for the suffixes of pods: "-<ordinal>" and, multinode, "-<ordinal>-<index>".
+// The lengths that names of scaling groups leave for the suffixes of pod names: "-<ordinal>" or, for multinode, "-<ordinal>-<index>".
 const (
 	maxName               = validation.DNS1123LabelMaxLength
 	ordinalLength         = len("-99999")
 	multinodeSuffixLength = len("-99999-9999")
 )
 
-// headlessSuffix ends the name of the headless Service, which gives the pods of a multinode component their DNS names.
+// headlessSuffix is the suffix of the headless Service that gives the pods of a multinode component their DNS names.
 const headlessSuffix = "-pods"
 
 // shortHash returns 8 hex digits that keep shortened names unique.
@@ -33,7 +33,7 @@ func shortHash(s string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// dnsLabel lower-cases a name and replaces every character that a DNS label cannot hold with '-'. It does not shorten the name.
+// dnsLabel lower-cases a name, and replaces every character that a DNS label cannot contain by '-'. It does not shorten the name.
 func dnsLabel(name string) string {
 	mapped := strings.Map(func(r rune) rune {
 		switch {
@@ -47,7 +47,7 @@ func dnsLabel(name string) string {
 	return strings.Trim(mapped, "-")
 }
 
-// fit returns name if it is within limit, or else its beginning and the hash of identity.
+// fit returns name if it is within limit. Otherwise it returns the beginning of name and the hash of identity.
 func fit(name, identity string, limit int) string {
 	if len(name) <= limit {
 		return name
@@ -62,8 +62,9 @@ func hashed(name, identity string, limit int) string {
 	return strings.TrimRight(name[:keep], "-") + "-" + hash
 }
 
-// LabelValue turns any text into a label value: a valid value stays; otherwise '-' replaces invalid characters, and a hash keeps long
-// texts unique. The hash follows a '_', which no name of a Kubernetes object contains, so a shortened name never equals a full name.
+// LabelValue converts any text to a label value. It returns a valid value unchanged. Otherwise it replaces invalid characters by '-', and
+// shortens the text and appends a hash, which keeps values unique. The hash follows a '_', which no name of a Kubernetes object contains,
+// so a shortened name never equals a full name.
 func LabelValue(s string) string {
 	if len(validation.IsValidLabelValue(s)) == 0 {
 		return s
@@ -83,10 +84,11 @@ func LabelValue(s string) string {
 	return mapped + "_" + hash
 }
 
-// serviceNames are the names of the objects of one component.
+// serviceNames are the object names of one component.
 type serviceNames struct{ group, component, headless string }
 
-// nameComponents names the objects of every component, and refuses components whose objects would get the same names.
+// nameComponents names the objects of every component. It returns an error for each component whose objects would get the same names as
+// those of another component.
 func nameComponents(dgd *nvidiav1beta1.DynamoGraphDeployment) (map[string]serviceNames, []error) {
 	var errs []error
 	out := map[string]serviceNames{}
@@ -132,8 +134,8 @@ func namesOf(dgd *nvidiav1beta1.DynamoGraphDeployment, component string) service
 	return names
 }
 
-// shadowsMultinode reports whether replica 0 of this single-node component "x-1" would get the name of pod 0
-// of replica 1 of a multinode component "x".
+// shadowsMultinode reports whether this component is a single-node component like "x-1" next to a multinode component "x". Then its replica
+// 0 would get the same name as pod 0 of replica 1 of "x".
 func shadowsMultinode(dgd *nvidiav1beta1.DynamoGraphDeployment, component string) bool {
 	lower := dnsLabel(component)
 	cut := strings.LastIndexByte(lower, '-')
@@ -152,7 +154,7 @@ func shadowsMultinode(dgd *nvidiav1beta1.DynamoGraphDeployment, component string
 	return false
 }
 
-// headlessName is the name of the headless Service of a group.
+// headlessName returns the name of a scaling group's headless Service.
 func headlessName(group string) string { return startWithLetter(group + headlessSuffix) }
 
 // startWithLetter makes a DNS label a valid Service name in every version of Kubernetes.
@@ -166,7 +168,7 @@ func startWithLetter(name string) string {
 // attemptInfix precedes the attempt in a host name.
 const attemptInfix = "-a"
 
-// hostName returns the host name of a pod of a multinode replica. At the first attempt it is the pod's name.
+// hostName returns the host name of a pod in a multinode replica. At the first attempt, it equals the pod's name.
 func hostName(pod string, attempt int32) string {
 	if attempt < 2 {
 		return pod
@@ -175,9 +177,9 @@ func hostName(pod string, attempt int32) string {
 	return fit(pod, pod, maxName-len(suffix)) + suffix
 }
 
-// HostAttempt returns the attempt in the host name of a pod; 1 for a host name without an attempt. DNS servers and clients cache the
-// address of a host name for its TTL, in which the replica may be recreated. Each attempt has its own host names, so no client reaches a
-// pod of a former attempt by a cached address.
+// HostAttempt returns the attempt in a pod's host name; 1 for a host name without an attempt. DNS servers and clients cache the address of
+// a host name for its TTL, and the replica may be recreated within this time. Each attempt therefore has its own host names, so that no
+// client uses a cached address of an earlier attempt's pod.
 func HostAttempt(pod *corev1.Pod) int32 {
 	at := strings.LastIndex(pod.Spec.Hostname, attemptInfix)
 	if at < 0 {
@@ -190,7 +192,7 @@ func HostAttempt(pod *corev1.Pod) int32 {
 	return int32(attempt)
 }
 
-// podName returns the name of a pod, which is also its host name at the first attempt of its replica.
+// podName returns the name of a pod. At the replica's first attempt, this is also the pod's host name.
 func podName(group string, multinode bool, ordinal, index int32) string {
 	suffix := "-" + strconv.Itoa(int(ordinal))
 	if multinode {
@@ -199,12 +201,12 @@ func podName(group string, multinode bool, ordinal, index int32) string {
 	return fit(group, group, maxName-len(suffix)) + suffix
 }
 
-// PathOf returns the path of a component of a deployment.
+// PathOf returns the field path of a deployment's component.
 func PathOf(dgd *nvidiav1beta1.DynamoGraphDeployment, name string) *field.Path {
 	return field.Component(PlaceOf(dgd, name), name)
 }
 
-// PlaceOf returns the index of a component in the deployment's list; -1 for none.
+// PlaceOf returns the index of a component in the deployment's list of components; -1 for none.
 func PlaceOf(dgd *nvidiav1beta1.DynamoGraphDeployment, name string) int {
 	return slices.IndexFunc(dgd.Spec.Components, func(c nvidiav1beta1.ComponentSpec) bool { return c.Name == name })
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// The annotation and the label that name a queue of KAI Scheduler: the annotation on a deployment, under the providers for which KAI
-// schedules pods; KAI reads the label on pods.
+// The annotation and the label that name a queue of KAI Scheduler. Trellis reads the annotation on deployments under the providers for
+// which KAI schedules pods. KAI reads the label on pods.
 const (
 	AnnotationQueue = "nvidia.com/kai-scheduler-queue"
 	LabelQueue      = "kai.scheduler/queue"
@@ -34,16 +34,17 @@ var annotationsNotActedOn = []string{
 // Ignored is a field that Trellis accepts but does not act on.
 type Ignored struct {
 	Path *field.Path
-	// Provider does not act on the field, though others do. OnlyRoutes: under that provider the field only decides where requests go.
+	// Provider is the deployment's provider if only some providers act on the field, and it does not. OnlyRoutes: under this provider, the
+	// field affects only the routing of requests.
 	Provider   string
 	OnlyRoutes bool
 }
 
 var ownAnnotations = field.NewPath("metadata", "annotations")
 
-// NotActedOn lists the fields of a deployment that Trellis accepts but does not act on: first the deployment's own, then each
-// component's, by name. preset is the operator's provider, as in ChooseProvider. It leaves out deprecated and removed fields, for which
-// admission has messages of its own. alpha holds the fields that only v1alpha1 has.
+// NotActedOn lists the fields of a deployment that Trellis accepts but does not act on: first the deployment's own fields, then each
+// component's, sorted by component name. preset is the operator's provider, as in ChooseProvider. The list omits deprecated and removed
+// fields, for which admission has its own messages. alpha holds the fields that only v1alpha1 has.
 func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly, preset string) []Ignored {
 	n := ignoredFields{provider: specs.Named(ChooseProvider(dgd, preset).Name), alpha: alpha}
 	n.deployment(dgd)
@@ -53,28 +54,28 @@ func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.A
 	return n.fields
 }
 
-// ignoredFields collects the fields of a deployment that are not acted on.
+// ignoredFields collects the fields of a deployment that Trellis does not act on.
 type ignoredFields struct {
 	provider specs.Spec
 	alpha    nvidiav1alpha1.AlphaOnly
 	fields   []Ignored
 }
 
-// add adds a field that no provider acts on, if it is set.
+// add adds a set field on which no provider acts.
 func (n *ignoredFields) add(set bool, path *field.Path) {
 	if set {
 		n.fields = append(n.fields, Ignored{Path: path})
 	}
 }
 
-// addOfProvider adds a field on which the deployment's provider does not act, though others do.
+// addOfProvider adds a set field on which some providers act, but not the deployment's provider.
 func (n *ignoredFields) addOfProvider(set bool, path *field.Path) {
 	if set {
 		n.fields = append(n.fields, Ignored{Path: path, Provider: n.provider.Name})
 	}
 }
 
-// addOrUnread adds a field that is set, or whose v1alpha1 form cannot be read.
+// addOrUnread adds a field if it is set or if its v1alpha1 form cannot be read.
 func (n *ignoredFields) addOrUnread(set bool, path *field.Path) { n.add(set || n.unread(path), path) }
 
 func (n *ignoredFields) unread(path *field.Path) bool {
@@ -115,7 +116,8 @@ func (n *ignoredFields) component(dgd *nvidiav1beta1.DynamoGraphDeployment, c *n
 	overridesNotActedOn(c, n.provider.Overrides, path, n.addOrUnread)
 }
 
-// preferences adds the preferred affinity and anti-affinity rules: no scheduler scores them for a pod that is pinned to its host.
+// preferences adds the preferred affinity and anti-affinity rules and the soft spread constraints. No scheduler scores these rules for a
+// pod that is pinned to its host.
 func (n *ignoredFields) preferences(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec, path *field.Path) {
 	if c.PodTemplate == nil || !n.provider.Planned || !placedAsGang(dgd, c) {
 		return
@@ -133,7 +135,7 @@ func (n *ignoredFields) preferences(dgd *nvidiav1beta1.DynamoGraphDeployment, c 
 	}), path.Child("topologySpreadConstraints"))
 }
 
-// annotations adds annotations of the deployment, of all its components, or of the pods of one component.
+// annotations adds annotations of the deployment, annotations for all its components, or annotations of one component's pods.
 func (n *ignoredFields) annotations(path *field.Path, annotations map[string]string) {
 	own := path == ownAnnotations
 	has := func(key string) bool { _, set := annotations[key]; return set }
@@ -156,7 +158,7 @@ func (n *ignoredFields) actsOn(key string) bool {
 	return key == specs.AnnotationWorkloadProvider || key == AnnotationQueue && n.provider.Queued || slices.Contains(n.provider.ActsOn, key)
 }
 
-// preferredSpread adds the preferred spread domain of the object at path, on which only planned providers act.
+// preferredSpread adds the preferred spread domain of the deployment or component at path. Only planned providers act on it.
 func (n *ignoredFields) preferredSpread(domain string, path *field.Path) {
 	n.addOfProvider(domain != "" && !n.provider.Planned, path.Child("topologyConstraint", "preferredSpreadDomain"))
 }
@@ -186,7 +188,7 @@ func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha
 	}
 }
 
-// overridesNotActedOn adds the overrides of a component: all of them if the provider acts on none, else those that cannot be understood.
+// overridesNotActedOn adds the overrides of a component: all overrides if the provider acts on none, otherwise those that are not valid.
 func overridesNotActedOn(spec *nvidiav1beta1.ComponentSpec, acts bool, path *field.Path, add func(set bool, path *field.Path)) {
 	_, known := unitOverride(spec)
 	add(spec.ProviderOverride != nil && (!acts || !known), path.Child("providerOverride"))

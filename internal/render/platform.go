@@ -5,8 +5,8 @@ package render
 
 import corev1 "k8s.io/api/core/v1"
 
-// Platform holds the addresses of the services that all graphs of a cluster share; "" for a service that is not there. Each address
-// becomes a variable of every Dynamo program, so a change of it replaces the pods.
+// Platform holds the addresses of the services that all graphs of a cluster share; "" if a service does not exist. Each address becomes a
+// variable of every Dynamo program, so changing an address replaces the pods.
 type Platform struct {
 	NATS, ETCD, ModelExpress, Prometheus string
 }

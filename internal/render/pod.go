@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
-// PodsPerReplica counts the pods of one replica, at most math.MaxInt32.
+// PodsPerReplica returns the number of pods of one replica, at most math.MaxInt32.
 func PodsPerReplica(sg *trellisv1alpha1.ScalingGroup) int32 {
 	var pods int64
 	for i := range sg.Spec.Roles {
@@ -27,14 +27,14 @@ func PodsPerReplica(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return int32(min(pods, math.MaxInt32))
 }
 
-// Oversized reports whether a replica has more pods than the API allows. Such a group was stored before the bound existed; none of its
-// pods is built, since each would list the addresses of all.
+// Oversized reports whether a replica has more pods than the API allows. Such a scaling group was stored before this limit existed. None of
+// its pods is built, because each pod would list the addresses of all pods.
 func Oversized(sg *trellisv1alpha1.ScalingGroup) bool {
 	return PodsPerReplica(sg) > nvidiav1beta1.MaxNodeCount
 }
 
-// Gated reports whether Trellis places the group's replicas as gangs: the component or its graph has a constraint, required or preferred,
-// or a replica has several pods. The kube-scheduler places all others.
+// Gated reports whether Trellis places the scaling group's replicas as gangs. It does if the component or its graph has a constraint,
+// required or preferred, or if a replica has several pods. The kube-scheduler places all other replicas.
 func Gated(sg *trellisv1alpha1.ScalingGroup) bool {
 	return specs.Named(sg.Spec.Provider).Planned && packed(sg.Spec.Multinode, sg.Spec.Topology)
 }
@@ -44,15 +44,15 @@ func packed(multinode bool, t *trellisv1alpha1.ResolvedTopology) bool {
 	return multinode || packs(t)
 }
 
-// BuildPod makes pod index of the first attempt of replica ordinal; index 0 of a multinode replica is its leader. It returns nil when the
-// replica has no such pod. The caller sets owner references.
+// BuildPod makes the pod with this index in the replica with this ordinal, for the replica's first attempt. In a multinode replica, index 0
+// is the leader. BuildPod returns nil if the replica has no pod with this index. The caller sets owner references.
 func BuildPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Pod {
 	return NewBuilder(sg).Pod(ordinal, index)
 }
 
-// Builder makes many pods of one scaling group. Pods of one replica share the list of their addresses, whose length grows
-// with the replica: if pods are built replica by replica, their memory grows linearly with their number, not
-// quadratically. It is not safe for concurrent use.
+// Builder makes many pods of one scaling group. The pods of one replica share the list of their addresses, whose length grows with the size
+// of the replica. If the pods are built replica by replica, their memory therefore grows linearly with the number of pods, not
+// quadratically. A Builder is not safe for concurrent use.
 type Builder struct {
 	sg     *trellisv1alpha1.ScalingGroup
 	common alike
@@ -66,25 +66,25 @@ func NewBuilder(sg *trellisv1alpha1.ScalingGroup) *Builder {
 // Pod makes a pod as BuildPod does.
 func (b *Builder) Pod(ordinal, index int32) *corev1.Pod { return b.PodOfAttempt(ordinal, index, 1) }
 
-// PodOfAttempt makes a pod as BuildPod does, with the host names of a later attempt of its replica: see [HostAttempt]. All pods of a
-// replica need the host names of the same attempt to find each other.
+// PodOfAttempt makes a pod as BuildPod does, but with the host names of another attempt of its replica; see [HostAttempt]. To find each
+// other, all pods of a replica need the host names of the same attempt.
 func (b *Builder) PodOfAttempt(ordinal, index, attempt int32) *corev1.Pod {
 	return buildPod(b.sg, replicaAt{ordinal, attempt}, index, &b.common)
 }
 
-// replicaAt names one attempt of a replica.
+// replicaAt identifies one attempt of a replica.
 type replicaAt struct{ ordinal, attempt int32 }
 
-// PodName returns the name of pod index of replica ordinal, which need not exist yet.
+// PodName returns the name of the pod with this index in the replica with this ordinal. The pod need not exist yet.
 func PodName(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) string {
 	return nameOfPod(sg, ordinal, index)
 }
 
-// alike is the part that all pods of a scaling group share beyond their templates.
+// alike holds the values that all pods of a scaling group share, in addition to their templates.
 type alike struct {
 	labels map[string]string
 	where  *whereabouts
-	// vars are the variables of pod 0 of varsOf, the replica that was built last; nil before the first.
+	// vars are the variables of pod 0 of the replica varsOf, which was built last; nil before the first replica.
 	vars   []corev1.EnvVar
 	varsOf replicaAt
 }
@@ -128,7 +128,7 @@ func buildPod(sg *trellisv1alpha1.ScalingGroup, at replicaAt, index int32, commo
 	return pod
 }
 
-// RoleOf is the role of pod index of a replica, or nil when the replica has no such pod.
+// RoleOf returns the role of the pod with this index in a replica; nil if the replica has no such pod.
 func RoleOf(sg *trellisv1alpha1.ScalingGroup, index int32) *trellisv1alpha1.Role {
 	for i := range sg.Spec.Roles {
 		role := &sg.Spec.Roles[i]
@@ -150,8 +150,8 @@ func labelPod(pod *corev1.Pod, common *alike, role string, ordinal, index int32)
 	pod.Labels[LabelPodIndex] = strconv.Itoa(int(index))
 }
 
-// introduce lets the pods of one replica find each other: by DNS names below the headless Service,
-// and by the variables of launch commands.
+// introduce sets the DNS names below the headless Service and the variables of the launch command, with which the pods of one replica find
+// each other.
 func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, at replicaAt, index int32, common *alike) {
 	var vars []corev1.EnvVar
 	if InSets(sg) {
@@ -167,7 +167,8 @@ func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, at replicaAt, 
 	}
 }
 
-// podVars returns the variables of one pod. Those of the pods of a replica differ only in the index, and share the list of addresses.
+// podVars returns the variables of one pod. Within a replica, the variables of the pods differ only in the index, and share the list of
+// addresses.
 func (a *alike) podVars(sg *trellisv1alpha1.ScalingGroup, at replicaAt, index int32) []corev1.EnvVar {
 	if a.vars == nil || a.varsOf != at {
 		domain := headlessName(sg.Name)
@@ -184,7 +185,7 @@ func (a *alike) podVars(sg *trellisv1alpha1.ScalingGroup, at replicaAt, index in
 	return vars
 }
 
-// AttemptOf returns [AnnotationAttempt] of a pod; 0 for none.
+// AttemptOf returns the attempt in a pod's [AnnotationAttempt]; 0 for none.
 func AttemptOf(pod *corev1.Pod) int32 {
 	n, err := strconv.ParseInt(pod.Annotations[AnnotationAttempt], 10, 32)
 	if err != nil {

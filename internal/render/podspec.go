@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// podFSGroup owns the files of volumes unless the user sets a security context: Dynamo's images run as this group.
+// podFSGroup is the group that owns the files of volumes if the user sets no security context. Dynamo's images run as this group.
 const podFSGroup = 1000
 
 // podSpec returns the spec of the podTemplate with the main container first and defaults added.
@@ -62,7 +62,7 @@ func (t *templater) fillPodSpec(spec *corev1.PodSpec) {
 
 const twoContainers = "two containers are named %q; %s"
 
-// ownContainer explains the name of the main container.
+// ownContainer explains the name of the main container in error messages.
 var ownContainer = field.Either(`the component's own container is named "main"`,
 	`the service's own container is mainContainer, named "main" unless it says otherwise`)
 

@@ -15,19 +15,19 @@ const (
 	AnnotationProvider = "trellis.dev/provider"
 	// AnnotationFormerProvider is the former name of AnnotationProvider, accepted for one minor version.
 	AnnotationFormerProvider = "trellis.dev/engine"
-	// AnnotationPodProvider on a pod names the provider for which it was made, unless it is Gates.
+	// AnnotationPodProvider on a pod names the provider for which the pod was made. Pods for Gates do not have this annotation.
 	AnnotationPodProvider = "trellis.dev/engine"
 )
 
-// ProviderChoice is a provider and the reason for its choice.
+// ProviderChoice is the chosen provider and the reason for the choice.
 type ProviderChoice struct {
 	Name string
 	// Why is part of a sentence: "by default", "by the annotation trellis.dev/provider".
 	Why string
 }
 
-// ChooseProvider chooses the provider of a new deployment. preset is the operator's setting: a provider, [specs.Auto] or "". The choice
-// is frozen in the ScalingGroups of an existing deployment, which this function does not read.
+// ChooseProvider chooses the provider of a new deployment. preset is the operator's setting: a provider, [specs.Auto] or "". The provider
+// of an existing deployment is frozen in its ScalingGroups, which ChooseProvider does not read.
 func ChooseProvider(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) ProviderChoice {
 	if name, annotation := NamedProvider(dgd.Annotations); name != "" && name != specs.Auto {
 		return ProviderChoice{name, "by the annotation " + annotation}
@@ -47,8 +47,8 @@ func ChooseProvider(dgd *nvidiav1beta1.DynamoGraphDeployment, preset string) Pro
 	return ProviderChoice{specs.All[0].Name, "by default" + ruledOut}
 }
 
-// ChooseWorkload chooses the maker of the pods of a new deployment's multinode components: "" is Trellis. The choice is frozen in the
-// ScalingGroups of an existing deployment, which this function does not read.
+// ChooseWorkload chooses the maker of the pods of a new deployment's multinode components; "" for Trellis itself. The maker for an existing
+// deployment is frozen in its ScalingGroups, which ChooseWorkload does not read.
 func ChooseWorkload(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	if name := dgd.Annotations[AnnotationWorkload]; name != specs.Pods {
 		return name
@@ -56,7 +56,7 @@ func ChooseWorkload(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	return ""
 }
 
-// NamedProvider returns the provider that a deployment's annotations name, and the naming annotation; "" for none.
+// NamedProvider returns the provider that a deployment's annotations name, and the annotation that names it; "" for none.
 func NamedProvider(annotations map[string]string) (name, annotation string) {
 	for _, annotation := range []string{AnnotationProvider, AnnotationFormerProvider} {
 		if name := annotations[annotation]; name != "" {
@@ -71,7 +71,7 @@ func NamedProvider(annotations map[string]string) (name, annotation string) {
 	return "", ""
 }
 
-// rulesOut returns the annotation that rules a provider out; "" for none.
+// rulesOut returns the annotation that excludes a provider; "" for none.
 func rulesOut(annotations map[string]string, spec specs.Spec) string {
 	for _, a := range spec.RuledOutBy {
 		if annotations[a.Key] == a.Value {

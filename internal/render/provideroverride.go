@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// GroveRollingRecreate replaces pods replica by replica.
+	// GroveRollingRecreate makes Grove replace pods replica by replica.
 	GroveRollingRecreate = "RollingRecreate"
-	// GroveOnDelete replaces a pod when someone deletes it.
+	// GroveOnDelete makes Grove replace a pod only when someone deletes it.
 	GroveOnDelete = "OnDelete"
 
 	groveVersion = "grove.io/v1alpha1"
@@ -24,18 +24,18 @@ const (
 	targetGroup  = "PodCliqueScalingGroupConfig"
 )
 
-// ComponentOverrides are the overrides of a component for Grove's topology constraints: of its clique or scaling group, and of the
-// cliques of leader and workers. nil: none.
+// ComponentOverrides are a component's overrides for Grove's topology constraints: Unit for its clique or scaling group, Leader and Worker
+// for the cliques of leader and workers; nil for none.
 type ComponentOverrides struct{ Unit, Leader, Worker json.RawMessage }
 
-// Overrides are the overrides of a deployment for Grove's topology constraints, each a JSON object.
+// Overrides are a deployment's overrides for Grove's topology constraints. Each override is a JSON object.
 type Overrides struct {
 	Set        json.RawMessage
 	Components map[string]ComponentOverrides
 }
 
-// GroveOverrides reads the provider overrides of a deployment. It leaves out overrides of anything
-// but topology constraints; see [NotActedOn].
+// GroveOverrides reads the provider overrides of a deployment. It omits overrides of anything other than topology constraints; see
+// [NotActedOn].
 func GroveOverrides(dgd *nvidiav1beta1.DynamoGraphDeployment) Overrides {
 	out := Overrides{Components: map[string]ComponentOverrides{}}
 	out.Set, _ = setOverride(dgd)
@@ -59,9 +59,9 @@ type OverrideProblem struct {
 	Text string
 }
 
-// OverrideProblems lists why provider overrides of a deployment are ignored under Grove: first the deployment's own,
-// then those of components, by name. It leaves out overrides of a scaling group that only forceScalingGroup would
-// create: Trellis does not act on that field.
+// OverrideProblems lists the reasons why a deployment's provider overrides are ignored under Grove: first for the deployment's own
+// override, then for those of components, sorted by component name. It omits overrides of a scaling group that only forceScalingGroup would
+// create, because Trellis does not act on that field.
 func OverrideProblems(dgd *nvidiav1beta1.DynamoGraphDeployment) []OverrideProblem {
 	var problems []OverrideProblem
 	add := func(path *field.Path, o *nvidiav1beta1.ProviderOverride, at overridePlace) {
@@ -85,7 +85,7 @@ func OverrideProblems(dgd *nvidiav1beta1.DynamoGraphDeployment) []OverrideProble
 	return problems
 }
 
-// overridePlace is an object of Grove that an override changes: its type, and the path of its constraint.
+// overridePlace is a kind of Grove object that an override changes: its type, and the path of its constraint.
 type overridePlace struct {
 	target string
 	path   []string
@@ -104,7 +104,7 @@ func placeOf(c *nvidiav1beta1.ComponentSpec) overridePlace {
 	return ofClique
 }
 
-// setOverride returns the deployment's own override; false if it has a problem.
+// setOverride returns the deployment's own override; false if the override has a problem.
 func setOverride(dgd *nvidiav1beta1.DynamoGraphDeployment) (json.RawMessage, bool) {
 	return ofSet.constraintIn(dgd.Spec.ProviderOverride)
 }
@@ -113,7 +113,8 @@ func unitOverride(c *nvidiav1beta1.ComponentSpec) (json.RawMessage, bool) {
 	return placeOf(c).constraintIn(c.ProviderOverride)
 }
 
-// roleOverride returns the override of a role, from roles or else from its field before roles. nil: none, or unreadable.
+// roleOverride returns the override of a role, from roles or, if roles has none, from the role's former field; nil if there is none or if
+// it cannot be read.
 func roleOverride(c *nvidiav1beta1.ComponentSpec, role string) *nvidiav1beta1.ProviderOverride {
 	if r := c.Role(role); r != nil && r.ProviderOverride != nil {
 		return r.ProviderOverride
@@ -121,7 +122,7 @@ func roleOverride(c *nvidiav1beta1.ComponentSpec, role string) *nvidiav1beta1.Pr
 	return formerOverride(formerRole(c, role))
 }
 
-// formerRole returns multinode.leader or multinode.worker, which roles has replaced.
+// formerRole returns multinode.leader or multinode.worker, the former fields for a role, which the field roles has replaced.
 func formerRole(c *nvidiav1beta1.ComponentSpec, role string) *nvidiav1beta1.FreeObject {
 	switch {
 	case c.Multinode == nil:
@@ -158,7 +159,7 @@ func (at overridePlace) constraintIn(o *nvidiav1beta1.ProviderOverride) (json.Ra
 	return at.value(o), true
 }
 
-// problem returns why an override, at path, is ignored; nil if it is used.
+// problem returns the reason why an override, at path, is ignored; nil if the override is valid.
 func (at overridePlace) problem(o *nvidiav1beta1.ProviderOverride, path *field.Path) *OverrideProblem {
 	switch {
 	case o.APIVersion != groveVersion:
@@ -184,7 +185,7 @@ func (at overridePlace) problem(o *nvidiav1beta1.ProviderOverride, path *field.P
 	return nil
 }
 
-// value returns the object at the end of the path if the override contains nothing else, or else nil.
+// value returns the object at the end of the path if the override contains nothing else, otherwise nil.
 func (at overridePlace) value(o *nvidiav1beta1.ProviderOverride) json.RawMessage {
 	raw := json.RawMessage(o.Value.Raw)
 	for _, name := range at.path {

@@ -11,8 +11,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// RuntimeNamespace returns the Dynamo namespace of the main containers of a group, with the suffix
-// that workers append for their generation.
+// RuntimeNamespace returns the Dynamo namespace of a scaling group's main containers, including the suffix that workers append for their
+// generation.
 func RuntimeNamespace(sg *trellisv1alpha1.ScalingGroup) string {
 	if len(sg.Spec.Roles) == 0 {
 		return ""
@@ -25,7 +25,7 @@ func RuntimeNamespace(sg *trellisv1alpha1.ScalingGroup) string {
 	return namespace + "-" + suffix
 }
 
-// mainEnv returns the value of a variable of the main container.
+// mainEnv returns the value of a variable in the main container; "" for none.
 func mainEnv(pod *corev1.PodSpec, name string) string {
 	at := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == mainContainerName })
 	if at < 0 {

@@ -14,8 +14,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// ReplicaSize returns the number of pods of a pod's replica, with which the replica was made: nodeCount may have changed since, and a
-// replica of the former size is complete until an update replaces it.
+// ReplicaSize returns the number of pods with which a pod's replica was made. nodeCount may have changed since then; a replica of the
+// former size counts as complete until an update replaces it.
 func ReplicaSize(sg *trellisv1alpha1.ScalingGroup, pod metav1.Object) int {
 	if size, ok := labelNumber(pod, LabelReplicaSize); ok && size > 0 {
 		return int(size)
@@ -23,7 +23,7 @@ func ReplicaSize(sg *trellisv1alpha1.ScalingGroup, pod metav1.Object) int {
 	return int(PodsPerReplica(sg))
 }
 
-// GateClosed reports whether the pod still has the scheduling gate of Trellis.
+// GateClosed reports whether the pod still has Trellis' scheduling gate.
 func GateClosed(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(gate corev1.PodSchedulingGate) bool { return gate.Name == PlacementGate })
 }
@@ -35,7 +35,7 @@ func PodReady(pod *corev1.Pod) bool {
 	})
 }
 
-// ForeignGates lists the scheduling gates of a pod that other controllers remove, in order.
+// ForeignGates lists the scheduling gates of a pod that other controllers remove, sorted by name.
 func ForeignGates(pod *corev1.Pod) []string {
 	var names []string
 	for _, gate := range pod.Spec.SchedulingGates {
@@ -47,13 +47,13 @@ func ForeignGates(pod *corev1.Pod) []string {
 	return names
 }
 
-// MinAvailable returns the number of replicas of the group in the base gang, at least 1.
+// MinAvailable returns the number of the scaling group's replicas in the base gang, which is at least 1.
 func MinAvailable(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return max(1, ptr.Deref(sg.Spec.MinAvailable, 1))
 }
 
-// Outdated reports whether a pod, or the object that makes a replica's pods, is of an older revision
-// or from before the last requested restart.
+// Outdated reports whether a replica's pod, or the object that makes the replica's pods, has an older revision or was made before the last
+// requested restart. A gated pod is also outdated if it was prepared for other topology levels.
 func Outdated(sg *trellisv1alpha1.ScalingGroup, object metav1.Object) bool {
 	if object.GetLabels()[LabelRevision] != LabelValue(sg.Spec.Revision) {
 		return true
@@ -64,7 +64,7 @@ func Outdated(sg *trellisv1alpha1.ScalingGroup, object metav1.Object) bool {
 	return sg.Spec.Restart != nil && object.GetAnnotations()[AnnotationRestart] != sg.Spec.Restart.ID
 }
 
-// markReplica records the size of the pod's replica on the pod, and the restart for which the pod was made.
+// markReplica records on the pod the size of its replica, and the restart for which the pod was made.
 func markReplica(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	pod.Labels[LabelReplicaSize] = strconv.Itoa(int(PodsPerReplica(sg)))
 	if sg.Spec.Restart == nil {

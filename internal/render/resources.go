@@ -19,7 +19,7 @@ import (
 const resourceGPU = "nvidia.com/gpu"
 
 // normalise gives every resource that cannot be overcommitted (devices, huge pages) both a request and a limit, as the API server and the
-// planner expect, and reports resources that the API server would refuse.
+// planner expect. It reports resources that the API server would refuse.
 func (t *templater) normalise(path *field.Path, r *corev1.ResourceRequirements) {
 	for _, problem := range ResourceProblems(r) {
 		t.invalid(path, "%s: %s", problem.Resource, problem.Text)
@@ -47,7 +47,7 @@ type ResourceProblem struct {
 	Text string
 }
 
-// ResourceProblems checks the resources of one container, sorted by name.
+// ResourceProblems checks the resources of one container. The problems are sorted by resource name.
 func ResourceProblems(r *corev1.ResourceRequirements) []ResourceProblem {
 	var problems []ResourceProblem
 	for _, name := range slices.Sorted(maps.Keys(union(r.Requests, r.Limits))) {
@@ -76,10 +76,11 @@ func ResourceProblems(r *corev1.ResourceRequirements) []ResourceProblem {
 	return problems
 }
 
-// maxExponent is far beyond every real amount, but small enough to compare two amounts: a comparison writes out all their digits.
+// maxExponent is far above the exponent of every real amount. It is small enough for comparing two amounts, because a comparison writes out
+// all their digits.
 const maxExponent = 100
 
-// absurd reports whether the exponent of an amount is so large that a comparison would take minutes and gigabytes, as for 1e1000000000.
+// absurd reports whether the exponent of an amount is so large that a comparison would need minutes and gigabytes, as for 1e1000000000.
 func absurd(q resource.Quantity) bool {
 	scale := q.AsDec().Scale()
 	return scale > maxExponent || scale < -maxExponent

@@ -11,8 +11,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// revision returns a short hash of the roles: replicas and topology may change without replacing a pod. It hashes their JSON, whose map
-// keys are sorted, so equal templates have equal hashes in every version of the operator.
+// revision returns a short hash of the roles only, so replicas and topology may change without replacing a pod. It hashes the roles' JSON,
+// whose map keys are sorted, so equal templates have equal hashes in every version of the operator.
 func revision(roles []trellisv1alpha1.Role) string {
 	raw, err := json.Marshal(roles)
 	if err != nil {

@@ -25,10 +25,11 @@ func resolveRollout(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.C
 	return strategy, errs
 }
 
-// Worker reports whether the component is a worker, and so part of the generation of workers.
+// Worker reports whether the component is a worker. Only workers belong to a generation.
 func (s *Component) Worker() bool { return isWorker(s.ComponentType) }
 
-// InStep returns the workers whose generations are replaced in step: those of a graph with several workers, if Trellis replaces the pods.
+// InStep returns the workers whose generations are replaced in step. These are all workers with a generation if Trellis replaces the pods
+// and the graph has several such workers; otherwise InStep returns none.
 func (g *Graph) InStep() []*Component {
 	if workers := g.InGeneration(); len(workers) > 1 {
 		return workers
@@ -36,7 +37,7 @@ func (g *Graph) InStep() []*Component {
 	return nil
 }
 
-// InGeneration returns the workers that have a generation, if Trellis replaces the pods.
+// InGeneration returns the workers that have a generation; none if Trellis does not replace the pods.
 func (g *Graph) InGeneration() []*Component {
 	if !specs.Named(g.Provider).Planned {
 		return nil
@@ -50,7 +51,7 @@ func (g *Graph) InGeneration() []*Component {
 	return workers
 }
 
-// resolveShared resolves the strategy by which the workers are updated together, and the policy by which replicas move.
+// resolveShared resolves the strategy for updating the workers together, and the policy for moving replicas.
 func (g *Graph) resolveShared(dgd *nvidiav1beta1.DynamoGraphDeployment) []error {
 	anyPacked := slices.ContainsFunc(g.InStep(), func(s *Component) bool { return packed(s.Multinode, s.Topology) })
 	strategy, problems := rollout.SharedStrategyOf(dgd, anyPacked)

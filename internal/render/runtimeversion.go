@@ -11,28 +11,28 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Versions of the Dynamo runtime that changed how components start.
+// Versions of the Dynamo runtime that changed the start of components.
 var (
 	// nativePicker introduced an endpoint picker that takes no arguments and reads no eppConfig.
 	nativePicker = version.MustParseSemantic("1.5.0")
-	// checkedWorker introduced workers that send requests to themselves to check their health; meanwhile they may miss liveness probes.
+	// checkedWorker introduced workers that check their health by sending requests to themselves. During such a check, they may miss
+	// liveness probes.
 	checkedWorker = version.MustParseSemantic("1.5.0")
-	// slowFrontend introduced frontends that first try NATS, then etcd, for some time before they answer.
+	// slowFrontend introduced frontends that try NATS first and then etcd, for some time, before they answer.
 	slowFrontend = version.MustParseSemantic("1.6.0")
 )
 
-// since reports whether a runtime is of version first or later; false for an unknown version.
+// since reports whether a runtime has version first or a later one; false for an unknown version.
 func since(runtime, first *version.Version) bool { return runtime != nil && !runtime.LessThan(first) }
 
-// NativePicker reports whether the runtime of a component has a native endpoint picker. known is false
-// if the version of the runtime is unknown.
+// NativePicker reports whether the runtime of a component has a native endpoint picker. known is false if the runtime's version is unknown.
 func NativePicker(c *nvidiav1beta1.ComponentSpec) (native, known bool) {
 	v := runtimeVersion(c)
 	return since(v, nativePicker), v != nil
 }
 
-// runtimeVersion returns the version that a component states, or else that in the image tag of its main
-// container; nil if it is not a semantic version.
+// runtimeVersion returns the version that a component states, or otherwise the version in the image tag of its main container; nil if that
+// is not a semantic version.
 func runtimeVersion(c *nvidiav1beta1.ComponentSpec) *version.Version {
 	if c.RuntimeVersionOverride != "" {
 		return semantic(c.RuntimeVersionOverride)
@@ -47,14 +47,14 @@ func runtimeVersion(c *nvidiav1beta1.ComponentSpec) *version.Version {
 	return versionOfImage(c.PodTemplate.Spec.Containers[main].Image)
 }
 
-// versionOfImage is the version in the tag of an image; nil for none.
+// versionOfImage returns the version in the tag of an image; nil for none.
 func versionOfImage(image string) *version.Version {
 	image, _, _ = strings.Cut(image, "@")
 	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
 	return semantic(tag)
 }
 
-// semantic parses a version and drops everything after the patch number: 1.5.0-rc.2 is 1.5.0.
+// semantic parses a version and drops everything after the patch number: 1.5.0-rc.2 becomes 1.5.0.
 func semantic(text string) *version.Version {
 	v, err := version.ParseSemantic(text)
 	if err != nil {

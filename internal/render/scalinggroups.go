@@ -63,7 +63,7 @@ func (g *Graph) scalingGroup(s *Component) *trellisv1alpha1.ScalingGroup {
 	return sg
 }
 
-// wantedPods counts the pods of all wanted replicas, at most math.MaxInt32.
+// wantedPods returns the number of pods of all wanted replicas, at most math.MaxInt32.
 func wantedPods(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return int32(min(int64(sg.Spec.Replicas)*int64(PodsPerReplica(sg)), math.MaxInt32))
 }
@@ -74,8 +74,8 @@ func (g *Graph) meta(s *Component, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: g.Namespace, Labels: labels, Annotations: maps.Clone(s.Annotations)}
 }
 
-// groupSelector selects the pods of one component. It includes the graph's name, because graph "a-b" with component "c" and graph "a"
-// with component "b-c" have the same group name.
+// groupSelector returns labels that select the pods of one component. It includes the graph's name, because graph "a-b" with component "c"
+// and graph "a" with component "b-c" have the same group name.
 func groupSelector(graph, group string) map[string]string {
 	return map[string]string{LabelGraph: LabelValue(graph), LabelScalingGroup: group}
 }
@@ -87,7 +87,7 @@ func SortedGroups(groups []*trellisv1alpha1.ScalingGroup) []*trellisv1alpha1.Sca
 	})
 }
 
-// PriorityClass returns the priority class of all pods of the graph; "" if they have none, or different ones.
+// PriorityClass returns the priority class of the graph's pods; "" if they have none or if their classes differ.
 func PriorityClass(groups []*trellisv1alpha1.ScalingGroup) string {
 	class := ""
 	for i, sg := range groups {

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// fillSidecar adds the defaults of a frontend to a container that runs alongside the main container.
+// fillSidecar adds a frontend's defaults to a container that runs alongside the main container.
 func (t *templater) fillSidecar(c *corev1.Container) {
 	d := frontendDefaults(t.dynamoNamespace(), versionOfImage(c.Image))
 	fillCommand(c, d)

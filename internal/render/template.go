@@ -18,23 +18,23 @@ import (
 	"github.com/trellis-k8s/trellis/internal/framework"
 )
 
-// templater makes the pod template of one component. It collects all errors instead of stopping at the first.
+// templater makes the pod template of one component. It collects all errors instead of stopping at the first one.
 type templater struct {
 	dgd  *nvidiav1beta1.DynamoGraphDeployment
 	name string
 	spec *nvidiav1beta1.ComponentSpec
 	// alpha holds the fields of the component that only v1alpha1 has.
 	alpha nvidiav1alpha1.AlphaOnlyService
-	// componentType and subComponentType as Dynamo's programs and labels spell them: prefill and decode are sub-types of worker.
+	// componentType and subComponentType are in the spelling of Dynamo's programs and labels: prefill and decode are sub-types of worker.
 	componentType, subComponentType string
 
 	path     *field.Path
 	defaults defaults
 	platform Platform
-	// provider of the deployment, by name.
+	// provider is the name of the deployment's provider.
 	provider string
 	errs     []error
-	// generation of workers to which the component belongs; "" for none.
+	// generation is the generation of workers to which the component belongs; "" for none.
 	generation string
 	// launched: the pods of a replica start as one distributed program.
 	launched bool
@@ -51,7 +51,7 @@ func newTemplater(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1beta1.
 	return t
 }
 
-// typesOf returns the types of a component. Types of v1alpha1 that v1beta1 cannot express are kept.
+// typesOf returns the types of a component. It keeps v1alpha1 types that v1beta1 cannot express.
 func typesOf(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha1.AlphaOnlyService) (componentType, subComponentType string) {
 	if alpha.ComponentType != "" || alpha.SubComponentType != "" {
 		return alpha.ComponentType, alpha.SubComponentType
@@ -67,7 +67,7 @@ func (t *templater) invalid(path *field.Path, format string, args ...any) {
 	t.errs = append(t.errs, invalid(path, format, args...))
 }
 
-// roles returns the pods of one replica: one main pod, or a leader and its workers.
+// roles returns the roles of one replica's pods: one main role, or a leader and its workers.
 func (t *templater) roles(nodes int32) []trellisv1alpha1.Role {
 	template := t.template()
 	if nodes == 1 {
@@ -81,7 +81,7 @@ func (t *templater) roles(nodes int32) []trellisv1alpha1.Role {
 	}
 }
 
-// launch makes the pods of a replica start as one program if their command runs a known framework. Other commands start unchanged.
+// launch makes the pods of a replica start as one program if their command runs a known framework. It leaves other commands unchanged.
 func (t *templater) launch(nodes int32, leader, worker *corev1.PodTemplateSpec) {
 	main := &leader.Spec.Containers[0]
 	if _, err := framework.Detect(main, string(t.dgd.Spec.BackendFramework)); err != nil {
@@ -92,7 +92,8 @@ func (t *templater) launch(nodes int32, leader, worker *corev1.PodTemplateSpec) 
 	t.launched = framework.Launch(replica, &leader.Spec, &worker.Spec)
 }
 
-// executor returns vLLM's executor for several nodes: the annotated executor, or else the default at the time the deployment was created.
+// executor returns vLLM's executor for several nodes: the executor that an annotation names, or otherwise the default at the time when the
+// deployment was created.
 func (t *templater) executor() string {
 	annotations := t.settings()
 	if executor := annotations[annotationVLLMExecutor]; executor != "" {
@@ -105,7 +106,7 @@ func (t *templater) executor() string {
 	return ""
 }
 
-// gpus counts the GPUs in the limits of the main container.
+// gpus returns the number of GPUs in the limits of the main container.
 func (t *templater) gpus(main *corev1.Container) int64 {
 	quantity := main.Resources.Limits[corev1.ResourceName(cmp.Or(t.alpha.GPUResource, resourceGPU))]
 	return quantity.Value()
@@ -128,7 +129,7 @@ func (t *templater) template() *corev1.PodTemplateSpec {
 	return template
 }
 
-// resourcesPath returns the path of a container's resources in the deployment.
+// resourcesPath returns the field path of a container's resources in the deployment.
 func (t *templater) resourcesPath(list string, index int, container string) *field.Path {
 	if list == "containers" && index == 0 {
 		container = mainContainerName

@@ -19,15 +19,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// inputForm is the version of the content and the hashing of templateInput. Every change of either increments it, also a change by a new
-// version of the Kubernetes API types or of the conversion from v1alpha1: hashes of different forms cannot be compared.
+// inputForm is the version of the content and the hashing of templateInput. Every change of the content or the hashing must increment it,
+// because hashes of different forms cannot be compared. A new version of the Kubernetes API types or of the conversion from v1alpha1 can
+// also be such a change.
 const inputForm = 2
 
-// templateInput is the input that determines the pods of a component: the user's fields, except those that concern
-// only replicas, placement and traffic, and the addresses in the operator's flags. It leaves out the name and
-// namespace of a deployment, which never change.
+// templateInput is the input that determines the pods of a component: the addresses in the operator's flags, and the user's fields except
+// those about replicas, placement and traffic only. It omits the deployment's name and namespace, which never change.
 type templateInput struct {
-	// Inherited are the annotations of the deployment that apply to its components.
+	// Inherited are the deployment annotations that apply to its components.
 	Inherited        map[string]string              `json:"inherited,omitempty"`
 	Annotations      map[string]string              `json:"annotations,omitempty"`
 	Labels           map[string]string              `json:"labels,omitempty"`
@@ -41,7 +41,7 @@ type templateInput struct {
 	KVTransfer *nvidiav1beta1.KVTransferPolicy `json:"kvTransferPolicy,omitempty"`
 }
 
-// alphaInput holds the fields of a component that only v1alpha1 has, other than those in its podTemplate.
+// alphaInput holds a component's fields that only v1alpha1 has, except those in its podTemplate.
 type alphaInput struct {
 	ComponentType     string `json:"componentType,omitempty"`
 	SubComponentType  string `json:"subComponentType,omitempty"`
@@ -49,10 +49,10 @@ type alphaInput struct {
 	GPUResource       string `json:"gpuResource,omitempty"`
 }
 
-// input identifies the input of the component's roles.
+// input returns the identity of the input of the component's roles.
 func (t *templater) input() *trellisv1alpha1.TemplateInput { return t.inputOn(t.platform) }
 
-// inputOn is input with the given addresses of the platform.
+// inputOn returns the same as input, but for the given addresses of the platform.
 func (t *templater) inputOn(platform Platform) *trellisv1alpha1.TemplateInput {
 	component := *t.spec
 	component.Replicas, component.MinAvailable, component.ScalingAdapter = nil, nil, nil
@@ -80,8 +80,8 @@ func (t *templater) inputOn(platform Platform) *trellisv1alpha1.TemplateInput {
 	return &trellisv1alpha1.TemplateInput{Form: inputForm, Hash: hex.EncodeToString(sum[:8])}
 }
 
-// workersInput identifies the user's input for all workers, as FORM-HASH. It does not depend on the addresses in the operator's flags,
-// and an upgrade of the operator changes it only together with the form.
+// workersInput identifies the user's input for all workers, as FORM-HASH. It does not depend on the addresses in the operator's flags. An
+// upgrade of the operator changes the hash only if it also changes the form.
 func workersInput(components []*rendering) string {
 	var all strings.Builder
 	for _, r := range components {
@@ -92,7 +92,7 @@ func workersInput(components []*rendering) string {
 	return fmt.Sprintf("%d-%s", inputForm, shortHash(all.String()))
 }
 
-// sameForm reports whether two inputs of workers have the same form, and so can be compared.
+// sameForm reports whether two inputs of workers have the same form. Only such inputs can be compared.
 func sameForm(a, b string) bool {
 	a, _, _ = strings.Cut(a, "-")
 	b, _, _ = strings.Cut(b, "-")
@@ -109,9 +109,9 @@ func withoutRollout(annotations map[string]string) map[string]string {
 // aboutRollout are the annotations that control how pods are replaced, on deployments and components.
 var aboutRollout = slices.Concat(rollout.Annotations, rollout.SharedAnnotations, rollout.FormerAnnotations, []string{AnnotationGenerations})
 
-// keepsRoles reports whether a group keeps its stored roles: its input has not changed, or cannot be compared because another version of
-// the operator stored no hash or one of another form. Roles that cannot be compared are adopted, so an upgrade of the operator replaces
-// no pod. Roles that another client has changed are not kept.
+// keepsRoles reports whether a scaling group keeps its stored roles. It does if its input has not changed, or if its input cannot be
+// compared, because another version of the operator stored no hash or a hash of another form. Roles whose input cannot be compared are
+// adopted, so an upgrade of the operator replaces no pod. A scaling group does not keep roles that another client has changed.
 func keepsRoles(stored *trellisv1alpha1.ScalingGroup, input *trellisv1alpha1.TemplateInput) bool {
 	if stored == nil || len(stored.Spec.Roles) == 0 || EditOf(stored).Any("roles", "revision", "input") {
 		return false
@@ -119,7 +119,7 @@ func keepsRoles(stored *trellisv1alpha1.ScalingGroup, input *trellisv1alpha1.Tem
 	return adopts(stored) || *stored.Spec.Input == *input
 }
 
-// adopts reports whether the input of a group's stored roles cannot be compared with today's.
+// adopts reports whether the input of a scaling group's stored roles cannot be compared with today's input.
 func adopts(stored *trellisv1alpha1.ScalingGroup) bool {
 	return stored.Spec.Input == nil || stored.Spec.Input.Form != inputForm
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 )
 
-// A packed pod knows its place: the path of its domain is in its labels, one per level, and inside the pod in
-// files and variables made from the labels.
+// A packed pod gets its place. The path of its domain is in its labels, one label per level. Inside the pod, files and variables contain
+// the values of the labels.
 //
 //	nvidia.com/dynamo-topology.zone: zone-a      /etc/dynamo/topology/zone      $TRELLIS_TOPOLOGY_ZONE
 //	nvidia.com/dynamo-topology.rack: rack-1      /etc/dynamo/topology/rack      $TRELLIS_TOPOLOGY_RACK
 //
-// The labels are set together with the pins, before the pod has a node; levels narrower than the pinned level stay empty.
+// The labels are set together with the pins, before the pod has a node. Labels of levels narrower than the pinned level stay empty.
 const (
 	LabelTopologyPrefix = "nvidia.com/dynamo-topology."
 
@@ -31,22 +31,22 @@ const (
 	maxTopologyName  = 63 - len("dynamo-topology.")
 )
 
-// AnnotationLevels on a packed pod maps the levels of its topology to node labels, as a JSON object of domain to key.
+// AnnotationLevels on a packed pod maps the levels of the pod's topology to node labels, as a JSON object of domain to key.
 const AnnotationLevels = "trellis.dev/topology-levels"
 
-// topologyLabel is the pod label of a level.
+// topologyLabel returns the pod label of a level.
 func topologyLabel(domain string) string {
 	return LabelTopologyPrefix + fit(domain, domain, maxTopologyName)
 }
 
-// whereabouts are the annotation, files and variables that tell the pods of a scaling group their place; pods may share them.
+// whereabouts holds the annotation, files and variables through which a scaling group's pods read their place. Pods may share them.
 type whereabouts struct {
 	levels string
 	files  *corev1.DownwardAPIVolumeSource
 	env    []corev1.EnvVar
 }
 
-// whereaboutsOf returns nil for pods that are not packed.
+// whereaboutsOf returns the whereabouts for the pods of a topology; nil for pods that are not packed.
 func whereaboutsOf(topology *trellisv1alpha1.ResolvedTopology) *whereabouts {
 	if !packs(topology) || len(topology.Levels) == 0 {
 		return nil
@@ -62,7 +62,7 @@ func whereaboutsOf(topology *trellisv1alpha1.ResolvedTopology) *whereabouts {
 	return &whereabouts{levels: LevelKeys(topology), files: files, env: env}
 }
 
-// LevelKeys returns the node label of each level of a constraint, in the format of AnnotationLevels.
+// LevelKeys returns the node label key of each level in a constraint, in the format of AnnotationLevels.
 func LevelKeys(topology *trellisv1alpha1.ResolvedTopology) string {
 	levels := map[string]string{}
 	if topology != nil {
@@ -77,14 +77,14 @@ func LevelKeys(topology *trellisv1alpha1.ResolvedTopology) string {
 	return string(raw)
 }
 
-// preparedForOther reports whether a pod that was never released is prepared for levels other than the current ones of its group.
+// preparedForOther reports whether a pod that was never released was prepared for other levels than its scaling group has now.
 func preparedForOther(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) bool {
 	levels := pod.Annotations[AnnotationLevels]
 	return levels != "" && GateClosed(pod) && packs(sg.Spec.Topology) && levels != LevelKeys(sg.Spec.Topology)
 }
 
-// locate prepares a packed pod for its topology labels. The revision does not cover this, because the levels of a scaling group change
-// only while no pod is released.
+// locate prepares a packed pod for its topology labels. The revision does not cover this preparation, because the levels of a scaling group
+// change only while no pod is released.
 func locate(pod *corev1.Pod, w *whereabouts) {
 	if w == nil {
 		return
@@ -100,8 +100,8 @@ func envName(domain string) string {
 	return strings.ToUpper(strings.ReplaceAll(domain, "-", "_"))
 }
 
-// mountTopology adds the files and variables to the main container and to a frontend alongside it. Variables of the user with the same
-// name, and mounts at the same path, stay.
+// mountTopology adds the files and variables to the main container and to a frontend that runs alongside it. The user's variables of the
+// same name, and the user's mounts at the same path, take precedence.
 func mountTopology(pod *corev1.Pod, files *corev1.DownwardAPIVolumeSource, env []corev1.EnvVar) {
 	volume := corev1.Volume{Name: topologyVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: files}}
 	for i := range pod.Spec.Containers {
@@ -121,7 +121,7 @@ func mountTopology(pod *corev1.Pod, files *corev1.DownwardAPIVolumeSource, env [
 	}
 }
 
-// addFiles adds missing files to the topology volume if a KV transfer policy has already added that volume.
+// addFiles adds the missing files to the topology volume if a KV transfer policy has already added this volume.
 func addFiles(spec *corev1.PodSpec, files *corev1.DownwardAPIVolumeSource) {
 	for i := range spec.Volumes {
 		v := &spec.Volumes[i]
@@ -136,14 +136,15 @@ func addFiles(spec *corev1.PodSpec, files *corev1.DownwardAPIVolumeSource) {
 	}
 }
 
-// packs reports whether a constraint, required or preferred, packs the pods of a group or spreads its replicas.
+// packs reports whether a constraint, required or preferred, packs the pods of a scaling group or spreads its replicas, or whether it
+// places pods for KV transfers.
 func packs(t *trellisv1alpha1.ResolvedTopology) bool {
 	packed := t != nil && (t.GraphPackDomain != "" || t.GraphPreferredPackDomain != "" || t.PackDomain != "" || t.PreferredPackDomain != "")
 	return packed || constraint.Spread(t) || constraint.Transfers(t)
 }
 
-// TopologyLabels returns the labels that tell a pod its place, from the node labels to which it is pinned. A pod
-// that was not prepared for them gets none.
+// TopologyLabels returns the labels from which a pod reads its place. It takes their values from the node labels to which the pod is
+// pinned. A pod that was not prepared for such labels gets none.
 func TopologyLabels(pod *corev1.Pod, pins map[string]string) map[string]string {
 	var levels map[string]string
 	if json.Unmarshal([]byte(pod.Annotations[AnnotationLevels]), &levels) != nil {

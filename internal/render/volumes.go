@@ -26,8 +26,8 @@ const (
 	vllmCacheEnv  = "VLLM_CACHE_ROOT"
 )
 
-// addCompilationCache mounts the claim that stores compiled kernels. Its volume is named after the claim; a
-// volume of the user with that name stays.
+// addCompilationCache mounts the claim that stores compiled kernels. The volume is named after the claim. If the user has a volume of this
+// name, addCompilationCache uses that volume.
 func (t *templater) addCompilationCache(spec *corev1.PodSpec, c *corev1.Container) {
 	cache := t.spec.CompilationCache
 	if cache == nil || cache.PVCName == "" {
@@ -46,7 +46,7 @@ func (t *templater) addCompilationCache(spec *corev1.PodSpec, c *corev1.Containe
 	mountAt(c, volume, path)
 }
 
-// cachePath returns the mount path of the compilation cache, and passes it to vLLM as a variable.
+// cachePath returns the mount path of the compilation cache. For vLLM, it also sets the variable that contains this path.
 func (t *templater) cachePath(cache *nvidiav1beta1.CompilationCache, c *corev1.Container) string {
 	if t.framework(c) != framework.VLLM {
 		return cache.MountPath
@@ -75,7 +75,7 @@ func volumeName(claim string) string {
 	return hashed(dnsLabel(claim), claim, validation.DNS1123LabelMaxLength)
 }
 
-// mountAt mounts a volume and replaces another mount at the same path.
+// mountAt mounts a volume, and replaces any other mount at the same path.
 func mountAt(c *corev1.Container, volume, path string) {
 	c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == path })
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: path})
@@ -101,8 +101,8 @@ func mountsSSHKeys(s *Component) bool {
 	})
 }
 
-// addSharedMemory gives the main container a /dev/shm larger than the container runtime's default. A volume that the user mounts there
-// stays unless sharedMemorySize is set.
+// addSharedMemory gives the main container a /dev/shm that is larger than the container runtime's default. A volume that the user mounts
+// there takes precedence, unless sharedMemorySize is set.
 func (t *templater) addSharedMemory(spec *corev1.PodSpec, c *corev1.Container) {
 	size := t.spec.SharedMemorySize
 	mounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == sharedMemoryPath })

@@ -11,9 +11,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// ToCarry returns the numbers of replicas, by component, to copy from adapters into the deployment, and the reasons why others are refused.
-// A number is refused, for example, if the graph would have more pods than limit; a limit of 0 means no limit. Decreases are considered
-// first, then increases by component name.
+// ToCarry returns the numbers of replicas to copy from adapters into the deployment, by component, and the reasons why other numbers are
+// refused. For example, it refuses a number if the graph would have more pods than limit; a limit of 0 means no limit. It considers
+// decreases first, and then increases, each in the order of component names.
 func ToCarry(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter,
 	limit int64) (numbers map[string]int32, refused map[string]string) {
 	numbers, refused = map[string]int32{}, map[string]string{}

@@ -1,19 +1,20 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replicas decides which object owns the number of replicas of a component. There is exactly one owner at any time:
+// Package replicas determines which object owns the number of replicas of a component. At any time, the number has exactly one owner:
 //
 //	scalingAdapter is set    its adapter exists   owner of the number
 //	no                       -                    the deployment: replicas of the component
 //	yes                      not yet              the deployment: the adapter begins with its number
 //	yes                      yes                  the adapter: spec.replicas
 //
-// An adapter's number is copied into the deployment, where all clients read it and admission can refuse it. While the two differ, no
-// replicas are created or deleted: either another client has overwritten the deployment, or the adapter's number is not accepted.
+// An adapter's number is copied into the deployment, where all clients read it and admission can refuse it. While the two numbers differ,
+// no replicas are created or deleted. They differ if another client has overwritten the deployment's number, or if the adapter's number is
+// not accepted.
 //
-// For example, graph g has decode with scalingAdapter and replicas: 2. The adapter g-decode begins with 2. kubectl scale dgdsa/g-decode
-// --replicas=5 sets the adapter to 5, then the deployment's number and the pods follow. If the adapter is switched off, the deployment
-// keeps 5 as its own number.
+// For example, in graph g, the component decode has scalingAdapter and replicas: 2. The adapter g-decode begins with 2. The command
+// "kubectl scale dgdsa/g-decode --replicas=5" sets the adapter to 5. Then the deployment's number and the pods follow. If scalingAdapter is
+// later unset, the deployment keeps 5 as its own number.
 package replicas
 
 import (
@@ -42,15 +43,15 @@ func Of(s *nvidiav1beta1.ComponentSpec) int32 {
 	return *s.Replicas
 }
 
-// Owns reports whether the adapter owns the number of replicas of the component that it names.
+// Owns reports whether the adapter owns the number of replicas of the component to which it refers.
 func Owns(a *nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	component := a.Spec.DGDRef.ComponentName
 	return a.DeletionTimestamp == nil && metav1.IsControlledBy(a, dgd) && a.Spec.DGDRef.Name == dgd.Name &&
 		WithAdapter(dgd.Component(component)) && a.Name == AdapterName(dgd.Name, component)
 }
 
-// Settled returns the deployment to act on: a component whose adapter and deployment disagree keeps its current number, if has contains
-// one. The result shares unchanged parts with the deployment.
+// Settled returns the deployment to act on. If the numbers of a component's adapter and of the deployment differ, the component keeps its
+// current number of replicas, if has contains it. The result shares unchanged parts with the deployment.
 func Settled(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter,
 	has map[string]int32) *nvidiav1beta1.DynamoGraphDeployment {
 	settled := dgd
@@ -64,8 +65,8 @@ func Settled(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.
 	return settled
 }
 
-// Carried returns the deployment to act on when its adapters are not known: a component with an adapter has the number that was copied into
-// its scaling group. The result shares unchanged parts with the deployment.
+// Carried returns the deployment to act on if its adapters are unknown. A component with an adapter has the number of replicas that was
+// copied into its scaling group. The result shares unchanged parts with the deployment.
 func Carried(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	groups map[string]*trellisv1alpha1.ScalingGroup) *nvidiav1beta1.DynamoGraphDeployment {
 	carried := dgd
@@ -77,7 +78,7 @@ func Carried(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	return carried
 }
 
-// withReplicas returns the deployment with another number of replicas for a component, sharing unchanged parts with the original.
+// withReplicas returns the deployment with n replicas of a component. The result shares unchanged parts with the original.
 func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) *nvidiav1beta1.DynamoGraphDeployment {
 	out := *dgd
 	out.Spec.Components = slices.Clone(dgd.Spec.Components)
@@ -85,7 +86,7 @@ func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32
 	return &out
 }
 
-// grows returns 1 for a component that gets more replicas, else 0.
+// grows returns 1 for a component that gets more replicas, otherwise 0.
 func grows(dgd *nvidiav1beta1.DynamoGraphDeployment, numbers map[string]int32, name string) int {
 	if numbers[name] > Of(dgd.Component(name)) {
 		return 1
@@ -93,7 +94,7 @@ func grows(dgd *nvidiav1beta1.DynamoGraphDeployment, numbers map[string]int32, n
 	return 0
 }
 
-// differing returns the numbers of adapters that differ from the deployment, by component.
+// differing returns the adapters' numbers that differ from the deployment's numbers, by component.
 func differing(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter) map[string]int32 {
 	numbers := map[string]int32{}
 	for i := range adapters {

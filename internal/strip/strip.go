@@ -1,14 +1,14 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package strip limits how much metadata of objects is kept in caches. Tenants write this metadata, and the API server allows on each
-// object 256 KiB of annotations, and labels and owners up to the size of a request, 1.5 MiB.
+// Package strip limits the metadata of objects in caches. Tenants write this metadata, and the API server allows 256 KiB of annotations on
+// each object, and labels and owners up to the size of a request, which is 1.5 MiB.
 //
 //	a Service with kubectl.kubernetes.io/last-applied-configuration, 200 KiB, and trellis.dev/applied-metadata, 16 bytes
 //	kept: trellis.dev/applied-metadata
 //
-// Cached objects are never written as a whole: a patch is the difference between two of them, so stripped metadata stays in the cluster.
-// Owners and finalizers are lists, which a patch replaces, so they are kept where a patch may contain them.
+// Trellis never writes a cached object as a whole. A patch is the difference between two cached objects, so stripped metadata remains in
+// the cluster. Owners and finalizers are lists, which a patch replaces as a whole, so the cache keeps them where a patch may contain them.
 package strip
 
 import (
@@ -22,15 +22,16 @@ import (
 )
 
 const (
-	// MaxBytes limits the annotations, and the labels, that are kept of one object, in bytes of keys and values.
+	// MaxBytes limits the annotations, and separately the labels, that the cache keeps for one object, in bytes of keys and values.
 	MaxBytes = 8 << 10
-	// MaxOwners limits the owner references that are kept where they are only read.
+	// MaxOwners limits the owner references that the cache keeps for objects whose owner references are only read.
 	MaxOwners = 4
-	// AnnotationLeftOut marks cached objects with stripped metadata that could be compared. It exists in caches only.
+	// AnnotationLeftOut marks cached objects from which metadata or content was stripped that Trellis could compare. It exists only in
+	// caches.
 	AnnotationLeftOut = "trellis.dev/left-out-of-cache"
 )
 
-// domains are the domains of annotations that Trellis reads.
+// domains are the domains of the annotations that Trellis reads.
 var domains = []string{"trellis.dev", "nvidia.com", "grove.io", "kai.scheduler", "kueue.x-k8s.io"}
 
 // undomained are the annotations without a domain that Trellis reads.
@@ -44,7 +45,8 @@ func read(key string) bool {
 	})
 }
 
-// Annotations returns the annotations that Trellis reads, up to MaxBytes, and the annotations with the whole keys at any length.
+// Annotations returns the annotations that Trellis reads, up to MaxBytes. It also returns the annotations with the keys in whole, at any
+// length.
 func Annotations(all map[string]string, whole ...string) map[string]string {
 	out, _ := bounded(all, func(key string) bool { return read(key) && !slices.Contains(whole, key) })
 	for _, key := range whole {
@@ -58,7 +60,8 @@ func Annotations(all map[string]string, whole ...string) map[string]string {
 	return out
 }
 
-// Labels returns all labels if they are within MaxBytes, or else those that Trellis reads and the shortest of the others.
+// Labels returns all labels if they are within MaxBytes. Otherwise it returns the labels that Trellis reads, and the shortest other labels,
+// up to MaxBytes.
 func Labels(all map[string]string) map[string]string {
 	if size(all) <= MaxBytes {
 		return all
@@ -67,8 +70,8 @@ func Labels(all map[string]string) map[string]string {
 	return out
 }
 
-// Object is a cache transform. It removes managed fields and the last applied configuration, and limits the annotations: it marks an object
-// with more annotations by AnnotationLeftOut.
+// Object is a cache transform. It removes managed fields and the last applied configuration, and limits the annotations to MaxBytes. It
+// marks an object whose annotations exceed this limit with AnnotationLeftOut.
 func Object(obj any) (any, error) {
 	o, ok := obj.(client.Object)
 	if !ok {
@@ -83,7 +86,7 @@ func Object(obj any) (any, error) {
 	return o, nil
 }
 
-// Owned is a cache transform for objects of which only the owning pods are read.
+// Owned is a cache transform for objects of which Trellis reads only the owning pods.
 func Owned(obj any) (any, error) {
 	o, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -101,11 +104,11 @@ func Owned(obj any) (any, error) {
 	}}, nil
 }
 
-// LeftOut reports whether metadata of a cached object was stripped that could be compared.
+// LeftOut reports whether metadata or content of a cached object was stripped that Trellis could compare.
 func LeftOut(o metav1.Object) bool { return o.GetAnnotations()[AnnotationLeftOut] != "" }
 
-// bounded returns the needed entries up to MaxBytes: first those that Trellis reads, then the shortest. all reports whether none is left
-// out.
+// bounded returns the needed entries up to MaxBytes: first the entries that Trellis reads, then the shortest other entries. all reports
+// whether the result contains all needed entries.
 func bounded(of map[string]string, needed func(key string) bool) (out map[string]string, all bool) {
 	var keys []string
 	for key := range of {

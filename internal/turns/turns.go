@@ -1,14 +1,15 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package turns orders the graphs to plan: higher priority first; within one priority the namespaces take turns, each with its oldest
-// graph. So a namespace with a thousand graphs delays the first graph of another namespace by one plan, not by a thousand.
+// Package turns determines the order in which graphs are planned. Graphs of higher priority come first. Within one priority, the namespaces
+// take turns, each with its oldest graph. A namespace with a thousand graphs therefore delays the first graph of another namespace by one
+// plan, not by a thousand.
 //
 //	priority 0: team-a has a1 (oldest), a2, a3; team-b has b1 (youngest)    order: a1 b1 a2 a3
 //
-// The turn goes to the namespace that was served least recently. Turns are recorded per priority while it has graphs in line, so a
-// namespace that always has graphs in line is served once between two turns of another one. Adding a graph costs a binary search in its
-// namespace; taking one costs a comparison for each namespace of the priority.
+// The next turn goes to the namespace that was served least recently. Turns are recorded for each priority as long as graphs of this
+// priority are in line. Between two turns of one namespace, a namespace that always has graphs in line is therefore served only once.
+// Adding a graph costs a binary search in its namespace. Taking a graph costs a comparison for each namespace of the priority.
 package turns
 
 import (
@@ -21,7 +22,7 @@ import (
 // Turn is one graph in line.
 type Turn struct {
 	Namespace, Name string
-	// Priority of the graph; higher ones come first.
+	// Priority of the graph. Graphs of higher priority come first.
 	Priority int32
 	// Created orders the graphs of one namespace.
 	Created time.Time
@@ -35,25 +36,25 @@ func older(a, b Turn) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
 }
 
-// Line holds graphs, each once. The zero value is ready to use. It is not safe for concurrent use.
+// Line holds the graphs in line, each graph once. The zero value is ready to use. A Line is not safe for concurrent use.
 type Line struct {
 	known      map[id]Turn
 	priorities map[int32]*priority
 	served     uint64
 }
 
-// priority has the graphs of one priority.
+// priority holds the graphs of one priority.
 type priority struct {
-	// graphs by namespace, oldest first; no list is empty.
+	// graphs by namespace, the oldest graph first. No list is empty.
 	graphs map[string][]Turn
 	// last is the serial number of each namespace's last turn.
 	last map[string]uint64
 }
 
-// usuallyRemembered is how many namespaces without a graph in line are remembered.
+// usuallyRemembered is the number of namespaces without a graph in line whose last turns are remembered.
 const usuallyRemembered = 1024
 
-// maxRemembered is usuallyRemembered, except in tests.
+// maxRemembered is usuallyRemembered; tests replace it.
 var maxRemembered = usuallyRemembered
 
 // Len returns the number of graphs in line.
@@ -61,7 +62,7 @@ func (l *Line) Len() int { return len(l.known) }
 
 // Add puts a graph in line, or updates its priority and creation time.
 func (l *Line) Add(g Turn) {
-	// Removing the last graph of a priority drops the record of turns, which must survive the update of a graph.
+	// Removing the last graph of a priority drops the record of turns. This record must survive the update of a graph.
 	p := l.priorities[g.Priority]
 	if old, known := l.known[g.id()]; known {
 		if old.Priority == g.Priority && old.Created.Equal(g.Created) {
@@ -82,7 +83,7 @@ func (l *Line) Add(g Turn) {
 	p.graphs[g.Namespace] = slices.Insert(list, at, g)
 }
 
-// Remove removes a graph from the line, if it is there.
+// Remove removes a graph from the line, if the line contains it.
 func (l *Line) Remove(namespace, name string) {
 	g, known := l.known[id{namespace, name}]
 	if !known {
@@ -103,7 +104,7 @@ func (l *Line) Remove(namespace, name string) {
 	}
 }
 
-// Next removes and returns the graph whose turn it is; ok is false when the line is empty.
+// Next removes and returns the graph whose turn it is. ok is false if the line is empty.
 func (l *Line) Next() (g Turn, ok bool) {
 	if len(l.known) == 0 {
 		return g, false
@@ -128,8 +129,8 @@ func (l *Line) Next() (g Turn, ok bool) {
 	return g, true
 }
 
-// forget drops namespaces without a graph in line, when there are many of them and every namespace in line was served later. Such a
-// namespace comes first even without a record.
+// forget drops the records of namespaces without a graph in line. It does so only if there are many of them, and only for namespaces that
+// were served earlier than every namespace in line. Such a namespace comes first even without a record.
 func (p *priority) forget() {
 	if len(p.last)-len(p.graphs) <= maxRemembered {
 		return
@@ -145,7 +146,7 @@ func (p *priority) forget() {
 	}
 }
 
-// before compares the oldest graphs of two namespaces.
+// before reports whether the namespace of graph a has its turn before that of graph b. a and b are the oldest graphs of their namespaces.
 func (p *priority) before(a, b Turn) bool {
 	return cmp.Or(cmp.Compare(p.last[a.Namespace], p.last[b.Namespace]), older(a, b), cmp.Compare(a.Namespace, b.Namespace)) < 0
 }

@@ -46,7 +46,7 @@ func annotations(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	return errs
 }
 
-// likeVersion reports whether Dynamo's operator would accept the version: a semantic version whose last numbers may be missing.
+// likeVersion reports whether Dynamo's operator would accept the version. It accepts a semantic version whose last numbers may be missing.
 func likeVersion(text string) bool {
 	return slices.ContainsFunc([]string{"", ".0", ".0.0"}, func(rest string) bool {
 		_, err := version.ParseSemantic(text + rest)
@@ -58,7 +58,8 @@ func groveUpdate(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	return oneOf(annotationsPath, dgd.Annotations, specs.AnnotationGroveUpdate, render.GroveRollingRecreate, render.GroveOnDelete)
 }
 
-// componentAnnotations checks the annotations of a component's pods. It accepts any value in extraPodMetadata, as v1alpha1 always has.
+// componentAnnotations checks the annotations of a component's pods. It accepts any annotations if extraPodMetadata sets the executor
+// backend, because v1alpha1 has always accepted this.
 func componentAnnotations(s component) field.ErrorList {
 	if extra := s.alpha.ExtraPodMetadata; extra != nil && extra.Annotations[annotationExecutorBackend] != "" {
 		return nil
@@ -69,7 +70,7 @@ func componentAnnotations(s component) field.ErrorList {
 	return append(errs, checkDomainName(path, s.template().Annotations)...)
 }
 
-// oneOf checks an annotation with a fixed set of values.
+// oneOf checks that an annotation has one of the allowed values.
 func oneOf(path *field.Path, annotations map[string]string, key string, allowed ...string) field.ErrorList {
 	value, ok := annotations[key]
 	if !ok || slices.Contains(allowed, value) || key == annotationExecutorBackend && slices.Contains(allowed, strings.ToLower(value)) {
@@ -78,7 +79,8 @@ func oneOf(path *field.Path, annotations map[string]string, key string, allowed 
 	return one(badValue(field.ErrorTypeNotSupported, path.Key(key), value, fmt.Sprintf(`must be "%s"`, strings.Join(allowed, `" or "`))))
 }
 
-// oneFormOfConstraint refuses a graph with constraints both in annotations and in the spec: it would be unclear which applies.
+// oneFormOfConstraint refuses a graph with constraints both in annotations and in the spec, because it would be unclear which constraint
+// applies.
 func oneFormOfConstraint(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	if !constraint.ByFields(dgd) {
 		return nil
@@ -109,7 +111,8 @@ func unknownKeys(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alph
 	return errs
 }
 
-// topologyAnnotationsImmutable refuses changes of topology annotations, which are read once, when the deployment is created.
+// topologyAnnotationsImmutable refuses changes of topology annotations, because Trellis reads them only once, when the deployment is
+// created.
 func topologyAnnotationsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range constraint.Annotations() {
@@ -122,7 +125,7 @@ func topologyAnnotationsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeploym
 	return errs
 }
 
-// topologyWithoutPlacement warns about a topology annotation without a level, which packs nothing.
+// topologyWithoutPlacement warns about a topology annotation without a level, because a topology alone packs nothing.
 func topologyWithoutPlacement(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.Text {
 	a := constraint.FromAnnotations(dgd.DynamoGraphDeployment)
 	if a.Topology == "" || a.Set() || constraint.ByFields(dgd.DynamoGraphDeployment) {
@@ -132,7 +135,7 @@ func topologyWithoutPlacement(dgd Written, _ *grovev1alpha1.ClusterTopology) []f
 		constraint.AnnotationTopology, constraint.AnnotationRequired, constraint.AnnotationPreferred), nil)}
 }
 
-// preferredKeyWithoutEffect is preferredWithoutEffect for annotations.
+// preferredKeyWithoutEffect does the same as preferredWithoutEffect, but for annotations.
 func preferredKeyWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
 	a := constraint.FromAnnotations(dgd.DynamoGraphDeployment)
 	if a.Required == "" || a.Preferred == "" || constraint.ByFields(dgd.DynamoGraphDeployment) {

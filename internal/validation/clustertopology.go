@@ -43,7 +43,7 @@ func Topology(ct *grovev1alpha1.ClusterTopology) field.ErrorList {
 }
 
 // TopologyUpdate returns the errors in a change of a ClusterTopology, ratcheted as in GraphUpdate. It allows changes of levels that
-// deployments use, because admins must be able to describe the changed cluster.
+// deployments use, because administrators must be able to describe the changed cluster.
 func TopologyUpdate(updated, old *grovev1alpha1.ClusterTopology) field.ErrorList {
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
 		return nil

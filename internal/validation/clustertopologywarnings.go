@@ -13,14 +13,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// UserOf is a deployment that names a ClusterTopology, and the levels that it uses.
+// UserOf is a deployment that names a ClusterTopology, with the levels that the deployment uses.
 type UserOf struct {
 	Namespace, Name string
 	Domains         []string
 }
 
-// TopologyWarnings names the deployments that a change of a ClusterTopology affects: it removes a level that they use, or changes its
-// meaning. updated is nil on delete. The change is accepted, and running pods stay.
+// TopologyWarnings names the deployments that a change of a ClusterTopology affects: the change removes a level that they use, or changes
+// the level's meaning. updated is nil on delete. The API server accepts the change, and running pods keep running.
 func TopologyWarnings(updated, old *grovev1alpha1.ClusterTopology, users []UserOf) []string {
 	if old == nil {
 		return nil
@@ -48,7 +48,7 @@ func TopologyWarnings(updated, old *grovev1alpha1.ClusterTopology, users []UserO
 	return Bounded(lines, "")
 }
 
-// changeOf describes how a change affects one level; "" if it does not.
+// changeOf describes the effect of a change on one level; "" for no effect.
 func changeOf(level grovev1alpha1.TopologyLevel, updated, old *grovev1alpha1.ClusterTopology) string {
 	at := levelIndex(updated, level.Domain)
 	switch {
@@ -62,8 +62,8 @@ func changeOf(level grovev1alpha1.TopologyLevel, updated, old *grovev1alpha1.Clu
 	return ""
 }
 
-// broaderThan lists, sorted, the levels above domain that both topologies have: inserting a level does not
-// change the order of the others.
+// broaderThan lists the levels above domain that both topologies have, sorted by name. Levels in only one topology do not count, because
+// inserting a level does not change the order of the other levels.
 func broaderThan(domain string, in, alsoIn *grovev1alpha1.ClusterTopology) []string {
 	var broader []string
 	for _, level := range in.Spec.Levels[:levelIndex(in, domain)] {

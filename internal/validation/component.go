@@ -27,7 +27,7 @@ func replicas(s component) field.ErrorList {
 	return errs
 }
 
-// nodeCount checks the number of nodes; 0 means the default of two, which the API server sets.
+// nodeCount checks the number of nodes. 0 is allowed and means the default of two, which the API server sets.
 func nodeCount(s component) field.ErrorList {
 	if s.Multinode == nil || s.Multinode.NodeCount == 0 || s.Multinode.NodeCount >= 2 {
 		return nil
@@ -59,7 +59,8 @@ func volumeMounts(s component) field.ErrorList {
 	return errs
 }
 
-// frontendSidecar checks the sidecar: v1alpha1 adds a container with a fixed name, v1beta1 names a container of the podTemplate.
+// frontendSidecar checks the sidecar. In v1alpha1, frontendSidecar adds a container with a fixed name; in v1beta1, it names a container of
+// the podTemplate.
 func frontendSidecar(s component) field.ErrorList {
 	if s.alpha.FrontendSidecar == nil {
 		return namedSidecar(s)

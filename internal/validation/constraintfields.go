@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// domainPattern is the format of the name of a topology level.
+// domainPattern is the format of a topology level's name.
 const domainPattern = `^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 
 var (
@@ -24,7 +24,7 @@ var (
 	topologyNamePath = constraintPath.Child("clusterTopologyName")
 )
 
-// DomainsInUse lists the levels that the deployment's constraints name, sorted, each once.
+// DomainsInUse lists the levels that the deployment's constraints name, sorted and without duplicates.
 func DomainsInUse(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	if dgd == nil {
 		return nil
@@ -44,7 +44,7 @@ type domainRef struct {
 	domain string
 }
 
-// domainRefs lists the fields that name levels: the deployment's, then the components' by name.
+// domainRefs lists the fields that name levels: first the deployment's fields, then the components' fields, sorted by component name.
 func domainRefs(dgd *nvidiav1beta1.DynamoGraphDeployment) []domainRef {
 	var refs []domainRef
 	add := func(path *field.Path, domains ...string) {
@@ -84,8 +84,8 @@ func topologyNamed(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 		"name a ClusterTopology there", topologyNamePath))
 }
 
-// deploymentConstraint checks the constraint of the deployment. A topology alone packs nothing, so the deployment or a
-// component must name a level.
+// deploymentConstraint checks the deployment's own constraint. A topology alone packs nothing, so the deployment or a component must name a
+// level.
 func deploymentConstraint(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	c := dgd.Spec.TopologyConstraint
 	if c == nil {
@@ -118,7 +118,7 @@ func componentConstraint(s component) field.ErrorList {
 	return errs
 }
 
-// domainFormat checks the format of the level names that are set in a constraint.
+// domainFormat checks the format of the level names in a constraint.
 func domainFormat(path *field.Path, domains ...string) field.ErrorList {
 	var errs field.ErrorList
 	for i, name := range domainFields {

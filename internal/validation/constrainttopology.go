@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// GraphTopology checks a new deployment against the ClusterTopology it names, nil if that does not exist. It is called on create only:
-// when a level disappears later, a condition reports it, and updates stay possible.
+// GraphTopology checks a new deployment against the ClusterTopology that it names; topology is nil if this ClusterTopology does not exist.
+// It is called on create only. If a level disappears later, a condition reports it, and updates remain possible.
 func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	name := constraint.TopologyName(dgd)
 	switch {
@@ -35,7 +35,7 @@ func GraphTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1al
 	return append(errs, distinctOnHost(dgd, topology)...)
 }
 
-// topologyNamePathOf returns the path at which the deployment names its topology.
+// topologyNamePathOf returns the path of the field or annotation with which the deployment names its topology.
 func topologyNamePathOf(dgd *nvidiav1beta1.DynamoGraphDeployment) *field.Path {
 	if constraint.ByFields(dgd) {
 		return topologyNamePath
@@ -55,7 +55,7 @@ func unknownDomains(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1a
 	return errs
 }
 
-// broaderComponents refuses components whose packDomain is broader than that of the deployment.
+// broaderComponents refuses components whose packDomain is broader than the deployment's.
 func broaderComponents(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	limit := levelIndex(topology, dgd.Spec.TopologyConstraint.PackDomain)
 	if limit < 0 {
@@ -78,7 +78,7 @@ func broaderComponents(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grove
 	return errs
 }
 
-// levelIndex returns the index of a level, 0 for the broadest; -1 if the topology is nil or has no such level.
+// levelIndex returns the index of a level, 0 for the broadest level; -1 if the topology is nil or does not have this level.
 func levelIndex(topology *grovev1alpha1.ClusterTopology, domain string) int {
 	if topology == nil || domain == "" {
 		return -1
@@ -86,7 +86,7 @@ func levelIndex(topology *grovev1alpha1.ClusterTopology, domain string) int {
 	return slices.IndexFunc(topology.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Domain == domain })
 }
 
-// domainNames lists the names of the levels from an index on, from the broadest to the narrowest.
+// domainNames lists the names of the levels from index from on, from the broadest to the narrowest.
 func domainNames(topology *grovev1alpha1.ClusterTopology, from int) []string {
 	var names []string
 	for _, level := range topology.Spec.Levels[from:] {
@@ -95,8 +95,8 @@ func domainNames(topology *grovev1alpha1.ClusterTopology, from int) []string {
 	return names
 }
 
-// preferredWithoutEffect warns about a preferred level that is not narrower than the required one. Without a topology
-// it finds only equal names.
+// preferredWithoutEffect warns about a preferred level that is not narrower than the required level. Without a topology, it can detect only
+// equal names.
 func preferredWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
 	var lines []field.Text
 	say := func(path *field.Path, preferred, required string) {
@@ -119,7 +119,7 @@ func preferredWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology
 	return lines
 }
 
-// narrower reports whether level a is narrower than b, or whether that is unknown.
+// narrower reports whether level a is narrower than level b. It returns true if this is unknown.
 func narrower(topology *grovev1alpha1.ClusterTopology, a, b string) bool {
 	if a == b {
 		return false
@@ -128,7 +128,7 @@ func narrower(topology *grovev1alpha1.ClusterTopology, a, b string) bool {
 	return i < 0 || j < 0 || i > j
 }
 
-// narrowest returns the level that packs a component's pods: its own, or else the deployment's.
+// narrowest returns the level that packs a component's pods: the component's own level, or otherwise the deployment's.
 func narrowest(topology *grovev1alpha1.ClusterTopology, own, inherited string) string {
 	if own == "" || (inherited != "" && !narrower(topology, own, inherited)) {
 		return inherited

@@ -7,8 +7,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// GraphCreate returns the errors in a new deployment: those of Graph, and those of rules that existing deployments need not follow. The
-// set of components is immutable, so every component is as old as its deployment.
+// GraphCreate returns the errors in a new deployment: the errors of Graph, and the errors of rules from which existing deployments are
+// exempt. The set of components is immutable, so every component is as old as its deployment.
 func GraphCreate(dgd Written) field.ErrorList {
 	errs := Graph(dgd)
 	if dgd.DynamoGraphDeployment == nil {
@@ -30,8 +30,8 @@ func GraphCreate(dgd Written) field.ErrorList {
 	return errs
 }
 
-// ofChanges applies the rules for new deployments and, ratcheted, for changes. The guard does not apply them, so
-// older deployments continue.
+// ofChanges applies the rules for new deployments and, ratcheted, for changes. The guard does not apply these rules, so that older
+// deployments keep working.
 func ofChanges(dgd Written) field.ErrorList {
 	errs := append(groveUpdate(dgd.DynamoGraphDeployment), enoughReplicas(dgd.DynamoGraphDeployment)...)
 	errs = append(errs, unconvertedTransfer(dgd)...)
@@ -45,7 +45,7 @@ func ofChanges(dgd Written) field.ErrorList {
 	return errs
 }
 
-// changeChecks are the rules of ofChanges for each component.
+// changeChecks are the rules that ofChanges applies to each component.
 var changeChecks = []func(component) field.ErrorList{
 	powerLimit, containerResources, multinodeType, formerRoles, sharedMemorySign, pickerConfig, deviceService, failover, checkpoint,
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// distinctHosts checks the annotation of a component's pods.
+// distinctHosts checks the distinct-hosts annotation of a component's pods.
 func distinctHosts(s component) field.ErrorList {
 	return oneOf(s.path.Child("podTemplate", "metadata", "annotations"), s.template().Annotations, render.AnnotationDistinctHosts, "true",
 		"false")
@@ -25,8 +25,8 @@ func (s component) distinct() bool {
 	return s.multinode() && cmp.Or(s.template().Annotations[key], s.graph.Spec.Annotations[key], s.graph.Annotations[key]) == "true"
 }
 
-// distinctOnHost refuses replicas whose pods must be both on one host and on different hosts. Without a topology, it recognizes a
-// level of hosts by its name.
+// distinctOnHost refuses replicas whose pods would have to be both on one host and on different hosts. Without a topology, it recognizes a
+// host level by its name.
 func distinctOnHost(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	var errs field.ErrorList
 	refuse := func(path *field.Path, domain string) {
@@ -48,7 +48,7 @@ func distinctOnHost(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1a
 	return errs
 }
 
-// sharedHostNetwork warns about several pods of a replica in the network of one host, where they would listen on the same ports.
+// sharedHostNetwork warns if several pods of a replica may share the network of one host, where they would listen on the same ports.
 func sharedHostNetwork(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.Text {
 	var names []string
 	for _, s := range dgd.components() {

@@ -3,9 +3,9 @@
 
 // Package validation holds every admission rule as a named check in a flat list.
 //
-// Three callers apply the rules: the webhook; the guard inside Reconcile, for objects created while no webhook was available; and
-// `kubectl trellis plan`, for manifests that no API server has validated. The list is therefore complete in itself: it repeats, in the
-// same words, the CEL rules of the CRDs, and adds the rules that need more than one object.
+// Three callers apply the rules: the webhook; the guard inside Reconcile, for objects created while no webhook was available; and `kubectl
+// trellis plan`, for manifests that no API server has validated. The list is therefore complete: it repeats, in the same words, the CEL
+// rules of the CRDs, and adds the rules that need more than one object.
 //
 //	Graph, Topology              what the object alone decides          webhook, guard, plan
 //	GraphCreate                  what only new objects must keep        webhook on create, plan
@@ -18,5 +18,5 @@
 //
 //	spec.services[VllmWorker].topologyConstraint.packDomain: Invalid value: "zone": hierarchy violation: ... is broader than spec-level "rack" ...
 //
-// The package reads no cluster, takes no context and no clock, and never panics, whatever the object.
+// The package reads no cluster, takes no context and no clock, and panics for no object.
 package validation

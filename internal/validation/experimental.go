@@ -25,7 +25,7 @@ var workerTypes = []nvidiav1beta1.ComponentType{
 	nvidiav1beta1.ComponentTypeWorker, nvidiav1beta1.ComponentTypePrefill, nvidiav1beta1.ComponentTypeDecode,
 }
 
-// experimental returns the experimental settings of the component; empty if there are none.
+// experimental returns the component's experimental settings; empty if there are none.
 func (s component) experimental() nvidiav1beta1.ComponentExperimental {
 	if s.Experimental == nil {
 		return nvidiav1beta1.ComponentExperimental{}
@@ -64,7 +64,7 @@ func deviceService(s component) field.ErrorList {
 	return errs
 }
 
-// modeAsWritten returns a mode in the spelling of the user's version: v1alpha1 starts modes with a lower-case letter.
+// modeAsWritten returns a mode in the spelling of the user's API version. In v1alpha1, modes start with a lower-case letter.
 func modeAsWritten(s component, mode string) string {
 	if mode != "" && (s.alpha.GPUMemoryService != nil || s.alpha.Failover != nil) {
 		return strings.ToLower(mode[:1]) + mode[1:]
@@ -72,7 +72,7 @@ func modeAsWritten(s component, mode string) string {
 	return mode
 }
 
-// clientContainers checks the extra client containers, which share the devices of the main container and so must be in its pod.
+// clientContainers checks the extra client containers. They share the devices of the main container, so they must be in the same pod.
 func clientContainers(s component, path *field.Path, names []string) field.ErrorList {
 	var errs field.ErrorList
 	seen := sets.New[string]()
@@ -88,7 +88,7 @@ func clientContainers(s component, path *field.Path, names []string) field.Error
 	return errs
 }
 
-// clientNames repeats the schema of v1beta1 for v1alpha1, also for a disabled gpuMemoryService.
+// clientNames applies the v1beta1 schema's rule for client names to v1alpha1, even if gpuMemoryService is disabled.
 func clientNames(s component, path *field.Path) field.ErrorList {
 	if s.alpha.GPUMemoryService == nil {
 		return nil
@@ -111,7 +111,7 @@ func containerName(path *field.Path, name string) field.ErrorList {
 	return nil
 }
 
-// hasGPU reports whether the main container has a limit of GPUs of any kind.
+// hasGPU reports whether the main container has a limit for GPUs of any kind.
 func (s component) hasGPU() bool {
 	c := s.mainContainer()
 	if c == nil {
@@ -125,7 +125,7 @@ func (s component) hasGPU() bool {
 	return false
 }
 
-// failover checks that the shadow engines can reach the GPU memory of the active engine.
+// failover checks that shadow engines can access the GPU memory of the active engine.
 func failover(s component) field.ErrorList {
 	path, f, g := s.path.Child("experimental", "failover"), s.experimental().Failover, s.experimental().GPUMemoryService
 	if f == nil {
@@ -146,7 +146,8 @@ func failover(s component) field.ErrorList {
 	return errs
 }
 
-// containerDiscovery requires discovery by container for failover inside one pod, whose engines differ only in their containers.
+// containerDiscovery requires discovery by container if failover happens inside one pod, because the engines of one pod differ only in
+// their containers.
 func containerDiscovery(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	mode := dgd.Annotations[annotationDiscoveryMode]
 	inPod := slices.ContainsFunc(componentsOf(dgd), func(s component) bool {
@@ -160,7 +161,7 @@ func containerDiscovery(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 		field.WordIntraPod))
 }
 
-// checkpoint checks that its fields are consistent. All other content is accepted.
+// checkpoint checks that the fields of a checkpoint are consistent. It accepts all other content.
 func checkpoint(s component) field.ErrorList {
 	path, raw := s.path.Child("experimental", "checkpoint"), s.experimental().Checkpoint
 	if raw == nil {

@@ -56,11 +56,11 @@ var componentChecks = []struct {
 	{"device modes", deviceModes},
 }
 
-// component is a component with the context that a check needs.
+// component is a component together with the context that checks need.
 type component struct {
 	*nvidiav1beta1.ComponentSpec
-	// alpha is the component's v1alpha1 form, whose fields v1beta1 may be unable to express; empty, and never nil, if
-	// it was written in v1beta1.
+	// alpha is the component's v1alpha1 form, which may contain fields that v1beta1 cannot express. It is never nil; it is empty if the
+	// component was written in v1beta1.
 	alpha *nvidiav1alpha1.ServiceSpec
 	pvcs  []nvidiav1alpha1.PVC
 	name  string
@@ -99,7 +99,7 @@ func (w Written) components() []component {
 	return components
 }
 
-// template returns the template of the component's pods; empty if there is none.
+// template returns the component's pod template; empty if there is none.
 func (s component) template() *corev1.PodTemplateSpec {
 	if s.PodTemplate == nil {
 		return &corev1.PodTemplateSpec{}
@@ -112,7 +112,7 @@ func (s component) podPath(fields ...string) *field.Path {
 	return s.path.Child("podTemplate", append([]string{"spec"}, fields...)...)
 }
 
-// mainPath returns the path of a field of the component's main container.
+// mainPath returns the path of a field in the component's main container.
 func (s component) mainPath(name string, more ...string) *field.Path {
 	return s.podPath("containers").Key(nvidiav1beta1.MainContainerName).Child(name, more...)
 }
@@ -144,7 +144,7 @@ func Graph(dgd Written) field.ErrorList {
 	return errs
 }
 
-// longestValue bounds the user's text in an error.
+// longestValue bounds the length of user text in an error.
 const longestValue = 80
 
 // short truncates a text to longestValue.
@@ -156,12 +156,12 @@ func short(s string) string {
 	return string(runes[:longestValue]) + "..."
 }
 
-// badValue is an error about a text value, which it truncates.
+// badValue returns an error about a text value. It truncates the value.
 func badValue(kind field.ErrorType, path *field.Path, value, detail string, args ...any) *field.Error {
 	return &field.Error{Type: kind, Field: path, BadValue: short(value), Detail: field.Say(detail, args...)}
 }
 
-// one returns a list of one error, so that a check reads as a sequence of returns.
+// one returns a list with one error, so that checks can return a single error directly.
 func one(err *field.Error) field.ErrorList {
 	return field.ErrorList{err}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// mainImage requires an image for the main container: there is no default that suits every component.
+// mainImage requires an image for the main container, because no default image suits every component.
 func mainImage(s component) field.ErrorList {
 	if s.mainImage() != "" {
 		return nil
@@ -57,8 +57,8 @@ func (s component) mainContainer() *corev1.Container {
 	return nil
 }
 
-// imagesKept allows images to change but not to be removed. It accepts containers that never had an image, and
-// v1alpha1 sidecars without one.
+// imagesKept allows changing images but not removing them. It accepts containers that never had an image, and v1alpha1 sidecars without an
+// image.
 func imagesKept(now, before Written) field.ErrorList {
 	known := map[string]component{}
 	for _, s := range before.components() {
@@ -78,8 +78,8 @@ func imagesKept(now, before Written) field.ErrorList {
 	return errs
 }
 
-// sidecarImages requires an image for every container: the API server would refuse the pods, which the creator of
-// a deployment does not see.
+// sidecarImages requires an image for every other container. Otherwise the API server would refuse the pods, and the creator of the
+// deployment would not see this error.
 func sidecarImages(s component) field.ErrorList {
 	var errs field.ErrorList
 	check := func(list string, containers []corev1.Container) {

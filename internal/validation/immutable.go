@@ -37,7 +37,7 @@ var immutabilityChecks = []struct {
 
 // GraphUpdate returns the errors in a change of a deployment. It accepts every change that leaves the spec and the annotations unchanged
 // (labels, finalizers, status), and every change of an object that is being deleted. Rules are ratcheted: an error that the old object
-// already had does not block another change.
+// already had does not block the change.
 func GraphUpdate(now, before Written) field.ErrorList {
 	updated, old := now.DynamoGraphDeployment, before.DynamoGraphDeployment
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
@@ -54,8 +54,8 @@ func GraphUpdate(now, before Written) field.ErrorList {
 	return append(errs, ratchet(append(Graph(now), ofChanges(now)...), append(Graph(before), ofChanges(before)...))...)
 }
 
-// ratchet drops the errors that existed before, word for word. It compares them in the words of v1alpha1, which names components by key:
-// their order in v1beta1 may change.
+// ratchet drops the errors that existed before the change in exactly the same words. It compares the v1alpha1 wording, which names
+// components by key, because the order of components in v1beta1 may change.
 func ratchet(now, before field.ErrorList) field.ErrorList {
 	known := sets.New[string]()
 	for _, err := range before {
@@ -92,8 +92,8 @@ func immutableConstraint(path *field.Path) *field.Error {
 		"delete and recreate the DynamoGraphDeployment to change topology constraints", path)
 }
 
-// componentsImmutable refuses added and removed components, and so also a component that is removed and added
-// again with another constraint.
+// componentsImmutable refuses to add or remove components. It therefore also prevents removing a component and adding it again with another
+// constraint.
 func componentsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	now, before := componentNames(updated), componentNames(old)
 	var changes []field.Text
@@ -121,9 +121,9 @@ func componentNames(dgd *nvidiav1beta1.DynamoGraphDeployment) sets.Set[string] {
 	return names
 }
 
-// ProviderUpdate returns the errors in a change of a deployment that its provider cannot make. Grove fixes minAvailable when it creates a
-// set: of cliques, where it is the number of pods of a replica, and of scaling groups. Other providers accept another nodeCount, and a
-// minAvailable that is set later. preset is the operator's provider, as in [render.ChooseProvider].
+// ProviderUpdate returns the errors in a change of a deployment that the deployment's provider cannot apply. When Grove creates a
+// PodCliqueSet, it fixes minAvailable of the cliques, which is the number of pods of a replica, and of the scaling groups. Other providers
+// accept a changed nodeCount, and a minAvailable that is set later. preset is the operator's provider, as in [render.ChooseProvider].
 func ProviderUpdate(updated, old *nvidiav1beta1.DynamoGraphDeployment, preset string) field.ErrorList {
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
 		return nil
@@ -147,7 +147,7 @@ func ProviderUpdate(updated, old *nvidiav1beta1.DynamoGraphDeployment, preset st
 	return errs
 }
 
-// nodeTopologyImmutable refuses a change between single-node and multinode, which decides what a component's constraint
+// nodeTopologyImmutable refuses a change between single-node and multinode, because it would change which pods a component's constraint
 // packs. nodeCount may change.
 func nodeTopologyImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList

@@ -17,7 +17,7 @@ import (
 
 var transferPath = specPath.Child("experimental", "kvTransferPolicy")
 
-// transferPolicy returns the KV transfer policy of a deployment with its defaults; nil for none.
+// transferPolicy returns a deployment's KV transfer policy with its defaults; nil for none.
 func transferPolicy(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1.KVTransferPolicy {
 	if dgd == nil || dgd.Spec.Experimental == nil || dgd.Spec.Experimental.KVTransferPolicy == nil {
 		return nil
@@ -40,12 +40,13 @@ func TransferTopologyName(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	return ""
 }
 
-// transfer checks the KV transfer policy, which is immutable once set.
+// transfer checks the KV transfer policy. Once set, the policy is immutable.
 func transfer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	return transferErrors(transferPolicy(dgd))
 }
 
-// unconvertedTransfer refuses a v1alpha1 policy that v1beta1 cannot express; the schema of v1alpha1 accepts any object.
+// unconvertedTransfer refuses a v1alpha1 policy that v1beta1 cannot express. This check is needed because the schema of v1alpha1 accepts
+// any object.
 func unconvertedTransfer(dgd Written) field.ErrorList {
 	if dgd.Alpha == nil || dgd.Alpha.Spec.Experimental == nil || transferPolicy(dgd.DynamoGraphDeployment) != nil {
 		return nil
@@ -83,7 +84,8 @@ func transferErrors(p *nvidiav1beta1.KVTransferPolicy) field.ErrorList {
 	return errs
 }
 
-// TransferTopology checks the KV transfer policy of a new deployment against the ClusterTopology it names, nil if that does not exist.
+// TransferTopology checks a new deployment's KV transfer policy against the ClusterTopology that the policy names; topology is nil if this
+// ClusterTopology does not exist.
 func TransferTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	p, name := transferPolicy(dgd), transferPath.Child("clusterTopologyName")
 	switch {
@@ -101,7 +103,7 @@ func TransferTopology(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev
 	return nil
 }
 
-// transferImmutable refuses changes of the KV transfer policy: workers with different policies would disagree about transfers.
+// transferImmutable refuses changes of the KV transfer policy, because workers with different policies would disagree about transfers.
 func transferImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	if apiequality.Semantic.DeepEqual(transferPolicy(updated), transferPolicy(old)) {
 		return nil

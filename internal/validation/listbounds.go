@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// Bounds of the lists of a pod that are compared with every node of the cluster, for every waiting graph. They are far
-// above what a program needs.
+// Bounds for those lists in a pod that the planner compares with every node of the cluster, for every waiting graph. The bounds are far
+// above any program's needs.
 const (
 	maxHostPorts     = 256
 	maxTolerations   = 256
@@ -20,11 +20,12 @@ const (
 	maxResourceNames = 64
 	maxSpread        = 64
 	maxClaimsOfPod   = 64
-	// maxTermEntries bounds the sum of the terms, expressions and values of a required affinity.
+	// maxTermEntries bounds the total number of terms, expressions and values in a required affinity.
 	maxTermEntries = 1024
 )
 
-// comparedLists bounds the lists that the planner compares, so that no deployment can take the planner's time from others.
+// comparedLists bounds the lists that the planner compares, so that no deployment can take up the planner's time at the expense of other
+// deployments.
 func comparedLists(s component) field.ErrorList {
 	spec, path := &s.template().Spec, s.podPath()
 	errs := hostPorts(s, spec)
@@ -65,7 +66,7 @@ func tooLong(path *field.Path, n, most int, what, fix string) *field.Error {
 		Detail: field.Say("must have at most %d %s: they are compared with every node; %s", most, what, fix)}
 }
 
-// hostPorts counts the host ports of the pod. In the host's network these are all ports of its containers.
+// hostPorts checks the number of the pod's host ports. If the pod uses the host's network, these are all ports of its containers.
 func hostPorts(s component, spec *corev1.PodSpec) field.ErrorList {
 	sum, most, at := 0, 0, s.path
 	count := func(list string, containers []corev1.Container) {
@@ -91,7 +92,7 @@ func hostPorts(s component, spec *corev1.PodSpec) field.ErrorList {
 		"remove host ports: pods reach each other without them"))
 }
 
-// resourceNames counts the resources that the pod requests.
+// resourceNames returns the number of distinct resources that the pod requests.
 func resourceNames(spec *corev1.PodSpec) int {
 	names := sets.New[corev1.ResourceName]()
 	add := func(r *corev1.ResourceRequirements) {
@@ -110,7 +111,7 @@ func resourceNames(spec *corev1.PodSpec) int {
 	return len(names)
 }
 
-// nodeEntries counts the entries of a selector that each node is compared with.
+// nodeEntries returns the number of entries in a selector that the planner compares with each node.
 func nodeEntries(selector *corev1.NodeSelector) (n int) {
 	if selector == nil {
 		return 0
@@ -127,7 +128,7 @@ func nodeEntries(selector *corev1.NodeSelector) (n int) {
 	return n
 }
 
-// podEntries counts the entries of affinity terms that each pod is compared with.
+// podEntries returns the number of entries in affinity terms that the planner compares with each pod.
 func podEntries(terms []corev1.PodAffinityTerm) (n int) {
 	for i := range terms {
 		n += 1 + len(terms[i].Namespaces) + labelEntries(terms[i].LabelSelector) + labelEntries(terms[i].NamespaceSelector)

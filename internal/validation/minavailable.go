@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// enoughReplicas requires at least minAvailable replicas, or none. It does not apply to objects stored before the rule.
+// enoughReplicas requires at least minAvailable replicas, or none. It does not apply to objects that were stored before this rule existed.
 func enoughReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	for _, s := range componentsOf(dgd) {
@@ -26,7 +26,7 @@ func enoughReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	return errs
 }
 
-// minAvailableImmutable refuses to change or remove minAvailable. It may be set later.
+// minAvailableImmutable refuses to change or remove minAvailable. It allows adding minAvailable later.
 func minAvailableImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	forComponentsInBoth(updated, old, func(now, before component) {
@@ -38,7 +38,8 @@ func minAvailableImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) fi
 	return errs
 }
 
-// minAvailableFixed refuses a minAvailable set later under a provider that fixes it with the first replica, by default as 1.
+// minAvailableFixed refuses to add minAvailable later under a provider that fixes it when it creates the first replica. There, a missing
+// minAvailable is fixed as 1.
 func minAvailableFixed(now, before component, provider string) *field.Error {
 	if before.MinAvailable != nil || ptr.Deref(now.MinAvailable, 1) == 1 {
 		return nil
@@ -49,8 +50,8 @@ func minAvailableFixed(now, before component, provider string) *field.Error {
 		render.AnnotationProvider))
 }
 
-// ScaleFloor returns an error if n replicas of a component are fewer than its minAvailable, and not 0. The path in the error is
-// that of a scaling adapter.
+// ScaleFloor returns an error if n is positive but less than the component's minAvailable. The path in the error is that of a scaling
+// adapter.
 func ScaleFloor(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) field.ErrorList {
 	c := dgd.Component(name)
 	if c == nil || c.MinAvailable == nil || n <= 0 || n >= *c.MinAvailable {

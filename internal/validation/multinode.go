@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// multinodeType allows multinode for workers only, because only their pods form one program. It accepts a component without a type;
-// endpointPicker refuses endpoint pickers.
+// multinodeType allows multinode only for workers, because only the pods of a worker form one program. It accepts a component without a
+// type. It also accepts endpoint pickers, because endpointPicker refuses them.
 func multinodeType(s component) field.ErrorList {
 	kind := s.explicitType()
 	if !s.multinode() || slices.Contains(multinodeTypes, kind) {
@@ -23,7 +23,7 @@ func multinodeType(s component) field.ErrorList {
 		short(kind)))
 }
 
-// multinodeTypes are the types that may have multinode, or to which another rule refuses it.
+// multinodeTypes are the types that multinodeType accepts: the types of workers, no type, and the endpoint picker.
 var multinodeTypes = []string{
 	"", string(nvidiav1beta1.ComponentTypeWorker), string(nvidiav1beta1.ComponentTypePrefill), string(nvidiav1beta1.ComponentTypeDecode),
 	string(nvidiav1beta1.ComponentTypeEPP),

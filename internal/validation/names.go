@@ -14,18 +14,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// maxComponents is the maximum number of components of a deployment.
+// maxComponents is the maximum number of components in a deployment.
 const maxComponents = 25
 
 const componentNamePattern = `^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$`
 
-// headlessSuffix ends the name of the headless Service of a multinode component's pods.
+// headlessSuffix is the suffix of the headless Service for a multinode component's pods.
 const headlessSuffix = "-pods"
 
 var componentNameRegexp = regexp.MustCompile(componentNamePattern)
 
-// objectName repeats the API server's rule for objects that it has not validated. Long names are allowed: names derived from them
-// are shortened with a hash.
+// objectName repeats the API server's rule, for objects that the API server has not validated. It allows long names, because names derived
+// from them are shortened with a hash.
 func objectName(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	path, name, prefix := field.NewPath("metadata", "name"), dgd.Name, false
 	if name == "" {
@@ -52,7 +52,7 @@ func componentCount(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	return nil
 }
 
-// componentName requires names that are valid as label values and, in lower case, inside the names of pods and Services.
+// componentName requires names that are valid as label values and, in lower case, as part of the names of pods and Services.
 func componentName(s component) field.ErrorList {
 	if len(s.name) > validation.LabelValueMaxLength {
 		return one(&field.Error{Type: field.ErrorTypeTooLong, Field: s.path, BadValue: short(s.name),
@@ -66,12 +66,12 @@ func componentName(s component) field.ErrorList {
 	return nil
 }
 
-// inObjectNames returns the component's name as in the names of pods and Services.
+// inObjectNames returns the component's name in the form in which pods and Services contain it.
 func (s component) inObjectNames() string {
 	return strings.ReplaceAll(strings.ToLower(s.name), ".", "-")
 }
 
-// componentNamesDiffer refuses components whose names are equal inside the names of pods and Services.
+// componentNamesDiffer refuses components whose names become equal in the names of pods and Services.
 func componentNamesDiffer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[string]string{}

@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// nodesOutside warns about components that the topology places but whose pods select only nodes outside the topology. Such a component
-// waits forever, and with it a graph that is packed as a whole.
+// nodesOutside warns about components that are placed in the topology but whose pods select only nodes outside the topology. Such a
+// component waits forever. If the graph is packed as a whole, the entire graph waits with it.
 func nodesOutside(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
 	if topology == nil || !constraint.Stated(dgd.DynamoGraphDeployment) {
 		return nil

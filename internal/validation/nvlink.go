@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// AsksForCliques reports whether the ComputeDomains of its namespace are relevant to a deployment: its topology has a level of NVLink
-// cliques, and its pods name claim templates or request a ComputeDomain from Trellis.
+// AsksForCliques reports whether the ComputeDomains in the namespace are relevant to a deployment. They are if the deployment's topology
+// has a level for NVLink cliques, and its pods name claim templates or request a ComputeDomain from Trellis.
 func AsksForCliques(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) bool {
 	return cliqueLevel(topology) >= 0 && len(nvlink.TemplatesOf(dgd))+len(render.ComputeDomainsOf(dgd)) > 0
 }
@@ -29,8 +29,8 @@ func cliqueLevel(topology *grovev1alpha1.ClusterTopology) int {
 	return slices.IndexFunc(topology.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Key == nvlink.CliqueLabel })
 }
 
-// CliqueWarnings warns about pods that share a ComputeDomain but may be placed in different NVLink cliques, which share no memory, and
-// says which field to set. The replicas of a component do not depend on each other, so each may have its own clique.
+// CliqueWarnings warns about pods that share a ComputeDomain but may be placed in different NVLink cliques, which share no memory. The
+// warning says which field to set. Replicas of a component do not depend on each other, so each replica may have its own clique.
 func CliqueWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology,
 	domains []nvlink.ComputeDomain) []field.Text {
 	clique := cliqueLevel(topology)
@@ -66,7 +66,7 @@ func annotated(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return constraint.FromAnnotations(dgd) != constraint.Annotated{}
 }
 
-// packedAt returns the index of the level that packs all pods of a deployment, by its field or annotation; -1 for none.
+// packedAt returns the index of the level that packs all pods of a deployment, from its field or annotation; -1 for none.
 func packedAt(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) int {
 	if c := dgd.Spec.TopologyConstraint; c != nil {
 		return levelIndex(topology, c.PackDomain)
@@ -75,7 +75,7 @@ func packedAt(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.
 	return levelIndex(topology, domain)
 }
 
-// checkDomainName checks the name of a ComputeDomain that Trellis is to create.
+// checkDomainName checks the name of a ComputeDomain that a deployment requests from Trellis.
 func checkDomainName(path *field.Path, annotations map[string]string) field.ErrorList {
 	value, set := annotations[render.AnnotationComputeDomain]
 	if !set || len(validation.IsDNS1123Label(value)) == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// providerOverrides refuses overrides that Trellis would ignore. It accepts, with a warning, overrides that were stored before this rule
-// existed, and overrides in v1alpha1 fields.
+// providerOverrides refuses overrides that Trellis would ignore. Overrides that were stored before this rule existed, and overrides in
+// v1alpha1 fields, are accepted with a warning.
 func providerOverrides(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	for _, p := range render.OverrideProblems(dgd) {

@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// endpointPicker checks an endpoint picker: it is single-node and, before the native picker of runtime 1.5.0, has one replica and
-// exactly one configuration.
+// endpointPicker checks an endpoint picker. It must be single-node. Before runtime 1.5.0, which introduced the native picker, it must also
+// have one replica and exactly one configuration.
 func endpointPicker(s component) field.ErrorList {
 	var errs field.ErrorList
 	if c := s.EPPConfig; c != nil && (c.ConfigMapRef == nil) == (c.Config == nil) {

@@ -15,8 +15,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/podlimit"
 )
 
-// PodLimit returns the exceeded bounds on numbers of pods: those of each field, and limit for all pods of the graph, 0 for no limit. On
-// an update, with old set, it accepts bounds that were exceeded before and do not grow, so that such a graph can be scaled in.
+// PodLimit returns errors for exceeded bounds on numbers of pods. It checks the bound of each field, and limit, the bound for all pods of
+// the graph; 0 for no limit. On an update, old is the former deployment. PodLimit then accepts an exceeded value that does not grow, so
+// that a graph that exceeds a bound can still be scaled in.
 func PodLimit(updated, old *nvidiav1beta1.DynamoGraphDeployment, limit int64) field.ErrorList {
 	if updated == nil || updated.DeletionTimestamp != nil {
 		return nil
@@ -49,7 +50,8 @@ func tooManyReplicas(path *field.Path, n int32) *field.Error {
 	return field.Invalid(path, n, "must be at most %d; split the %s into several graphs", nvidiav1beta1.MaxReplicas, field.WordComponent)
 }
 
-// ScaleLimit returns an error if n replicas of a component exceed the bounds of PodLimit. The path is that of a scaling adapter.
+// ScaleLimit returns an error if n replicas of a component exceed the bounds of PodLimit. The path in the error is that of a scaling
+// adapter.
 func ScaleLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32, limit int64) field.ErrorList {
 	path := specPath.Child("replicas")
 	if n > nvidiav1beta1.MaxReplicas {
@@ -62,7 +64,7 @@ func ScaleLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32, 
 	return nil
 }
 
-// withReplicas returns the deployment with another number of replicas of one component. The copy is shallow.
+// withReplicas returns a shallow copy of the deployment with n replicas of the named component.
 func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) *nvidiav1beta1.DynamoGraphDeployment {
 	scaled := *dgd
 	scaled.Spec.Components = slices.Clone(dgd.Spec.Components)
@@ -72,7 +74,7 @@ func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32
 	return &scaled
 }
 
-// OverLimit says, with numbers, that a deployment requests more than most pods; "" if it does not. 0 is no limit.
+// OverLimit returns a message, with numbers, if a deployment requests more than most pods; otherwise "". If most is 0, there is no limit.
 func OverLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, most int64) string {
 	pods := podlimit.Pods(dgd)
 	if most == 0 || pods <= most {
@@ -87,7 +89,7 @@ func OverLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, most int64) string {
 		pods, strings.Join(limit.First(parts, 3, ""), ", "), most)
 }
 
-// Exceeded says which bounds of [PodLimit] a stored deployment exceeds, and how many replicas it is allowed; "" for none.
+// Exceeded says which bounds of [PodLimit] a stored deployment exceeds, and how many replicas its components are allowed; "" for none.
 func Exceeded(dgd *nvidiav1beta1.DynamoGraphDeployment, short []podlimit.Short, maxPods int64) string {
 	why := OverLimit(dgd, maxPods)
 	if errs := PodLimit(dgd, nil, 0); why == "" && len(errs) > 0 {
@@ -106,7 +108,7 @@ func Exceeded(dgd *nvidiav1beta1.DynamoGraphDeployment, short []podlimit.Short, 
 	return why + "; pods that exist are kept, and none is created beyond the bound; lower replicas or nodeCount"
 }
 
-// bySize lists the components by their number of pods, the largest first.
+// bySize lists the components by their number of pods, from the most to the fewest.
 func bySize(dgd *nvidiav1beta1.DynamoGraphDeployment) []component {
 	components := componentsOf(dgd)
 	slices.SortStableFunc(components, func(a, b component) int {

@@ -12,8 +12,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// annotationPowerLimit on the pods of a component limits the power of each GPU, in watts. The planner multiplies it by the GPUs of a
-// replica and stores the product, so both are immutable. It cannot count devices of resource claims, so these are refused.
+// annotationPowerLimit on the pods of a component limits the power of each GPU, in watts. Dynamo's planner multiplies the limit by the
+// number of GPUs of a replica and stores the product, so the limit and the number of GPUs are immutable. The planner cannot count devices
+// from resource claims, so claims are refused.
 const annotationPowerLimit = "dynamo.nvidia.com/gpu-power-limit"
 
 const immutableBesidePower = "is immutable while the pods have the annotation " + annotationPowerLimit +
@@ -51,7 +52,7 @@ func powerLimit(s component) field.ErrorList {
 	return errs
 }
 
-// powerImmutable refuses changes of the power limit and of the number of GPUs by which it is multiplied.
+// powerImmutable refuses changes of the power limit and of the number of GPUs with which it is multiplied.
 func powerImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	forComponentsInBoth(updated, old, func(now, before component) {
@@ -74,7 +75,7 @@ func powerImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.Err
 	return errs
 }
 
-// mainGPUs returns the number of GPUs of the main container as a text, from its limit or else its request; "" for none.
+// mainGPUs returns the number of GPUs of the main container as text, from its limit or otherwise from its request; "" for none.
 func (s component) mainGPUs() string {
 	c := s.mainContainer()
 	if c == nil {

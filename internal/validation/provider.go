@@ -42,7 +42,7 @@ func provider(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	return errs
 }
 
-// workloadProviders lists the accepted values of the corresponding annotation of Dynamo's operator.
+// workloadProviders lists the values that Trellis accepts for the annotation of Dynamo's operator.
 func workloadProviders() []string {
 	var values []string
 	for _, spec := range specs.All {
@@ -58,15 +58,15 @@ func workloadProviders() []string {
 	return values
 }
 
-// providerImmutable refuses another provider or workload while the deployment has pods of the current one. It reads only the annotations
-// and the status of the object, so it needs no other object.
+// providerImmutable refuses a change of the provider or workload while the deployment has pods of the current one. It reads only the
+// object's annotations and status, so it needs no other object.
 func providerImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	errs := sameWhilePods(old, render.AnnotationProvider, "provider", providerIn(updated), providerIn(old))
 	return append(errs, sameWhilePods(old, render.AnnotationWorkload, "workload", updated.Annotations[render.AnnotationWorkload],
 		old.Annotations[render.AnnotationWorkload])...)
 }
 
-// providerIn returns the provider that any of the annotations names.
+// providerIn returns the provider that the deployment's annotations name; "" for none.
 func providerIn(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	name, _ := render.NamedProvider(dgd.Annotations)
 	return name

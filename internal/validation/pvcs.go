@@ -43,7 +43,7 @@ func claims(pvcs []nvidiav1alpha1.PVC) field.ErrorList {
 	return errs
 }
 
-// createdClaim requires the fields that Trellis needs to create a claim.
+// createdClaim checks that a claim has all fields that Trellis needs to create it.
 func createdClaim(path *field.Path, c *nvidiav1alpha1.PVC) field.ErrorList {
 	var errs field.ErrorList
 	required := func(name string, missing bool) {

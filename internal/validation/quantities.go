@@ -25,7 +25,7 @@ const defaultGPU = "nvidia.com/gpu"
 
 const quantityHelp = `must be a Kubernetes quantity such as "4", "500m" or "16Gi"`
 
-// longestQuantity and absurdExponent exclude amounts such as 1e1000000000: comparing them would write out all their digits.
+// longestQuantity and absurdExponent exclude amounts such as 1e1000000000, because comparing such amounts would write out all their digits.
 const longestQuantity = 64
 
 var absurdExponent = regexp.MustCompile(`[eE][+-]?[0-9]{3,}$`)
@@ -39,7 +39,7 @@ type amount struct {
 	whole bool
 }
 
-// resources checks the resource names and amounts of v1alpha1, whose schema accepts any string.
+// resources checks the resource names and amounts in v1alpha1. This check is needed because the schema of v1alpha1 accepts any string.
 func resources(s component) field.ErrorList {
 	written := s.alpha.Resources
 	if written == nil {
@@ -60,7 +60,8 @@ func resources(s component) field.ErrorList {
 	return errs
 }
 
-// containerResources checks the amounts of every container. [resources] checks those of v1alpha1, in its own words.
+// containerResources checks the amounts of every container. It omits the amounts in v1alpha1 resources, which [resources] checks with its
+// own messages.
 func containerResources(s component) field.ErrorList {
 	var errs field.ErrorList
 	check := func(path *field.Path, r corev1.ResourceRequirements) {
@@ -83,7 +84,7 @@ func containerResources(s component) field.ErrorList {
 	return errs
 }
 
-// quantities parses the entries, and returns an error for each that is not an amount.
+// quantities parses the entries, and returns an error for each entry that is not a valid amount.
 func quantities(leaves []amount) (map[string]resource.Quantity, field.ErrorList) {
 	parsed := map[string]resource.Quantity{}
 	var errs field.ErrorList
@@ -118,7 +119,7 @@ func parse(a amount) (resource.Quantity, string) {
 	return quantity, ""
 }
 
-// amounts lists the entries that are set in the requests or limits of v1alpha1, each with the resource it counts.
+// amounts lists the entries in the requests or limits of v1alpha1, each with the name of its resource.
 func amounts(s component, list string, item *nvidiav1alpha1.ResourceItem) []amount {
 	if item == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 
 var roleNames = []string{nvidiav1beta1.RoleLeader, nvidiav1beta1.RoleWorker}
 
-// roles requires an explicit list to have the two roles of a multinode replica, with the counts that follow from nodeCount.
+// roles checks an explicit list of roles: it must contain both roles of a multinode replica, with the counts that follow from nodeCount.
 func roles(s component) field.ErrorList {
 	path := s.path.Child("roles")
 	switch {
@@ -57,7 +57,7 @@ func role(s component, r *nvidiav1beta1.ComponentRole, path *field.Path, again b
 	return errs
 }
 
-// rolesKept allows adding and removing the list of roles only while it is equivalent to no list.
+// rolesKept allows adding or removing the list of roles only while the list is equivalent to no list.
 func rolesKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	forComponentsInBoth(updated, old, func(now, before component) {
@@ -74,7 +74,7 @@ func rolesKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 	return errs
 }
 
-// formerRoles refuses the fields that roles replaced, except in objects stored before the rule.
+// formerRoles refuses the fields that roles has replaced. It does not apply to objects that were stored before this rule existed.
 func formerRoles(s component) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range roleNames {
@@ -96,7 +96,7 @@ func (s component) hasFormerRole(name string) bool {
 	return m != nil && (leader && m.Leader != nil || !leader && m.Worker != nil)
 }
 
-// typeKept refuses changes of a component's type once it is set.
+// typeKept refuses to change a component's type once it is set.
 func typeKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	forComponentsInBoth(updated, old, func(now, before component) {

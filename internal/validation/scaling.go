@@ -8,8 +8,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// ReplicasKept warns about components whose number of replicas admission keeps although the change contains another one, because a
-// scaling adapter owns it. adapterOf names a component's adapter.
+// ReplicasKept warns about components whose number of replicas a scaling adapter owns: admission keeps the former number although the
+// change contains another one. adapterOf returns the name of a component's adapter.
 func ReplicasKept(updated, old *nvidiav1beta1.DynamoGraphDeployment, adapterOf func(component string) string) []field.Text {
 	if updated == nil || old == nil {
 		return nil
@@ -24,7 +24,7 @@ func ReplicasKept(updated, old *nvidiav1beta1.DynamoGraphDeployment, adapterOf f
 	return kept
 }
 
-// ReplicasAllowed returns why a component may not have n replicas.
+// ReplicasAllowed returns the errors that forbid n replicas of a component.
 func ReplicasAllowed(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) field.ErrorList {
 	var errs field.ErrorList
 	for _, s := range componentsOf(dgd) {

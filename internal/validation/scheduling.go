@@ -11,7 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// scheduling refuses fields that bypass the operator's placement: the API server would refuse each pod, which the user would not see.
+// scheduling refuses fields that bypass the operator's placement. Otherwise the API server would refuse each pod, and the user would not
+// see these errors.
 func scheduling(s component) field.ErrorList {
 	path := s.podPath()
 	var errs field.ErrorList

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// spreadField is a field that spreads replicas.
+// spreadField is a field of a constraint that spreads replicas.
 type spreadField struct {
 	name, domain string
 }
@@ -21,9 +21,9 @@ func spreadFields(spread constraint.Domains) []spreadField {
 	return []spreadField{{"spreadDomain", spread.Required}, {"preferredSpreadDomain", spread.Preferred}}
 }
 
-// misplacedSpread refuses levels over which replicas cannot be spread, because the graph or the component is packed into one domain of
-// the level, or because a replica may span several (docs/placement.md#spreading-replicas). The deployment's level is a default that need
-// not suit every component.
+// misplacedSpread refuses levels over which replicas cannot be spread: the graph or the component is packed into one domain of the level,
+// or a replica may span several of its domains (docs/placement.md#spreading-replicas). The deployment's level is a default, so it need not
+// suit every component.
 func misplacedSpread(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	var errs field.ErrorList
 	whole := dgd.Spec.TopologyConstraint
@@ -79,8 +79,8 @@ func useBroader(levels []string) string {
 	return "use packDomain or a broader level: one of [" + strings.Join(levels, ", ") + "]"
 }
 
-// spreadWithoutEffect warns about a preferred spread level that is not narrower than the required one, and about a default that
-// does not suit a component.
+// spreadWithoutEffect warns about a preferred spread level that is not narrower than the required level, and about a default spread of the
+// deployment that does not suit a component.
 func spreadWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
 	whole := dgd.Spec.TopologyConstraint
 	if whole == nil {
@@ -112,7 +112,7 @@ func spreadWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology) [
 	return lines
 }
 
-// unsuitedSpread reports whether the packDomain of a component rules out the deployment's spread.
+// unsuitedSpread reports whether the packDomain of a component prevents the deployment's spread.
 func unsuitedSpread(topology *grovev1alpha1.ClusterTopology, spread constraint.Domains, graph string, s component) bool {
 	for _, f := range spreadFields(spread) {
 		problem := constraint.SpreadProblem(levelIndex(topology, f.domain), levelIndex(topology, graph), levelIndex(topology,

@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// transferWithoutPlacement warns about a KV transfer policy that has no effect on placement. topology is that of
-// the deployment's constraint.
+// transferWithoutPlacement warns about a KV transfer policy that has no effect on placement. topology is the topology that the deployment's
+// constraint names.
 func transferWithoutPlacement(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
 	if dgd.Spec.Experimental == nil || dgd.Spec.Experimental.KVTransferPolicy == nil {
 		return nil
@@ -36,7 +36,7 @@ func transferWithoutPlacement(dgd Written, topology *grovev1alpha1.ClusterTopolo
 	return withoutPartner(dgd, policy)
 }
 
-// packedInto returns the packDomain of the entire deployment, and the field or annotation that sets it.
+// packedInto returns the packDomain for the entire deployment, and the field or annotation that sets it.
 func packedInto(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) (domain, by string) {
 	stated := constraint.StatementOf(dgd)
 	if key := stated.Annotated.Required; !stated.ByFields && key != "" {
@@ -61,7 +61,7 @@ func transferLevel(policy *nvidiav1beta1.KVTransferPolicy, topology *grovev1alph
 	return levelIndex(topology, domain)
 }
 
-// withoutPartner warns about a policy that requires replicas of both roles while one role has none.
+// withoutPartner warns about a policy that requires both prefill and decode replicas if only one of them has wanted replicas.
 func withoutPartner(dgd Written, policy *nvidiav1beta1.KVTransferPolicy) []field.Text {
 	if policy.Enforcement != nvidiav1beta1.KVTransferRequired {
 		return nil

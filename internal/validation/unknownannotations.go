@@ -16,7 +16,7 @@ import (
 // ownDomain is the prefix of Trellis' own annotations.
 const ownDomain = "trellis.dev/"
 
-// usersAnnotations are the annotations for users, on a deployment or on the pods of its components.
+// usersAnnotations are the annotations that users may set, on a deployment or on the pods of its components.
 var usersAnnotations = []string{
 	"trellis.dev/capacity-request", "trellis.dev/compute-domain", "trellis.dev/compute-domain-per", "trellis.dev/distinct-hosts",
 	"trellis.dev/engine", "trellis.dev/may-move", "trellis.dev/moves", "trellis.dev/provider",
@@ -33,7 +33,7 @@ var usersAnnotations = []string{
 	"nvidia.com/vllm-distributed-executor-backend", "nvidia.com/volcano-queue", "nvidia.com/workload-provider",
 }
 
-// operatorsAnnotations are the other annotations of Trellis: those that only the operator sets, and those of other objects. A
+// operatorsAnnotations are all other annotations of Trellis: annotations that only the operator sets, and annotations of other objects. A
 // copied object may contain them.
 var operatorsAnnotations = []string{
 	"trellis.dev/applied-metadata", "trellis.dev/ask-for-quota-after", "trellis.dev/attempt", "trellis.dev/drain",
@@ -44,13 +44,13 @@ var operatorsAnnotations = []string{
 	"trellis.dev/topology-levels", "trellis.dev/version", "trellis.dev/workers-input",
 }
 
-// maxTypos is the maximum edit distance of a key with another prefix from the known key for which it is taken.
+// maxTypos bounds the edit distance between a misspelled key outside Trellis' domain and the known key that was probably meant.
 const maxTypos = 2
 
-// longestKey bounds the keys that are compared with known keys, which are all shorter.
+// longestKey bounds the length of keys that are compared with known keys. All known keys are shorter.
 const longestKey = 80
 
-// unknownAnnotation is an annotation that resembles one of Trellis but does not exist.
+// unknownAnnotation is an unknown annotation with a misspelled key.
 type unknownAnnotation struct {
 	path  *field.Path
 	meant string
@@ -79,8 +79,8 @@ func unknownAnnotations(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.T
 	})
 }
 
-// misspelled reports whether a key resembles one of Trellis' annotations but does not exist. meant is the key that
-// was probably meant, or "".
+// misspelled reports whether a key is unknown although it has Trellis' domain or resembles a known key. meant is the known key that the
+// user probably meant, or "".
 func misspelled(key string) (meant string, unknown bool) {
 	name, own := strings.CutPrefix(key, ownDomain)
 	switch {

@@ -12,15 +12,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// The API server passes on at most 4,096 runes of warnings per request, of all webhooks together, and then truncates each to 256 runes.
-// These bounds stay clear of both.
+// The API server returns at most 4,096 runes of warnings per request, from all webhooks together. If there are more, it truncates each
+// warning to 256 runes. These bounds stay below both limits.
 const (
 	maxLine     = 240
 	maxWarnings = 3000
 )
 
-// enumerate joins items up to about a number of runes and counts the rest: "a, b and 3 more". It always includes the first
-// item, truncated if necessary.
+// enumerate joins items up to about the given number of runes, and counts the remaining items: "a, b and 3 more". It always includes the
+// first item, truncated if necessary.
 func enumerate(items []string, separator string, runes int) string {
 	var b strings.Builder
 	for i, item := range items {
@@ -44,7 +44,7 @@ func cut(s string, runes int) string {
 	return string([]rune(s)[:max(runes-3, 0)]) + "..."
 }
 
-// line is a warning of bounded length: the text, then in brackets the components or objects concerned.
+// line returns a warning of bounded length: the text, followed by the affected components or objects in parentheses.
 func line(text field.Text, whom []string) field.Text {
 	return field.Say("%s", boundedLine{text, whom})
 }
@@ -64,7 +64,8 @@ func (l boundedLine) In(version string) string {
 	return fmt.Sprintf("%s (%s)", text, enumerate(l.whom, ", ", maxLine-more-utf8.RuneCountInString(text)))
 }
 
-// Bounded returns the warnings of one response in the words of a version, as many as the API server passes on.
+// Bounded returns the warnings for one response in the wording of an API version. It omits warnings beyond the length that the API server
+// returns.
 func Bounded(warnings []field.Text, version string) []string {
 	lines, total := field.In(warnings, version), 0
 	for i, l := range lines {
@@ -75,13 +76,13 @@ func Bounded(warnings []field.Text, version string) []string {
 	return lines
 }
 
-// byKind combines equal warnings about several fields into one line per kind of field, in the order of first appearance. A single
-// field keeps its full path.
+// byKind combines equal warnings about several fields into one line per kind of field. The lines are in the order of first appearance. A
+// single field keeps its full path.
 func byKind(paths []*field.Path, say func(kind *field.Path) field.Text) []field.Text {
 	return grouped(paths, func(path *field.Path) *field.Path { return path }, func(_, kind *field.Path) field.Text { return say(kind) })
 }
 
-// grouped is byKind for items with a path. Items with the same kind of path and the same text share a line.
+// grouped does the same as byKind, but for items with a path. Items with the same kind of path and the same text share a line.
 func grouped[T any](items []T, pathOf func(T) *field.Path, say func(item T, path *field.Path) field.Text) []field.Text {
 	type group struct {
 		items []T

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// graphWarnings are the warnings about accepted deployments. The topology is nil if the caller has not read it.
+// graphWarnings are the warnings about accepted deployments. The topology argument is nil if the caller has not read the topology.
 var graphWarnings = []struct {
 	name string
 	run  func(Written, *grovev1alpha1.ClusterTopology) []field.Text
@@ -32,7 +32,7 @@ var graphWarnings = []struct {
 	{"annotations that are not known", unknownAnnotations},
 }
 
-// deprecatedFields are accepted, because existing manifests contain them, but have no effect.
+// deprecatedFields are fields that are accepted because existing manifests contain them, but that are deprecated or have no effect.
 var deprecatedFields = []struct {
 	at   []string
 	set  func(component) bool
@@ -53,8 +53,8 @@ var deprecatedFields = []struct {
 		field.Say("is deprecated, and the next release ignores it: write its providerOverride into roles[worker], then remove it")},
 }
 
-// GraphWarnings returns the warnings about an accepted deployment. notActedOn lists the fields without effect. There is one line per kind
-// of field; [Bounded] limits the total length.
+// GraphWarnings returns the warnings about an accepted deployment. notActedOn lists the fields without effect. GraphWarnings returns one
+// line per kind of field; [Bounded] limits the total length.
 func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActedOn []render.Ignored) []field.Text {
 	if dgd.DynamoGraphDeployment == nil {
 		return nil
@@ -81,7 +81,7 @@ func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActe
 	return append(lines, grouped(idle, func(i render.Ignored) *field.Path { return i.Path }, notActedOnText)...)
 }
 
-// notActedOnText states that a field has no effect, or none under one provider.
+// notActedOnText says that a field has no effect, or has no effect under one provider.
 func notActedOnText(ignored render.Ignored, path *field.Path) field.Text {
 	if ignored.OnlyRoutes {
 		return field.Say("%s decides where requests go, and under the provider %s not where replicas go", path, ignored.Provider)
@@ -131,7 +131,7 @@ func multinodeWithoutType(dgd Written, _ *grovev1alpha1.ClusterTopology) []field
 		field.WordType), names)}
 }
 
-// isHost reports whether a level consists of single nodes, by its label key or else by its name.
+// isHost reports whether a level consists of single nodes. It recognizes such a level by its label key or by its name.
 func isHost(topology *grovev1alpha1.ClusterTopology, domain string) bool {
 	if i := levelIndex(topology, domain); i >= 0 && topology.Spec.Levels[i].Key == corev1.LabelHostname {
 		return true
@@ -139,7 +139,8 @@ func isHost(topology *grovev1alpha1.ClusterTopology, domain string) bool {
 	return domain == "host" || domain == "hostname"
 }
 
-// unlistedClaims warns about mounted claims that spec.pvcs does not list: if they do not exist either, the pods wait forever.
+// unlistedClaims warns about mounted claims that spec.pvcs does not list. If such a claim does not exist in the cluster, the pods wait
+// forever.
 func unlistedClaims(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.Text {
 	var mounts []string
 	for _, s := range dgd.components() {

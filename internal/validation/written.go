@@ -12,18 +12,18 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Written is a deployment together with its v1alpha1 form, which may contain values that v1beta1 cannot express: an amount that is no
-// quantity, a claim, an ingress.
+// Written is a deployment together with its v1alpha1 form. The v1alpha1 form may contain values that v1beta1 cannot express: an amount that
+// is not a quantity, a claim, or an ingress.
 type Written struct {
 	*nvidiav1beta1.DynamoGraphDeployment
 	// Alpha is the deployment in v1alpha1; nil if v1beta1 expresses it completely.
 	Alpha *nvidiav1alpha1.DynamoGraphDeployment
-	// problem says why the stored v1alpha1 form cannot be read.
+	// problem is the error that occurred when reading the stored v1alpha1 form; nil for none.
 	problem error
 }
 
-// FromJSON reads the deployment of a request in either version. It fails if the JSON does not match the types of its version. If the
-// v1alpha1 form in the annotation of a v1beta1 object cannot be read, [Graph] reports it.
+// FromJSON reads the deployment from a request in either version. It returns an error if the JSON does not match the types of its version.
+// If the v1alpha1 form in the annotation of a v1beta1 object cannot be read, [Graph] reports this.
 func FromJSON(raw []byte) (Written, error) {
 	kind := metav1.TypeMeta{}
 	if err := json.Unmarshal(raw, &kind); err != nil {
@@ -62,7 +62,7 @@ func (w Written) AlphaOnly() nvidiav1alpha1.AlphaOnly {
 	return nvidiav1alpha1.AlphaOnlyIn(w.Alpha, w.DynamoGraphDeployment)
 }
 
-// FromHub returns a v1beta1 deployment with its stored v1alpha1 form; empty for nil.
+// FromHub returns a v1beta1 deployment together with its stored v1alpha1 form; empty for nil.
 func FromHub(dgd *nvidiav1beta1.DynamoGraphDeployment) Written {
 	if dgd == nil {
 		return Written{}

@@ -3,10 +3,10 @@
 
 package version
 
-// Source is the version of this source tree: that of a release in the commit that is released, and in all others the next one with the
-// suffix -dev, which is no release. No image is published of a development version. The definitions, the manifests and the chart name it,
-// too; hack/release writes all of them.
+// Source is the version of this source tree. In the commit of a release, it is the version of the release. In all other commits, it is the
+// next version with the suffix -dev, which is not a release. No image is published for a development version. The
+// CustomResourceDefinitions, the manifests and the chart also contain this version; hack/release writes all of them.
 const Source = "v0.3.0-dev"
 
-// Annotation of the custom resource definitions has the Source that they were generated from.
+// Annotation on the CustomResourceDefinitions holds the Source from which they were generated.
 const Annotation = "trellis.dev/version"

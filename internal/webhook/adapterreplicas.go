@@ -14,10 +14,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
-// keepReplicas restores the replicas that scaling adapters own, and returns a warning for each. An adapter owns the replicas
-// of a component if the deployment has the adapter before or after the request. Only users may write them: the operator, which
-// copies the adapters' replicas, and those of its flag --scaling-users. keepReplicas leaves malformed objects unchanged for
-// the validation that follows.
+// keepReplicas restores the replicas that scaling adapters own, and returns a warning for each restored value. An adapter owns the replicas
+// of a component if the deployment has the adapter before or after the request. Only users may write these replicas: the operator itself,
+// which copies the adapters' replicas, and the users in its flag --scaling-users. keepReplicas leaves malformed objects unchanged, because
+// the validation after it refuses them.
 func keepReplicas(req admission.Request, users []string, updated *unstructured.Unstructured) []field.Text {
 	old := &unstructured.Unstructured{}
 	if len(req.OldObject.Raw) == 0 || slices.Contains(users, req.UserInfo.Username) || old.UnmarshalJSON(req.OldObject.Raw) != nil {
@@ -64,8 +64,8 @@ func asMap(value any) map[string]any {
 	return m
 }
 
-// withAdapter reports whether a component has a scaling adapter: in v1beta1 by the presence of the field, in
-// v1alpha1 by its field enabled.
+// withAdapter reports whether a component has a scaling adapter: in v1beta1 if the field scalingAdapter is present, in v1alpha1 if its
+// field enabled is true.
 func withAdapter(component map[string]any) bool {
 	adapter, present := component["scalingAdapter"].(map[string]any)
 	if _, named := component["name"]; named {

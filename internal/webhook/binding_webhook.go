@@ -17,7 +17,7 @@ import (
 var _ admission.Validator[*topologybinding.Binding] = &bindingValidator{}
 
 // bindingValidator warns about changes of a Binding, as topologyValidator does for a ClusterTopology. It refuses nothing, because Grove
-// validates Bindings. It ignores Bindings that Trellis wrote, and those whose name a ClusterTopology has.
+// validates Bindings. It ignores Bindings that Trellis wrote, and changes of Bindings whose name a ClusterTopology has.
 type bindingValidator struct {
 	topologyValidator
 	// live reads topologies from the API server.
@@ -49,7 +49,7 @@ func (v *bindingValidator) ValidateDelete(ctx context.Context, b *topologybindin
 	return v.warn(ctx, nil, was), nil
 }
 
-// readBinding returns a Binding as a topology, or nil and why it cannot be read.
+// readBinding returns a Binding in the form of a ClusterTopology, or nil and the reason why the Binding cannot be read.
 func readBinding(b *topologybinding.Binding) (*grovev1alpha1.ClusterTopology, admission.Warnings) {
 	ct, err := topologybinding.Read(b)
 	if err != nil {
@@ -58,8 +58,8 @@ func readBinding(b *topologybinding.Binding) (*grovev1alpha1.ClusterTopology, ad
 	return ct, nil
 }
 
-// shadowed reports whether a ClusterTopology has the Binding's name, and so overrides it. If that cannot be read, an
-// unnecessary warning may result.
+// shadowed reports whether a ClusterTopology has the same name as the Binding and so overrides it. If the ClusterTopology cannot be read,
+// shadowed returns false, and an unnecessary warning may result.
 func (v *bindingValidator) shadowed(ctx context.Context, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

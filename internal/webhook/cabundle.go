@@ -16,16 +16,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// fieldOwner is the field manager of the certificate authority in webhook configurations and definitions.
+// fieldOwner is the field manager for the certificate authority in webhook configurations and CustomResourceDefinitions.
 const fieldOwner = "trellis-cert-rotator"
 
-// The rotator can inject the authority into definitions, too, but then lists and watches all of the cluster's with their
-// schemas, needs the right to, and ends the program when one has no conversion. This package watches each definition by name,
-// and patches one field of it.
+// The rotator can also inject the authority into CustomResourceDefinitions. But it then lists and watches all definitions of the cluster
+// with their schemas, needs the rights for this, and ends the program if a definition has no conversion. This package therefore watches
+// each definition by name, and patches one field of it.
 //
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=dynamographdeployments.nvidia.com;dynamographdeploymentscalingadapters.nvidia.com,verbs=get;list;watch;patch
 
-// injectAuthority writes the certificate authority into the definitions whose objects this operator converts.
+// injectAuthority writes the certificate authority into the CustomResourceDefinitions whose objects this operator converts.
 func (f *follower) injectAuthority(ctx context.Context, authority []byte) error {
 	definitions, err := f.definitions(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (f *follower) injectAuthority(ctx context.Context, authority []byte) error 
 	return nil
 }
 
-// definitions returns the existing definitions whose conversion calls this operator's Service.
+// definitions returns the existing CustomResourceDefinitions whose conversion webhook is this operator's Service.
 func (f *follower) definitions(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var found []*apiextensionsv1.CustomResourceDefinition
 	for _, name := range f.opts.Definitions {
@@ -79,8 +79,8 @@ func (f *follower) converts(crd *apiextensionsv1.CustomResourceDefinition) bool 
 	return service.Namespace == f.opts.Namespace && service.Name == f.opts.ServiceName
 }
 
-// isTrusted reports whether all webhook configurations and definitions have the certificate authority. Before that, the API
-// server rejects the certificate.
+// isTrusted reports whether all webhook configurations and CustomResourceDefinitions contain the certificate authority. Before that, the
+// API server rejects the certificate.
 func (f *follower) isTrusted(ctx context.Context, authority []byte) (bool, error) {
 	definitions, err := f.definitions(ctx)
 	if err != nil {

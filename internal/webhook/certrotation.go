@@ -13,24 +13,27 @@ import (
 
 const certAuthority = "trellis-webhook-ca"
 
-// CertOptions say where the certificate is stored, for which host it is made, and which objects must trust it.
+// CertOptions say where the certificate is stored, for which host it is issued, and which objects must trust it.
 type CertOptions struct {
-	// Namespace of the operator, with the Secret and the Service.
+	// Namespace of the operator, which contains the Secret and the Service.
 	Namespace string
-	// SecretName is the Secret of the certificate and its authority. A missing Secret is created.
+	// SecretName is the name of the Secret with the certificate and its authority. A missing Secret is created.
 	SecretName string
 	// ServiceName is the Service that the API server calls.
 	ServiceName string
-	// CertDir is the mount path of the Secret. Nothing is served from it, but the rotator ends the program if the files do not appear.
+	// CertDir is the mount path of the Secret. The server does not read its files, but the rotator ends the program if the files do not
+	// appear.
 	CertDir string
 	// Certificate is the certificate that the server uses; it is kept up to date.
 	Certificate *Certificate
-	// MutatingWebhookConfig and ValidatingWebhookConfig get the certificate authority. A missing one is skipped.
+	// MutatingWebhookConfig and ValidatingWebhookConfig name the webhook configurations that get the certificate authority. A missing
+	// configuration is skipped.
 	MutatingWebhookConfig, ValidatingWebhookConfig string
-	// Definitions, by name, whose conversion calls ServiceName get the certificate authority, too. Others, and missing ones, are skipped.
+	// Definitions names the CustomResourceDefinitions that also get the certificate authority, if their conversion webhook is ServiceName.
+	// Other definitions and missing definitions are skipped.
 	Definitions []string
 
-	// controllerName distinguishes two managers of one process, in tests.
+	// controllerName distinguishes two managers of one process in tests.
 	controllerName string
 }
 
@@ -40,11 +43,11 @@ type CertOptions struct {
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=trellis-validating-webhook-configuration,verbs=list;update;watch
 
 // SetupCertRotation creates the webhooks' certificate, renews it in time, serves it, and writes its authority into the webhook
-// configurations and the definitions. ready is closed once there is a trusted certificate. It runs on every replica, not only on the
-// leader: a standby serves as well.
+// configurations and the CustomResourceDefinitions. ready is closed once all of them trust the certificate. Certificate rotation runs on
+// every replica of the operator, not only on the leader, because a standby also serves webhooks.
 //
-// It does not wait until the rotator is ready, because the rotator looks for the files in CertDir at doubling intervals: on a first
-// start it may be minutes late.
+// SetupCertRotation does not wait until the rotator is ready. The rotator looks for the files in CertDir at doubling intervals, so on a
+// first start it may become ready minutes late.
 func SetupCertRotation(mgr ctrl.Manager, opts CertOptions) (ready <-chan struct{}, err error) {
 	if err := ensureSecret(mgr, opts); err != nil {
 		return nil, err

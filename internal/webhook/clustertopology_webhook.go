@@ -20,8 +20,8 @@ var _ admission.Validator[*grovev1alpha1.ClusterTopology] = &topologyValidator{}
 
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;watch
 
-// topologyValidator validates a ClusterTopology, and warns when a level disappears that deployments use. It allows that, because admins
-// must be able to describe the changed cluster.
+// topologyValidator validates a ClusterTopology, and warns if a change removes a level that deployments use. It allows such a change,
+// because administrators must be able to describe the changed cluster.
 type topologyValidator struct {
 	deployments client.Reader
 }
@@ -50,7 +50,8 @@ func (v *topologyValidator) ValidateDelete(ctx context.Context, ct *grovev1alpha
 	return v.warn(ctx, nil, ct), nil
 }
 
-// warn names the deployments that a change affects. If they cannot be listed, it says so and allows the change.
+// warn names the deployments that a change affects. If the deployments cannot be listed, it returns a warning about this and allows the
+// change.
 func (v *topologyValidator) warn(ctx context.Context, updated, old *grovev1alpha1.ClusterTopology) admission.Warnings {
 	users, err := v.users(ctx, old.Name)
 	if err != nil {

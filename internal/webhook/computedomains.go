@@ -22,11 +22,11 @@ import (
 // +kubebuilder:rbac:groups=resource.nvidia.com,resources=computedomains,verbs=list
 // +kubebuilder:rbac:groups=resource.k8s.io,resources=resourceclaimtemplates,verbs=get
 
-// maxComputeDomains bounds the ComputeDomains of a namespace that one request reads.
+// maxComputeDomains bounds the number of ComputeDomains that one request reads in a namespace.
 const maxComputeDomains = 500
 
-// cliques warns about pods that share an NVLink domain but may be placed in different cliques. Failed reads cause no warning: a cluster
-// need not have the driver.
+// cliques warns about pods that share an NVLink domain but may be placed in different cliques. Failed reads cause no warning, because a
+// cluster need not have the DRA driver.
 func (v *deploymentValidator) cliques(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment,
 	topology *grovev1alpha1.ClusterTopology) []field.Text {
 	if v.live == nil || !validation.AsksForCliques(dgd, topology) {
@@ -61,7 +61,7 @@ func (v *deploymentValidator) computeDomains(ctx context.Context, namespace stri
 	return domains
 }
 
-// isChannel reports whether a claim template belongs to a ComputeDomain, for ComputeDomains that are gone or cannot be read.
+// isChannel reports whether a claim template belongs to a ComputeDomain. It is for ComputeDomains that are gone or cannot be read.
 func (v *deploymentValidator) isChannel(ctx context.Context, key client.ObjectKey) bool {
 	template := &resourcev1.ResourceClaimTemplate{}
 	return v.live.Get(ctx, key, template) == nil && nvlink.IsChannel(&template.Spec.Spec)

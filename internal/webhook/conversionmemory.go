@@ -14,7 +14,7 @@ import (
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 )
 
-// annotated is the part of an object that conversionLoses reads: the annotations with the fields that only the other version has.
+// annotated is the part of an object that conversionLoses reads: the annotations that store the fields of the other API version.
 type annotated struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {
@@ -24,8 +24,8 @@ type annotated struct {
 
 func (a *annotated) version() string { return a.GroupVersionKind().Version }
 
-// conversionLoses refuses fields that the conversion could not keep. was is the former object, or empty: problems that it already had
-// do not block other changes.
+// conversionLoses refuses fields that the conversion could not keep. was is the former object; empty for none. Problems that the former
+// object already had do not block other changes.
 func conversionLoses(raw, was []byte) field.ErrorList {
 	now, before := readAnnotated(raw), readAnnotated(was)
 	path := field.NewPath("metadata", "annotations")
@@ -52,7 +52,7 @@ func conversionLoses(raw, was []byte) field.ErrorList {
 	return errs
 }
 
-// readAnnotated reads an object, empty if it is malformed: other checks refuse that.
+// readAnnotated reads an object. It returns an empty result for a malformed object, which other checks refuse.
 func readAnnotated(raw []byte) annotated {
 	out := annotated{}
 	if len(raw) == 0 || json.Unmarshal(raw, &out) != nil {

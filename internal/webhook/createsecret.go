@@ -16,15 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// createWithin bounds the requests at startup. A failed start is repeated, so it need not wait longer.
+// createWithin bounds the requests at startup. Longer waiting is not necessary, because a failed start is repeated.
 const createWithin = 10 * time.Second
 
-// ensureSecret creates the Secret before the rotator starts, which otherwise ends the program.
+// ensureSecret creates the Secret before the rotator starts, because the rotator ends the program if the Secret is missing.
 func ensureSecret(mgr ctrl.Manager, opts CertOptions) error {
 	ctx, cancel := context.WithTimeout(context.Background(), createWithin)
 	defer cancel()
 	name, secrets := secretOf(opts), &corev1.SecretList{}
-	// The operator may list Secrets of this name, but not get them.
+	// The operator has the right to list the Secret with this name, but not to get it.
 	if err := mgr.GetAPIReader().List(ctx, secrets, client.InNamespace(name.Namespace),
 		client.MatchingFields{"metadata.name": name.Name}); err != nil {
 		return fmt.Errorf("reading Secret %s: %w", name, err)
@@ -35,7 +35,8 @@ func ensureSecret(mgr ctrl.Manager, opts CertOptions) error {
 	return createSecret(ctx, mgr.GetClient(), name)
 }
 
-// createSecret creates an empty Secret, as in the shipped manifests; the rotator fills it. If it exists, another replica has created it.
+// createSecret creates an empty Secret, as in the shipped manifests. The rotator fills it. If the Secret exists, another replica of the
+// operator has created it.
 func createSecret(ctx context.Context, writer client.Writer, name types.NamespacedName) error {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{

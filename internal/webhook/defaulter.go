@@ -17,11 +17,12 @@ import (
 
 var _ admission.Defaulter[*unstructured.Unstructured] = deploymentDefaulter{}
 
-// deploymentDefaulter sets missing replicas to 1 and those of roles to the numbers that follow from nodeCount, restores replicas that
-// scaling adapters own, and keeps the fields that only the other version has, and a minAvailable of 1.
+// deploymentDefaulter sets missing replicas of components to 1, and the replicas of roles to the numbers that follow from nodeCount. It
+// restores replicas that scaling adapters own, the annotations with the fields that only the other version has, and a minAvailable of 1.
 //
-// It works on the unstructured object, not on Go types: these would add zero values of pod specs (resources: {}, a null list), and would
-// fail on a malformed quantity before the schema can name the field. So the patch contains only the defaults.
+// It works on the unstructured object instead of Go types. Go types would add zero values of pod specs (resources: {}, a null list), and
+// would fail on a malformed quantity before the schema can name the field. With the unstructured object, the patch contains only the
+// defaults.
 type deploymentDefaulter struct {
 	// scalingUsers may write replicas that scaling adapters own.
 	scalingUsers []string
@@ -51,8 +52,8 @@ func (d deploymentDefaulter) Default(ctx context.Context, dgd *unstructured.Unst
 	return nil
 }
 
-// keepMemory restores the annotations with the fields that only the other version has: kubectl replace drops them. A write in the other
-// version can remove these fields.
+// keepMemory restores the annotations with the fields that only the other version has, because kubectl replace drops them. To remove these
+// fields, a user can write the deployment in the other version.
 func keepMemory(req admission.Request, updated *unstructured.Unstructured) {
 	old := &unstructured.Unstructured{}
 	if len(req.OldObject.Raw) == 0 || old.UnmarshalJSON(req.OldObject.Raw) != nil {
@@ -79,7 +80,7 @@ func keepMemory(req admission.Request, updated *unstructured.Unstructured) {
 	updated.SetAnnotations(dropped)
 }
 
-// keepMinAvailable restores a minAvailable of 1 that an update leaves out. It is the default, and immutable.
+// keepMinAvailable restores a minAvailable of 1 that an update omits. 1 is the default, and minAvailable is immutable.
 func keepMinAvailable(before map[string]map[string]any, updated *unstructured.Unstructured) {
 	for name, component := range componentsOf(updated) {
 		if was := before[name]["minAvailable"]; component["minAvailable"] == nil && was == int64(1) {
@@ -97,8 +98,8 @@ func oldComponents(req admission.Request) map[string]map[string]any {
 	return componentsOf(old)
 }
 
-// defaultRoles sets the replicas of a component's roles if they are missing, or if they follow from the former nodeCount, so that an
-// update of nodeCount alone changes both.
+// defaultRoles sets the replicas of a component's roles if they are missing, or if the workers' replicas follow from the former nodeCount.
+// An update of nodeCount alone therefore also changes the role's replicas.
 func defaultRoles(component, before map[string]any) {
 	nodes, was := nodesOf(component), nodesOf(before)
 	list, _ := component["roles"].([]any)
@@ -117,7 +118,7 @@ func defaultRoles(component, before map[string]any) {
 	}
 }
 
-// nodesOf returns the nodeCount of a component as written; 0 without multinode.
+// nodesOf returns the nodeCount of a component as written, or the API's default; 0 if the component is not multinode.
 func nodesOf(component map[string]any) int64 {
 	multinode, ok := component["multinode"].(map[string]any)
 	if !ok {
@@ -140,7 +141,7 @@ func namesOf(dgd *unstructured.Unstructured) []string {
 	return names
 }
 
-// warner adds warnings to the response of a handler, because a Defaulter returns none.
+// warner adds warnings to the response of a handler, because a Defaulter cannot return warnings.
 type warner struct{ admission.Handler }
 
 type warningsKey struct{}

@@ -28,7 +28,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// readTimeout bounds all reads of one request, well below the five seconds for which the API server waits.
+// readTimeout bounds the time of all reads for one request. It is well below the five seconds that the API server waits.
 const readTimeout = 3 * time.Second
 
 var _ admission.Handler = &deploymentValidator{}
@@ -42,13 +42,13 @@ type deploymentValidator struct {
 	live       client.Reader
 	notActedOn func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []render.Ignored
 	warnings   func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []field.Text
-	// maxPods bounds the pods of one graph; 0: any number.
+	// maxPods bounds the pods of one graph; 0 for no limit.
 	maxPods int64
-	// provider is the operator's, for deployments that name none.
+	// provider is the operator's provider, for deployments that name none.
 	provider string
 }
 
-// Handle implements admission.Handler, for requests in either version.
+// Handle implements admission.Handler, for requests in either API version.
 func (v *deploymentValidator) Handle(ctx context.Context, req admission.Request) admission.Response {
 	ctx = admission.NewContextWithRequest(ctx, req)
 	now, err := validation.FromJSON(req.Object.Raw)
@@ -79,8 +79,8 @@ func (v *deploymentValidator) Handle(ctx context.Context, req admission.Request)
 	return answer(req, kindDeployment, errs, lines)
 }
 
-// create checks a new deployment. Only create reads the ClusterTopology: a condition reports later changes of it. If it cannot be read,
-// unread says why, and the checks that need it are skipped.
+// create checks a new deployment. Only create reads the ClusterTopology, because a condition reports later changes of the topology. If the
+// ClusterTopology cannot be read, unread is the reason, and the checks that need it are skipped.
 func (v *deploymentValidator) create(ctx context.Context, req admission.Request, written validation.Written) (lines admission.Warnings,
 	errs field.ErrorList, unread error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -99,7 +99,7 @@ func (v *deploymentValidator) create(ctx context.Context, req admission.Request,
 	return v.warn(req, written, topology, v.cliques(ctx, dgd, topology)...), errs, cmp.Or(unread, err)
 }
 
-// update checks a change. It returns no warnings if the spec is unchanged.
+// update checks a change. It returns no warnings if the spec has not changed.
 func (v *deploymentValidator) update(req admission.Request, was, is validation.Written) (admission.Warnings, field.ErrorList) {
 	old, updated := was.DynamoGraphDeployment, is.DynamoGraphDeployment
 	errs := append(validation.GraphUpdate(is, was), validation.PodLimit(updated, old, v.maxPods)...)
@@ -110,7 +110,7 @@ func (v *deploymentValidator) update(req admission.Request, was, is validation.W
 	return v.warn(req, is, nil, validation.NodeCountWarnings(updated, old)...), errs
 }
 
-// versionOf returns the version in which the user wrote the object. Responses use its words.
+// versionOf returns the version in which the user wrote the object. Responses use the terms of this version.
 func versionOf(req admission.Request) string {
 	if req.RequestKind != nil {
 		return req.RequestKind.Version
@@ -132,7 +132,7 @@ func (v *deploymentValidator) warn(req admission.Request, dgd validation.Written
 	return validation.Bounded(append(validation.GraphWarnings(dgd, topology, notActedOn), more...), versionOf(req))
 }
 
-// answer allows the request with its warnings, or refuses it with 422 and one cause per field.
+// answer allows the request with its warnings, or refuses it with status 422 and one cause per field.
 func answer(req admission.Request, kind schema.GroupVersionKind, errs k8sfield.ErrorList, lines admission.Warnings) admission.Response {
 	if len(errs) == 0 {
 		return admission.Allowed("").WithWarnings(lines...)
@@ -148,7 +148,7 @@ func answer(req admission.Request, kind schema.GroupVersionKind, errs k8sfield.E
 	return response
 }
 
-// invalid returns the error for the user: 422, with one cause per field.
+// invalid returns the error for the user: status 422, with one cause per field.
 func invalid(kind schema.GroupVersionKind, name string, errs k8sfield.ErrorList) error {
 	return apierrors.NewInvalid(kind.GroupKind(), name, errs)
 }

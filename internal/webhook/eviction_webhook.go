@@ -21,18 +21,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Evictions are the dependencies of the decision about evictions. The writes of Requests do not depend on the lease, because a standby
-// answers as well.
+// Evictions are the dependencies of evictionValidator. The writes of Requests do not require the leader's lease, because a standby also
+// answers requests.
 type Evictions struct {
 	evictions.Requests
 	// Synced reports whether the cache is filled.
 	Synced func() bool
 }
 
-// evictionValidator refuses the eviction of a pod whose replica serves, with 429, and makes the replica move: callers retry until the
-// replica has moved and the pod is gone. It allows all other evictions, also after failed reads or writes: disruption budgets bound them.
-// It also records the request for a Ready pod of a replica that does not serve, because a budget may refuse the eviction: the operator
-// recreates the replica elsewhere.
+// evictionValidator refuses the eviction of a pod whose replica serves, with status 429, and makes the replica move. Callers retry until
+// the replica has moved and the pod is gone. evictionValidator allows all other evictions, even after failed reads or writes, because
+// disruption budgets bound them. It also records the eviction request for a Ready pod whose replica does not serve, because a budget may
+// refuse the eviction; the operator then recreates the replica elsewhere.
 type evictionValidator struct{ Evictions }
 
 var _ admission.Handler = &evictionValidator{}
@@ -66,12 +66,12 @@ func (v *evictionValidator) Handle(ctx context.Context, req admission.Request) a
 	return tooManyRequests(e.Progress())
 }
 
-// dryRun reports whether the request, or the options in its body, ask for a dry run.
+// dryRun reports whether the request, or the options in its body, request a dry run.
 func dryRun(req admission.Request, eviction *policyv1.Eviction) bool {
 	return ptr.Deref(req.DryRun, false) || eviction.DeleteOptions != nil && len(eviction.DeleteOptions.DryRun) > 0
 }
 
-// find returns the pod to be evicted; nil if its replica does not move.
+// find returns the pod to evict; nil if the pod's replica does not move.
 func (v *evictionValidator) find(ctx context.Context, req admission.Request, eviction *policyv1.Eviction) (*evictions.Target, error) {
 	uid := types.UID("")
 	if o := eviction.DeleteOptions; o != nil && o.Preconditions != nil {

@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// smallRequest is the size of a body, in bytes, up to which it is read before the request waits. Nearly all bodies are smaller.
+	// smallRequest is the maximum size of a body, in bytes, that is read before the request waits. Nearly all bodies are smaller.
 	smallRequest = 256 << 10
-	// smallBytes and largeBytes bound the bodies of concurrent requests, in bytes, each per kind of webhook. A larger
-	// request takes all of largeBytes. A request needs about 50 times the memory of its body; one with a compressed
-	// annotation counts as at least leastWeight.
+	// smallBytes and largeBytes bound the total bytes in the bodies of concurrent requests, for small and for large requests, and
+	// separately for each kind of webhook. A request above largeBytes takes all of largeBytes. A request needs about 50 times the memory of
+	// its body. Each request counts as at least leastWeight, because its annotations may be compressed.
 	smallBytes  = 4 << 20
 	largeBytes  = 4 << 20
 	leastWeight = 512 << 10
-	// largestRequest bounds one body, in bytes, as in package convert. The API server accepts objects of 3 MiB.
+	// largestRequest bounds one body, in bytes, as in package convert. The API server accepts objects of up to 3 MiB.
 	largestRequest = 64 << 20
-	// readLargeWithin bounds the time to read a large body, during which no other large body is read.
+	// readLargeWithin bounds the time to read a large body, because other large requests wait during this time.
 	readLargeWithin = 5 * time.Second
-	// unstatedTimeout is assumed for a caller that, unlike the API server, does not state its timeout.
+	// unstatedTimeout is the assumed timeout of a caller that does not state its timeout. The API server states it.
 	unstatedTimeout = 10 * time.Second
 )
 
@@ -42,8 +42,8 @@ var turnedAway = prometheus.NewCounterVec(prometheus.CounterOpts{
 
 func init() { metrics.Registry.MustRegister(turnedAway) }
 
-// inFlight bounds the memory of the concurrent requests to one kind of webhook. A request above the bounds waits, and gets a
-// 429 only if its caller's timeout would pass. Conversion and admission have separate bounds, because admission reads objects
+// inFlight bounds the memory of the concurrent requests to one kind of webhook. A request above the bounds waits. It gets a 429 response
+// only if it would have to wait beyond its caller's timeout. Conversion and admission have separate bounds, because admission reads objects
 // that may need conversion.
 type inFlight struct{ small, large *semaphore.Weighted }
 
@@ -51,8 +51,8 @@ func newInFlight() *inFlight {
 	return &inFlight{small: semaphore.NewWeighted(smallBytes), large: semaphore.NewWeighted(largeBytes)}
 }
 
-// bound serves the requests of a webhook within the bounds. A request holds its share while a large body is read and while it is
-// processed, but not while a small body or the response is transferred, so slow clients do not delay others.
+// bound serves the requests of a webhook within the bounds. A request holds its share while a large body is read and while the request is
+// processed. It holds no share while a small body or the response is transferred, so slow clients do not delay other requests.
 func (f *inFlight) bound(hook http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &buffered{header: http.Header{}}
@@ -66,7 +66,7 @@ func (f *inFlight) bound(hook http.Handler) http.Handler {
 	})
 }
 
-// serve fails if the request would have to wait for too long.
+// serve processes a request. It returns an error if the request would have to wait for too long.
 func (f *inFlight) serve(w http.ResponseWriter, answer *buffered, r *http.Request, hook http.Handler) error {
 	if r.ContentLength >= 0 && r.ContentLength <= smallRequest {
 		body, err := io.ReadAll(r.Body)
@@ -94,8 +94,8 @@ func unread(answer *buffered, err error) {
 	http.Error(answer, fmt.Sprintf("reading the request: %v", err), http.StatusBadRequest)
 }
 
-// readLarge reads a body within a shorter deadline than the request's, and then restores the request's: a deadline that passes later
-// would cancel the request's context.
+// readLarge reads a body within a shorter deadline than the request's deadline, and then restores the request's deadline. If the shorter
+// deadline passed later, it would cancel the request's context.
 func readLarge(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	connection := http.NewResponseController(w)
 	if err := connection.SetReadDeadline(time.Now().Add(readLargeWithin)); err != nil {
@@ -119,7 +119,7 @@ func (f *inFlight) work(share *semaphore.Weighted, weight int64, r *http.Request
 	return nil
 }
 
-// waits returns how long a request can wait: four fifths of the timeout that the API server states.
+// waits returns the time for which a request can wait: four fifths of the timeout that the API server states.
 func waits(r *http.Request) time.Duration {
 	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 	if err != nil || timeout <= 0 {
@@ -134,7 +134,7 @@ func withBody(r *http.Request, body []byte) *http.Request {
 	return out
 }
 
-// buffered is a response that is written after its request has released its share.
+// buffered is a response that is sent after its request has released its share.
 type buffered struct {
 	header http.Header
 	code   int

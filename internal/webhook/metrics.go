@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// inSync reports whether the served certificate is the one that the next start, or another replica, would serve. Without webhooks and
-// conversion it has no series.
+// inSync reports whether the served certificate is the one that the next start, or another replica of the operator, would serve. Without
+// webhooks and conversion, it has no series.
 var inSync = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "trellis_webhook_certificate_in_sync",
 	Help: "1 while the webhooks' certificate is in its Secret and the definitions trust it, 0 while what is served cannot be kept.",
@@ -17,5 +17,5 @@ var inSync = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 
 func init() { metrics.Registry.MustRegister(inSync) }
 
-// Collectors returns the metrics of the webhooks, for a comparison with the docs.
+// Collectors returns the metrics of the webhooks, so that a test can compare them with the docs.
 func Collectors() []prometheus.Collector { return []prometheus.Collector{inSync, turnedAway} }

@@ -23,15 +23,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologies"
 )
 
-// retryAfter is the number of seconds after which a client should retry a request that needed a failed read. Clients of client-go, such
-// as kubectl, retry automatically, up to 10 times.
+// retryAfter is the number of seconds after which a client should retry a request that failed because of a failed read. Clients that use
+// client-go, such as kubectl, retry automatically, up to 10 times.
 const retryAfter = 1
 
-// maxMessage bounds the message about a failed read, in bytes.
+// maxMessage bounds the length of a message about a failed read, in bytes.
 const maxMessage = 1024
 
-// readTopology returns the ClusterTopology of a name, which may come from a Binding; nil if there is none. After an error,
-// its existence is unknown.
+// readTopology returns the ClusterTopology with this name, which may come from a Binding; nil if it does not exist. If readTopology returns
+// an error, it is unknown whether the ClusterTopology exists.
 func (v *deploymentValidator) readTopology(ctx context.Context, name string) (*grovev1alpha1.ClusterTopology, error) {
 	if name == "" || len(content.IsPathSegmentName(name)) > 0 {
 		return nil, nil
@@ -46,8 +46,8 @@ func (v *deploymentValidator) readTopology(ctx context.Context, name string) (*g
 	return topology, nil
 }
 
-// tryAgain refuses a request without errors in its object because of a failed read: with 503, after which clients retry, or with 500 if
-// an admin has to act first.
+// tryAgain refuses a request because of a failed read, although no errors were found in its object. The status is 503, after which clients
+// retry, or 500 if an administrator has to act first.
 func tryAgain(unread error) admission.Response {
 	status := metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable,
@@ -62,7 +62,7 @@ func tryAgain(unread error) admission.Response {
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
 }
 
-// forAdmin says what an admin has to do before a read can succeed; "" for nothing.
+// forAdmin returns the action that an administrator has to take before a read can succeed; "" for none.
 func forAdmin(unread error) string {
 	var unusable *topologies.UnusableError
 	switch {
@@ -76,7 +76,7 @@ func forAdmin(unread error) string {
 	return ""
 }
 
-// resourceOf returns the resource of a request that the API server refused: ClusterTopologies, or Bindings.
+// resourceOf returns the resource in a request that the API server refused: ClusterTopologies or Bindings.
 func resourceOf(refused error) string {
 	status := apierrors.APIStatus(nil)
 	if errors.As(refused, &status) {
@@ -87,7 +87,7 @@ func resourceOf(refused error) string {
 	return "clustertopologies.grove.io"
 }
 
-// notChecked is the warning about a failed read for an object that is refused for other errors.
+// notChecked returns the warning about a failed read, for an object that is refused because of other errors.
 func notChecked(unread error) string {
 	return limit.Text(unread.Error(), maxMessage) + "; what needs it was not checked"
 }

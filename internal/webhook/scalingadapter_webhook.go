@@ -22,8 +22,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// adapterValidator refuses replicas of a DynamoGraphDeploymentScalingAdapter, or of its scale subresource, that would exceed the pod
-// limit of the graph or fall below the minAvailable of the component. It allows 0 and unchanged replicas without any read.
+// adapterValidator refuses replicas in a DynamoGraphDeploymentScalingAdapter, or in its scale subresource, that would exceed the graph's
+// pod limit or fall below the component's minAvailable. It allows 0 and unchanged replicas without reading any object.
 type adapterValidator struct {
 	live    client.Reader
 	maxPods int64
@@ -31,14 +31,14 @@ type adapterValidator struct {
 
 var _ admission.Handler = &adapterValidator{}
 
-// scaleRequest is a request for replicas of one component.
+// scaleRequest is a request to change the replicas of one component.
 type scaleRequest struct {
 	replicas, before int32
 	graph, component string
 }
 
-// Handle implements admission.Handler. After a failed read it allows the request with a warning: the replicas are checked again when they
-// are copied to the deployment.
+// Handle implements admission.Handler. After a failed read, it allows the request with a warning, because the replicas are checked again
+// when they are copied to the deployment.
 func (v *adapterValidator) Handle(ctx context.Context, req admission.Request) admission.Response {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -72,7 +72,7 @@ func (v *adapterValidator) Handle(ctx context.Context, req admission.Request) ad
 	return admission.Allowed("")
 }
 
-// asked reads the request. The component of a Scale is that of the adapter with its name.
+// asked reads the request. For a Scale, it reads the component from the adapter of the same name.
 func (v *adapterValidator) asked(ctx context.Context, req admission.Request) (scaleRequest, error) {
 	if req.SubResource == "scale" {
 		now, before := autoscalingv1.Scale{}, autoscalingv1.Scale{}

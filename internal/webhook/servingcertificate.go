@@ -21,19 +21,20 @@ import (
 	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
-// authorityKey is the key of the certificate authority in the Secret; the rotator fills it.
+// authorityKey is the key of the certificate authority in the Secret. The rotator fills it.
 const authorityKey = "ca.crt"
 
-// Certificate holds the webhooks' certificate in memory. It follows the Secret directly, so neither a first start nor a renewal waits for
-// the kubelet to update the Secret's files, which takes a minute or two. The zero value is ready to use and empty.
+// Certificate holds the webhooks' certificate in memory. It is loaded from the Secret directly, not from mounted files, so that neither a
+// first start nor a renewal has to wait for the kubelet, which takes a minute or two to update the files. The zero value is ready to use
+// and empty.
 type Certificate struct {
 	current atomic.Pointer[tls.Certificate]
 }
 
-// ServeWith makes a webhook server use this certificate, as an option of the server.
+// ServeWith makes a webhook server use this certificate. It is an option of the server.
 func (c *Certificate) ServeWith(config *tls.Config) { config.GetCertificate = c.get }
 
-// OldestTLS makes a server refuse versions before TLS 1.3, which the API server and all metrics scrapers support.
+// OldestTLS makes a server refuse TLS versions before 1.3. The API server and all metrics scrapers support TLS 1.3.
 func OldestTLS(config *tls.Config) { config.MinVersion = tls.VersionTLS13 }
 
 func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -43,8 +44,8 @@ func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errors.New("the webhooks' certificate is not made yet")
 }
 
-// follower keeps a Certificate equal to the Secret, keeps the authority in the definitions up to date, and closes ready once every
-// webhook configuration and every definition trusts the certificate.
+// follower keeps a Certificate equal to the Secret, and keeps the authority in the CustomResourceDefinitions up to date. It closes ready
+// once every webhook configuration and every definition trusts the certificate.
 type follower struct {
 	opts CertOptions
 	// reader reads the watched objects.
@@ -53,7 +54,7 @@ type follower struct {
 	}
 	writer client.Writer
 	ready  chan struct{}
-	// pair is the certificate and key in use; trusted: ready is closed.
+	// pair is the certificate in use and its key. trusted: ready is closed.
 	pair    [2][]byte
 	trusted bool
 }
@@ -73,8 +74,8 @@ func (f *follower) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	return reconcile.Result{}, nil
 }
 
-// takeOver loads a new certificate. A deleted Secret is created again, empty, until the rotator fills it; the
-// certificate in use stays meanwhile.
+// takeOver loads a new certificate. If the Secret was deleted, takeOver creates an empty Secret again, which the rotator fills. Until then,
+// the current certificate stays in use.
 func (f *follower) takeOver(ctx context.Context) (kept bool, err error) {
 	var secret corev1.Secret
 	if err := f.reader.Get(ctx, secretOf(f.opts), &secret); err != nil {
@@ -106,7 +107,7 @@ func (f *follower) takeOver(ctx context.Context) (kept bool, err error) {
 	return true, nil
 }
 
-// use serves a certificate if it exists and is new.
+// use starts serving a certificate if it exists and differs from the current one.
 func (f *follower) use(pair [2][]byte) error {
 	if len(pair[0]) == 0 || len(pair[1]) == 0 || bytes.Equal(pair[0], f.pair[0]) && bytes.Equal(pair[1], f.pair[1]) {
 		return nil

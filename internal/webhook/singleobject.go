@@ -12,14 +12,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// narrowed is a manager for the rotator, which opens its own cache and lists and watches all objects of a kind. narrowed limits these
-// lists and watches to one object, so that the right to read this object suffices.
+// narrowed is a manager for the rotator. The rotator opens its own cache, and lists and watches all objects of a kind. narrowed limits
+// these lists and watches to one object, so that the right to read this object is sufficient.
 type narrowed struct {
 	ctrl.Manager
 	config *rest.Config
 }
 
-// narrow limits a manager to one name per resource.
+// narrow returns a manager that reads only the object with the given name of each resource.
 func narrow(mgr ctrl.Manager, names map[string]string) ctrl.Manager {
 	config := rest.CopyConfig(mgr.GetConfig())
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return byName{next, names} })

@@ -10,12 +10,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// answerWithin bounds a request and its response. The API server waits at most 30 seconds for admission, and for a conversion as long
-// as the connection exists.
+// answerWithin bounds the time for a request and its response. The API server waits at most 30 seconds for admission, but waits for a
+// conversion as long as the connection exists.
 const answerWithin = 30 * time.Second
 
-// within ends the connection of a request whose body or response is not transferred in time. The webhook server bounds the TLS handshake,
-// the header and idle connections, but neither bodies nor responses; each stuck one would hold a goroutine and its memory.
+// within ends the connection if the body or the response of a request is not transferred in time. The webhook server bounds the TLS
+// handshake, the header and idle connections, but neither bodies nor responses. Each stuck transfer would keep a goroutine and its memory.
 func within(limit time.Duration, hook http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		connection, end := http.NewResponseController(w), time.Now().Add(limit)

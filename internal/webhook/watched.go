@@ -31,7 +31,7 @@ type everywhere struct{ cache.Cache }
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (everywhere) NeedLeaderElection() bool { return false }
 
-// watched reads single objects, each from its cache, by type and name.
+// watched reads single objects. Each object has its own cache, with the object's type and name as key.
 type watched map[string]cache.Cache
 
 func cacheOf(object client.Object, name string) string { return fmt.Sprintf("%T %s", object, name) }
@@ -41,7 +41,7 @@ func (w watched) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 	return w[cacheOf(object, key.Name)].Get(ctx, key, object)
 }
 
-// objects are the objects that a follower reads: the Secret, the webhook configurations and the definitions.
+// objects returns the objects that a follower reads: the Secret, the webhook configurations and the CustomResourceDefinitions.
 func (o CertOptions) objects() []client.Object {
 	called := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 	objects := []client.Object{
@@ -55,7 +55,8 @@ func (o CertOptions) objects() []client.Object {
 	return objects
 }
 
-// follow adds a follower to the manager, on every replica, because a standby serves as well. Each event makes it evaluate all objects.
+// follow adds a follower to the manager. The follower runs on every replica of the operator, because a standby also serves webhooks. Each
+// event makes the follower evaluate all objects.
 func follow(mgr ctrl.Manager, opts CertOptions) (*follower, error) {
 	objects := watched{}
 	f := &follower{opts: opts, reader: objects, writer: mgr.GetClient(), ready: make(chan struct{})}

@@ -1,8 +1,9 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package webhook wires defaulting, validation and warnings into the manager, and maintains their certificate. Package validation holds
-// the rules; this package provides their inputs: the admission operation, and objects other than the admitted one.
+// Package webhook adds defaulting, validation and warnings to the manager, and maintains the certificate of the webhooks. Package
+// validation contains the rules. This package provides the inputs for the rules: the admission operation, and objects other than the
+// admitted one.
 //
 //	/mutate-nvidia-com-v1alpha1-dynamographdeployment     create, update          fails closed; not asked about a create that states all replicas
 //	/validate-nvidia-com-v1alpha1-dynamographdeployment   create, update          fails closed; reads the ClusterTopology on create
@@ -12,9 +13,9 @@
 //	/validate--v1-pod-eviction                            create                  fails open: disruption budgets bound evictions
 //	/convert                                              reads, writes           package convert
 //
-// A separate manager without caches serves all of it: if stored objects have another version than the operator's caches list, the first
-// list of the caches needs /convert. A replica serves as soon as it has its certificate, leader or not, and is ready once the API
-// server trusts the certificate.
+// A separate manager without caches serves all webhooks. The operator's manager cannot serve them: if the stored version of objects differs
+// from the version that the operator's caches list, the first list of the caches already needs /convert. A replica of the operator serves
+// as soon as it has its certificate, leader or not. It is ready once the API server trusts the certificate.
 package webhook
 
 import (
@@ -49,36 +50,37 @@ const (
 	validateEvictionPath   = "/validate--v1-pod-eviction"
 )
 
-// Options of the webhooks. The zero value serves nothing; Admission and Conversion work independently.
+// Options of the webhooks. The zero value serves nothing. Admission and Conversion can be enabled independently.
 type Options struct {
 	// Admission serves the admission webhooks, Conversion the conversion webhook.
 	Admission, Conversion bool
-	// NotActedOn lists the fields of a deployment that are accepted without effect, including those that only v1alpha1 has.
+	// NotActedOn lists the fields of a deployment that are accepted but have no effect, including fields that only v1alpha1 has.
 	NotActedOn func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []render.Ignored
-	// Warnings returns further warnings about an accepted deployment, one sentence each.
+	// Warnings returns additional warnings about an accepted deployment, one sentence per warning.
 	Warnings func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []field.Text
-	// Provider is the operator's, for deployments that name none.
+	// Provider is the operator's provider, for deployments that name none.
 	Provider string
-	// CertsReady is closed once the API server trusts the served certificate; nil: it does.
+	// CertsReady is closed once the API server trusts the served certificate; nil: it already does.
 	CertsReady <-chan struct{}
-	// Ending is closed when this replica is about to end: from then on every response closes its connection. nil: never.
+	// Ending is closed when this replica of the operator is about to end. From then on, every response closes its connection; nil for
+	// never.
 	Ending <-chan struct{}
 	// AnswerWithin bounds the time to read a request and to write its response; 0: 30 seconds.
 	AnswerWithin time.Duration
-	// Live reads ClusterTopologies from the API server, because the cache may lag behind a delete; nil: the manager's API reader.
+	// Live reads ClusterTopologies from the API server, because the cache may not show a delete yet; nil for the manager's API reader.
 	Live client.Reader
-	// Deployments lists the users of a ClusterTopology; nil: the manager's API reader.
+	// Deployments lists the deployments that use a ClusterTopology; nil for the manager's API reader.
 	Deployments client.Reader
-	// Evictions decides about evictions of pods; the zero value allows all of them.
+	// Evictions holds the dependencies of the eviction webhook; the zero value allows all evictions.
 	Evictions Evictions
-	// MaxPods bounds the pods of one graph; 0: any number.
+	// MaxPods bounds the pods of one graph; 0 for no limit.
 	MaxPods int64
-	// ScalingUsers are the names of the users who may write replicas that scaling adapters own, including the operator itself.
+	// ScalingUsers are the users who may write replicas that scaling adapters own, including the operator itself.
 	ScalingUsers []string
 }
 
-// SetupWithManager adds the webhooks to the manager's server, and the readiness check "webhooks". They are served as soon as the manager
-// has started and has a certificate, whether or not this replica leads.
+// SetupWithManager adds the webhooks to the manager's server, and the readiness check "webhooks". The webhooks are served as soon as the
+// manager has started and has a certificate, whether or not this replica of the operator is the leader.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	if opts.Live == nil {
 		opts.Live = mgr.GetAPIReader()
@@ -107,8 +109,8 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 }
 
 // closing makes callers close their connections once ending is closed. The API server reuses connections, and a Service does not move
-// existing ones. A stopping server closes idle connections; a call that arrives at that moment fails, since the API server does not
-// retry. A connection that its caller closes after a response carries no such call.
+// existing connections to another pod. A stopping server closes idle connections. A call that arrives at that moment fails, because the API
+// server does not retry it. A connection that its caller closes after a response carries no such call.
 func closing(hook http.Handler, ending <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -120,7 +122,7 @@ func closing(hook http.Handler, ending <-chan struct{}) http.Handler {
 	})
 }
 
-// trustedAnd fails until trusted is closed and the server has started.
+// trustedAnd returns a readiness check that fails until trusted is closed and the server has started.
 func trustedAnd(trusted <-chan struct{}, started healthz.Checker) healthz.Checker {
 	return func(req *http.Request) error {
 		if trusted != nil {
@@ -134,7 +136,7 @@ func trustedAnd(trusted <-chan struct{}, started healthz.Checker) healthz.Checke
 	}
 }
 
-// handlers lists all webhooks by path. Each converts a panic into an error.
+// handlers returns all webhooks by path. Each webhook converts a panic into an error.
 func handlers(scheme *runtime.Scheme, opts Options) map[string]*admission.Webhook {
 	defaulting := admission.WithDefaulter(scheme, deploymentDefaulter{scalingUsers: opts.ScalingUsers})
 	defaulting.Handler = warner{defaulting.Handler}

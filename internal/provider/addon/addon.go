@@ -1,9 +1,9 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addon makes an optional API that places no pods, but gives quota or asks for nodes, an entry of the registry of providers. The
-// registry checks whether the cluster serves the API, watches its objects, and reads them from a separate cache. Without the API, or
-// without rights on it, nothing else is delayed.
+// Package addon wraps an optional API as an entry of the registry of providers. Such an API places no pods, but gives quota or requests
+// nodes. The registry checks whether the cluster serves the API, watches its objects, and reads them from a separate cache. If the API is
+// missing, or if Trellis has no rights to it, no other provider is delayed.
 package addon
 
 import (
@@ -27,15 +27,15 @@ import (
 
 // Cluster is the cluster that may serve the API.
 type Cluster struct {
-	// Served lists the kinds that the API server serves, which needs no rights.
+	// Served lists the kinds that the API server serves. Reading this list needs no rights.
 	Served discovery.ServerResourcesInterface
 	// Live reads from the API server.
 	Live client.Reader
-	// Namespaces whose deployments are managed; empty: all.
+	// Namespaces whose deployments are managed; empty for all.
 	Namespaces []string
 }
 
-// Kind is a kind of the API whose objects deployments own.
+// Kind is a kind of the API. Deployments own its objects.
 type Kind struct {
 	schema.GroupVersionKind
 	// Resource is the plural name in paths.
@@ -51,7 +51,7 @@ func (k Kind) List() *unstructured.UnstructuredList {
 	return list
 }
 
-// GraphOf returns the deployment of an object; false for objects of others.
+// GraphOf returns the deployment that owns an object; false if no deployment owns it.
 func (k Kind) GraphOf(o client.Object) (types.NamespacedName, bool) {
 	for _, owner := range o.GetOwnerReferences() {
 		if owner.Kind == "DynamoGraphDeployment" && o.GetLabels()[k.UIDLabel] == string(owner.UID) {
@@ -61,13 +61,14 @@ func (k Kind) GraphOf(o client.Object) (types.NamespacedName, bool) {
 	return types.NamespacedName{}, false
 }
 
-// Addon is a [provider.Provider] that deployments use in addition to their own.
+// Addon is a [provider.Provider] that deployments use in addition to the provider that places their pods.
 type Addon struct {
 	Cluster
 	Kind Kind
-	// Called is its name among the providers; Places says what it does instead of placing pods.
+	// Called is the addon's name among the providers. Places is the message for a deployment that names the addon as its provider: it says
+	// what the addon does instead of placing pods.
 	Called, Places string
-	// NotServed and NotReadable are the states without the API, and without rights on it.
+	// NotServed is the state if the API is not served, and NotReadable the state if Trellis has no rights to it.
 	NotServed, NotReadable provider.State
 }
 
@@ -89,7 +90,8 @@ func (a Addon) Probe(ctx context.Context) (provider.State, error) {
 	return a.readable(ctx)
 }
 
-// readable lists one object. Without the rights, an informer would wait for its first list, and all other providers with it.
+// readable checks the rights by listing one object. Without the rights, an informer would block on its first list and delay all other
+// providers.
 func (a Addon) readable(ctx context.Context) (provider.State, error) {
 	options := []client.ListOption{client.Limit(1)}
 	if len(a.Namespaces) > 0 {
@@ -105,10 +107,10 @@ func (a Addon) readable(ctx context.Context) (provider.State, error) {
 	return provider.Ready(), nil
 }
 
-// Unsuited implements provider.Provider: no deployment can use it as its provider.
+// Unsuited implements provider.Provider: no deployment can use an addon as its provider.
 func (a Addon) Unsuited([]*trellisv1alpha1.ScalingGroup) string { return a.Places }
 
-// Watches implements provider.Provider: the objects that deployments own.
+// Watches implements provider.Provider: it watches the objects that deployments own.
 func (a Addon) Watches() []provider.Watch {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(a.Kind.GroupVersionKind)
@@ -119,7 +121,7 @@ func (a Addon) Watches() []provider.Watch {
 	return []provider.Watch{{Object: object, Label: labels.NewSelector().Add(*ours), Graph: a.Kind.GraphOf}}
 }
 
-// Registry is the part of the registry of providers that addons use.
+// Registry is the subset of the provider registry that addons use.
 type Registry interface {
 	State(ctx context.Context, name string) provider.State
 	Own(name string) client.Reader

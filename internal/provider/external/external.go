@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package external is shared by the packages that write objects of other projects. These objects have small Go types with only the fields
-// that Trellis sets or reads; all other fields belong to others, and are neither sent nor compared.
+// Package external has the functions that the packages with objects of other projects share. These objects have small Go types with only
+// the fields that Trellis sets or reads. All other fields belong to other clients; Trellis neither sends nor compares them.
 package external
 
 import (
@@ -20,7 +20,7 @@ import (
 // maxMessage bounds the text that a condition copies from the status of another project's object, in bytes.
 const maxMessage = 512
 
-// Object converts a typed object for a client. It removes the status, which its owner writes.
+// Object converts a typed object to an unstructured one for a client. It removes the status, which the object's controller writes.
 func Object(typed any) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
@@ -38,14 +38,14 @@ func Read(object *unstructured.Unstructured, into any) error {
 	return nil
 }
 
-// Covers reports whether have contains every field of want, with the same content. A list counts as one value. Durations and quantities
-// are compared by value, because admission webhooks of other projects rewrite their text. Comparing a sent object with the returned one
+// Covers reports whether have contains every field of want, with the same content. A list counts as one value. Covers compares durations
+// and quantities by value, because admission webhooks of other projects rewrite their text. Comparing a sent object with the returned one
 // also finds fields that the server has dropped silently.
 func Covers(want, have *unstructured.Unstructured) bool {
 	return Missing(want, have) == ""
 }
 
-// Missing returns the path of the first field of want that have lacks, or in which it differs; "" for none.
+// Missing returns the path of the first field of want that is missing or different in have; "" for none.
 func Missing(want, have *unstructured.Unstructured) string {
 	for _, part := range []string{"metadata.labels", "metadata.annotations", "spec"} {
 		path := strings.Split(part, ".")
@@ -88,7 +88,7 @@ func missing(path string, kind valueKind, want, have any) string {
 	return ""
 }
 
-// Message bounds a text from another project.
+// Message trims and shortens a text of another project.
 func Message(text string) string {
 	return limit.Text(strings.TrimSpace(text), maxMessage)
 }

@@ -14,16 +14,16 @@ type valueKind int
 
 const (
 	anything valueKind = iota
-	// text: all fields below it are compared as text, too.
+	// text: all fields below this field are also compared as text.
 	text
 	// duration: 15m and 15m0s are equal.
 	duration
-	// quantity: 1000m and 1 are equal. quantities is a map of quantities.
+	// quantity: 1000m and 1 are equal. quantities: a map of quantities.
 	quantity
 	quantities
 )
 
-// kinds maps fields to their kinds. Values of environment variables and labels are texts, even if they look like durations.
+// kinds maps field names to kinds. Values of environment variables and labels are texts, even if they look like durations.
 var kinds = map[string]valueKind{
 	"labels": text, "annotations": text, "matchLabels": text, "nodeSelector": text,
 	"terminationDelay": duration, "stalenessGracePeriod": duration,
@@ -31,7 +31,7 @@ var kinds = map[string]valueKind{
 	"limits": quantities, "requests": quantities, "overhead": quantities, "capacity": quantities,
 }
 
-// kindOf returns the kind of a field of an object of kind in.
+// kindOf returns the kind of a field whose parent field has the kind in.
 func kindOf(field string, in valueKind) valueKind {
 	switch in {
 	case text:

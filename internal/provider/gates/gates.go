@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gates places pods by scheduling gates (KEP-3521): the node selector of a gated pod may still be narrowed, so one patch adds the
-// pins and removes the gate, and the kube-scheduler binds the pod inside its domain.
+// Package gates places pods by means of scheduling gates (KEP-3521). Kubernetes allows narrowing the node selector of a gated pod, so one
+// patch adds the pins and removes the gate, and the kube-scheduler binds the pod inside its domain.
 package gates
 
 import (
@@ -18,12 +18,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Made reports whether no pod was made for another provider: such a pod would wait for objects that only that provider makes.
+// Made reports whether no other provider prepared any of the pods. A pod of another provider would wait for objects that only that provider
+// makes.
 func Made(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Annotations[render.AnnotationPodProvider] != "" })
 }
 
-// PinnedTo reports whether a released pod has the pins of a plan. Another leader may have released it to another domain or host.
+// PinnedTo reports whether a released pod has the pins of a plan. Another leader may have released the pod to another domain or host.
 func PinnedTo(pod *corev1.Pod, pin gang.Pin) bool {
 	if pin.Node != "" && gang.PinnedHost(pod) != pin.Node {
 		return false
@@ -36,8 +37,8 @@ func PinnedTo(pod *corev1.Pod, pin gang.Pin) bool {
 	return true
 }
 
-// releasePatch is constructed directly: computing it by comparing two pods would dominate the operator's work. It is a strategic merge
-// patch: a JSON merge patch costs the API server 1.5 times as much, because it converts the whole pod to JSON.
+// releasePatch is built field by field, because computing the difference of two pods would dominate the operator's work. It is a strategic
+// merge patch, because a JSON merge patch costs the API server 1.5 times as much: it converts the whole pod to JSON.
 type releasePatch struct {
 	Metadata struct {
 		ResourceVersion string            `json:"resourceVersion"`
@@ -51,14 +52,14 @@ type releasePatch struct {
 	} `json:"spec"`
 }
 
-// noGate removes one gate from a pod and keeps those of other controllers.
+// noGate removes one gate from a pod and keeps the gates of other controllers.
 type noGate struct {
 	Directive string `json:"$patch"`
 	Name      string `json:"name"`
 }
 
-// Patch returns the patch that releases a pod: it adds the pins and removes Trellis' gate, but no gates of other controllers. It contains
-// the resourceVersion of the pod.
+// Patch returns the patch that releases a pod: it adds the pins and removes Trellis' gate, but keeps the gates of other controllers. The
+// patch contains the pod's resourceVersion, so it fails if the pod has changed.
 func Patch(pod *corev1.Pod, pin gang.Pin) ([]byte, error) {
 	return json.Marshal(patchFor(pod, pin))
 }
@@ -80,7 +81,7 @@ func patchFor(pod *corev1.Pod, pin gang.Pin) releasePatch {
 	return patch
 }
 
-// Open pins a pod that is to be created and removes Trellis' gate, as [Patch] does for an existing pod.
+// Open pins a new pod and removes Trellis' gate before the pod is created, as [Patch] does for an existing pod.
 func Open(pod *corev1.Pod, pin gang.Pin) {
 	patch := patchFor(pod, pin)
 	for key, value := range patch.Metadata.Annotations {
@@ -109,9 +110,9 @@ func merged(labels, more map[string]string) map[string]string {
 	return out
 }
 
-// pinHost requires the node by name, which is unique even if hostname labels are not. The terms of a required node affinity
-// are alternatives, so each gets the requirement; a pod without terms gets one. An empty term matches no node, and the API
-// server refuses to change it.
+// pinHost adds a requirement for the node by name, which is unique even if hostname labels are not. The terms of a required node affinity
+// are alternatives, so pinHost adds the requirement to each term; a pod without terms gets one term. It skips an empty term, which matches
+// no node and which the API server does not allow to change.
 func pinHost(had *corev1.Affinity, node string) *corev1.Affinity {
 	affinity := had.DeepCopy()
 	if affinity == nil {

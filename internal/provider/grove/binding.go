@@ -15,12 +15,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
-// bindingDomain is the format of domains that Grove accepts.
+// bindingDomain is the format that Grove requires for domains.
 var bindingDomain = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// RenderBinding returns the binding of a ClusterTopology, or why Grove would refuse it. kaiTopology is the name of KAI's Topology if
-// Trellis maintains it. Without the reference, Grove would create a Topology with the binding's name, and fail on the existing one. With
-// a reference to a missing Topology, KAI places no constrained gang.
+// RenderBinding returns the ClusterTopologyBinding for a ClusterTopology, or an error that says why Grove would refuse it. kaiTopology is
+// the name of KAI's Topology if Trellis maintains it. The binding then refers to it: without the reference, Grove would create a Topology
+// with the binding's name, and fail because it exists. If the referenced Topology is missing, KAI places no constrained gang.
 func RenderBinding(ct *grovev1alpha1.ClusterTopology, kaiTopology string) (*topologybinding.Binding, error) {
 	b := &topologybinding.Binding{
 		TypeMeta: metav1.TypeMeta{APIVersion: groupVersion.String(), Kind: ClusterTopologyBindingKind.Kind},
@@ -55,8 +55,8 @@ func RenderBinding(ct *grovev1alpha1.ClusterTopology, kaiTopology string) (*topo
 	return b, nil
 }
 
-// BindingDrift says how a binding that Trellis did not make differs from the ClusterTopology of its name; "" if Trellis made it, or if
-// they agree. Trellis does not change such a binding.
+// BindingDrift describes the difference between a ClusterTopology and a binding of the same name that Trellis did not make. It returns ""
+// if Trellis made the binding, or if they agree. Trellis does not change a binding that it did not make.
 func BindingDrift(ct *grovev1alpha1.ClusterTopology, have *topologybinding.Binding) string {
 	if have == nil || metav1.IsControlledBy(have, ct) {
 		return ""

@@ -9,15 +9,16 @@
 //	                                                clique decode-ldr: 1 pod    clique decode-wkr: 3 pods
 //	  Frontend, 3 replicas                        clique frontend: 3 pods
 //
-// Grove has changed the fields of a constraint three times. The package reads the supported fields from the served schema (schema.go),
-// never from a version.
+// Grove has changed the fields of a constraint three times. The package reads the supported fields from the served schema (schema.go), and
+// never infers them from a version.
 //
 // Grove does not keep all guarantees of Trellis:
 //
-//   - Grove treats each further replica of a multinode component as a gang with the graph's constraint, but does not tie it to the
-//     domain of the graph. All replicas share one template, so pinning one would restart all. Limits warns about this beforehand; Strays
-//     reports it afterwards.
-//   - Grove removes the constraint from pods whose topology is gone. TopologyLevels never reports that as available.
+//   - Grove treats each additional replica of a multinode component as a gang with the graph's constraint, but does not tie it to the
+//     graph's domain. All replicas share one template, so pinning one replica would restart all of them. Limits warns about this
+//     beforehand; Strays reports it afterwards.
+//   - Grove removes the constraint from pods whose topology is gone. TopologyLevels never reports the levels of a missing topology as
+//     available.
 package grove
 
 import (
@@ -36,8 +37,8 @@ var (
 	ClusterTopologyBindingKind = topologybinding.Kind
 )
 
-// LabelPartOf on every object and pod of a PodCliqueSet holds the set's name.
+// LabelPartOf on each object and pod of a PodCliqueSet holds the name of the PodCliqueSet.
 const LabelPartOf = "app.kubernetes.io/part-of"
 
-// LabelReplica on a pod holds the index of its replica in the scaling group.
+// LabelReplica on a pod holds the index of the pod's replica in the scaling group.
 const LabelReplica = "grove.io/podcliquescalinggroup-replica-index"

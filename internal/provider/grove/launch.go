@@ -15,11 +15,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// envWorker is Grove's variable for the index of a pod in its clique, from 0. Grove adds its variables after all others, so no other
-// variable can refer to it.
+// envWorker is Grove's environment variable with the index of a pod in its clique, from 0. Grove adds its variables after all others, so no
+// other variable can refer to this one.
 const envWorker = "GROVE_PCLQ_POD_INDEX"
 
-// podSpec returns the pod spec of a role with its ServiceAccount and the variables of its launch command.
+// podSpec returns the pod spec of a role, with its ServiceAccount and, if multinode, the environment variables for its launch command.
 func (n names) podSpec(sg *trellisv1alpha1.ScalingGroup, role *trellisv1alpha1.Role) corev1.PodSpec {
 	spec := *role.Template.Spec.DeepCopy()
 	spec.ServiceAccountName = render.AccountOf(&role.Template, sg.Spec.Graph)
@@ -39,7 +39,8 @@ func (n names) podSpec(sg *trellisv1alpha1.ScalingGroup, role *trellisv1alpha1.R
 	return spec
 }
 
-// podVars returns the same variables as on Trellis' own pods. The replica's ordinal, to which others refer, comes from a label of Grove.
+// podVars returns the variables that Trellis' own pods also have. The replica's ordinal comes from a label that Grove sets; other variables
+// refer to it.
 func (n names) podVars(sg *trellisv1alpha1.ScalingGroup, worker bool) []corev1.EnvVar {
 	vars := []corev1.EnvVar{{Name: framework.EnvReplica, ValueFrom: &corev1.EnvVarSource{
 		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.labels['" + LabelReplica + "']"},
@@ -61,13 +62,14 @@ func mentionsIndex(c *corev1.Container) bool {
 	})
 }
 
-// countWorker sets a worker's index in the replica: Grove's index plus one, because the leader is 0. Only a shell can add, so a shell
-// starts the command. It gets the words of the command as parameters; a word that contains the index is concatenated from its parts.
+// countWorker sets a worker's index in the replica to Grove's index plus one, because the leader has index 0. Only a shell can add numbers,
+// so a shell starts the command. The shell gets the words of the command as parameters; a word that contains the index is concatenated from
+// its parts.
 //
 //	python3 -m dynamo.sglang --node-rank $(TRELLIS_POD_INDEX)
 //	sh -c 'TRELLIS_POD_INDEX=...; exec "${1}" "${2}" "${3}" "${4}" "$TRELLIS_POD_INDEX"' sh python3 -m dynamo.sglang --node-rank
 //
-// A container without a command runs its image's entry point, which cannot be started this way; it gets no index.
+// A container without a command runs its image's entry point, which a shell cannot start; this container gets no index.
 func countWorker(c *corev1.Container) {
 	if len(c.Command) == 0 {
 		return

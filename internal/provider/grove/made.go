@@ -12,14 +12,14 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Made identifies the object that Grove makes of a component: a PodClique, or a PodCliqueScalingGroup if multinode.
+// Made identifies the object that Grove makes for a component: a PodCliqueScalingGroup for a multinode component, otherwise a PodClique.
 type Made struct {
 	Kind schema.GroupVersionKind
-	// Set is the name of the PodCliqueSet, and part that of the component in it.
+	// Set is the name of the PodCliqueSet, and part is the component's name within the set.
 	Set, part string
 }
 
-// MadeOf identifies the object of a component.
+// MadeOf identifies the object that Grove makes for a component.
 func MadeOf(g Input, sg *trellisv1alpha1.ScalingGroup) Made {
 	n := nameAll(g.Name, g.Groups)
 	kind := PodCliqueKind
@@ -32,7 +32,8 @@ func MadeOf(g Input, sg *trellisv1alpha1.ScalingGroup) Made {
 // UsualName returns the name that Grove usually gives the object.
 func (m Made) UsualName() string { return objectName(m.Set, m.part) }
 
-// Is reports whether an object is this one, by its set and the names of cliques in its spec, because Grove chooses the names of objects.
+// Is reports whether an object is the identified one. Grove chooses object names, so Is compares the PodCliqueSet and the clique names in
+// the object's spec.
 func (m Made) Is(object *unstructured.Unstructured) bool {
 	if object.GetLabels()[LabelPartOf] != m.Set || object.GroupVersionKind() != m.Kind {
 		return false

@@ -10,18 +10,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Grove limits the total length of the names of a set, a scaling group and a clique to maxNames.
+// Grove limits the total length of the names of a PodCliqueSet, a scaling group and a clique to maxNames.
 const (
 	maxNames = 45
-	// maxSetName leaves enough space for the two names of a component.
+	// maxSetName leaves enough space for the scaling group's name and the clique's name.
 	maxSetName   = 21
 	hashLength   = len("-01234567")
 	leaderSuffix = "-ldr"
 	workerSuffix = "-wkr"
 )
 
-// names of one deployment's objects in Grove: <deployment>, <component> and, for multinode, <component>-ldr and <component>-wkr, as in
-// Dynamo; shortened with a hash if they exceed Grove's limit.
+// names holds the names of one deployment's objects in Grove: <deployment>, <component> and, for multinode, <component>-ldr and
+// <component>-wkr, as in Dynamo. A name that exceeds Grove's limit is shortened and gets a hash.
 type names struct {
 	set string
 	// components maps the user's names of components to names in Grove.
@@ -46,7 +46,7 @@ func nameAll(deployment string, groups []*trellisv1alpha1.ScalingGroup) names {
 	return n
 }
 
-// nameComponents names the components. It returns false if a name has to be shortened and the set's name leaves no space for the hash.
+// nameComponents names the components. It returns false if a component's name needs a hash and the set's name leaves no space for it.
 func nameComponents(set string, groups []*trellisv1alpha1.ScalingGroup) (n names, fits bool) {
 	n = names{set: set, components: map[string]string{}}
 	taken := map[string]bool{}
@@ -72,7 +72,7 @@ func nameComponents(set string, groups []*trellisv1alpha1.ScalingGroup) (n names
 	return n, true
 }
 
-// clashes reports whether a clique of the set already has one of the component's names.
+// clashes reports whether a clique in the set already has one of the names that the component needs.
 func clashes(taken map[string]bool, name string, multinode bool) bool {
 	return taken[name] || multinode && (taken[name+leaderSuffix] || taken[name+workerSuffix])
 }
@@ -84,16 +84,16 @@ func componentLimit(sg *trellisv1alpha1.ScalingGroup, set string) int {
 	return maxNames - len(set)
 }
 
-// of returns the name of a component's clique or scaling group within the set; object returns the name of the
-// object that Grove makes of it.
+// of returns the name of a component's clique or scaling group within the set. object returns the name of the object that Grove makes from
+// it.
 func (n names) of(sg *trellisv1alpha1.ScalingGroup) string { return n.components[sg.Spec.Component] }
 
 func (n names) object(sg *trellisv1alpha1.ScalingGroup) string { return objectName(n.set, n.of(sg)) }
 
-// objectName returns the name that Grove gives the object of a part of a set.
+// objectName returns the name that Grove gives the object of a clique or scaling group in a set.
 func objectName(set, part string) string { return set + "-0-" + part }
 
-// address returns the DNS name of pod index of a replica; replica is a number or a reference to a variable.
+// address returns the DNS name of the pod with this index in a replica. replica is an ordinal or a reference to a variable.
 func (n names) address(sg *trellisv1alpha1.ScalingGroup, replica string, index int32) string {
 	clique, pod := n.of(sg)+leaderSuffix, index
 	if index > 0 {

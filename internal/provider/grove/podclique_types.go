@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodClique is the object that Grove makes of a clique; a single-node component has only this one. Trellis reads and scales it.
+// PodClique is the object that Grove makes from a clique. For a single-node component, it is the only object. Trellis reads and scales it.
 type PodClique struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodCliqueScalingGroup is the object that Grove makes of a multinode component. Trellis reads and scales it.
+// PodCliqueScalingGroup is the object that Grove makes for a multinode component. Trellis reads and scales it.
 type PodCliqueScalingGroup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

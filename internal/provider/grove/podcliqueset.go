@@ -19,7 +19,7 @@ import (
 
 const (
 	startAnyOrder = "CliqueStartupTypeAnyOrder"
-	// terminationDelay is the time after which Grove recreates a broken gang, the same as Dynamo's.
+	// terminationDelay is the time after which Grove recreates a broken gang. It equals Dynamo's value.
 	terminationDelay = 15 * time.Minute
 )
 
@@ -28,9 +28,9 @@ type Input struct {
 	Namespace, Name string
 	// Queue of KAI Scheduler; "" if Grove uses another scheduler.
 	Queue string
-	// UpdateStrategy of the deployment; "": Grove's default.
+	// UpdateStrategy of the deployment; "" for Grove's default.
 	UpdateStrategy string
-	// Overrides of the deployment for topology constraints.
+	// Overrides are the deployment's overrides of topology constraints.
 	Overrides render.Overrides
 	// Groups are the scaling groups of the deployment, one per component.
 	Groups []*trellisv1alpha1.ScalingGroup
@@ -83,7 +83,7 @@ func Render(g Input, d Schema) *PodCliqueSet {
 	return pcs
 }
 
-// overridden merges an override of the deployment into a constraint.
+// overridden merges a deployment's override into a constraint.
 func overridden(c *TopologyConstraint, override json.RawMessage) *TopologyConstraint {
 	if len(override) == 0 {
 		return c
@@ -101,8 +101,8 @@ func overridden(c *TopologyConstraint, override json.RawMessage) *TopologyConstr
 	return &out
 }
 
-// clique makes one clique. In a multinode component the constraint is that of the replica's scaling group, so the clique has none
-// unless an override sets it.
+// clique makes one clique, without a constraint. In a multinode component, the scaling group has the constraint, and a clique has one only
+// if an override sets it.
 func (g Input) clique(n names, sg *trellisv1alpha1.ScalingGroup, role *trellisv1alpha1.Role, name string, replicas,
 	minAvailable int32) Clique {
 	c := Clique{
@@ -130,7 +130,8 @@ func (g Input) clique(n names, sg *trellisv1alpha1.ScalingGroup, role *trellisv1
 	return c
 }
 
-// QueueOf returns the queue that a set's cliques name; "" for none. Grove replaces the pods of a clique whose labels change.
+// QueueOf returns the queue that the cliques of a PodCliqueSet name; "" for none. Callers keep this queue, because Grove replaces the pods
+// of a clique whose labels change.
 func QueueOf(pcs *PodCliqueSet) string {
 	for i := range pcs.Spec.Template.Cliques {
 		if queue := pcs.Spec.Template.Cliques[i].Labels[kai.LabelQueue]; queue != "" {
@@ -140,14 +141,14 @@ func QueueOf(pcs *PodCliqueSet) string {
 	return ""
 }
 
-// templateReplicas returns the replicas in the template, at least minAvailable as Grove requires; Scales reduces the
+// templateReplicas returns the number of replicas for the template, which is at least minAvailable, as Grove requires. Scales reduces the
 // replicas of the created object.
 func templateReplicas(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return max(sg.Spec.Replicas, render.MinAvailable(sg))
 }
 
-// unit returns the constraint of a component. Grove requires its preferred level to be no broader than the graph's. If it is broader,
-// unit returns the graph's level, which satisfies both.
+// unit returns the constraint of a component. Grove does not allow the component's preferred level to be broader than the graph's. If it is
+// broader, unit returns the graph's preferred level, which satisfies both.
 func unit(t *trellisv1alpha1.ResolvedTopology) constraint.Domains {
 	graph, unit := constraint.OfGraph(t), constraint.OfComponent(t)
 	if graph.Preferred != "" && unit.Preferred != "" && constraint.Level(t, unit.Preferred) < constraint.Level(t, graph.Preferred) {
@@ -156,7 +157,7 @@ func unit(t *trellisv1alpha1.ResolvedTopology) constraint.Domains {
 	return unit
 }
 
-// constraint writes a constraint in the schema; nil if the schema cannot express any of it.
+// constraint converts a constraint to the schema; nil if the schema can express no part of it.
 func (d Schema) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Domains) *TopologyConstraint {
 	switch {
 	case c.Empty(), d.Shape == ShapeNone:
@@ -177,7 +178,8 @@ type Scale struct {
 	Replicas int32
 }
 
-// Scales returns the replicas of every component. Grove scales the objects that it made, not the template.
+// Scales returns the wanted replicas of every component. To scale a component, Trellis writes to the object that Grove made, not to the
+// template.
 func Scales(g Input) []Scale {
 	var out []Scale
 	for _, sg := range render.SortedGroups(g.Groups) {

@@ -23,7 +23,7 @@ type PodCliqueSetSpec struct {
 	Template       Template        `json:"template"`
 }
 
-// UpdateStrategy is the way in which Grove replaces pods of a changed template: RollingRecreate, the default, or OnDelete.
+// UpdateStrategy is the way in which Grove replaces pods when their template has changed: RollingRecreate, the default, or OnDelete.
 type UpdateStrategy struct {
 	Type string `json:"type"`
 }
@@ -70,7 +70,7 @@ type ScalingGroup struct {
 	TopologyConstraint *TopologyConstraint `json:"topologyConstraint,omitempty"`
 }
 
-// TopologyConstraint in any of its shapes; see Shape.
+// TopologyConstraint has the fields of all shapes; see Shape.
 type TopologyConstraint struct {
 	TopologyName string `json:"topologyName,omitempty"`
 	PackDomain   string `json:"packDomain,omitempty"`
@@ -88,17 +88,17 @@ type PodCliqueSetStatus struct {
 	ObservedGeneration *int64             `json:"observedGeneration,omitempty"`
 	Conditions         []metav1.Condition `json:"conditions,omitempty"`
 	LastErrors         []LastError        `json:"lastErrors,omitempty"`
-	// UpdateProgress of the last change of the template; RollingUpdateProgress is its name up to v0.1.0-alpha.8.
+	// UpdateProgress is the progress of the last template change. RollingUpdateProgress is the field's name up to v0.1.0-alpha.8.
 	UpdateProgress        *UpdateProgress `json:"updateProgress,omitempty"`
 	RollingUpdateProgress *UpdateProgress `json:"rollingUpdateProgress,omitempty"`
 }
 
-// UpdateProgress of an update, which is running until it has an end.
+// UpdateProgress is the progress of an update, which runs until UpdateEndedAt is set.
 type UpdateProgress struct {
 	UpdateEndedAt *metav1.Time `json:"updateEndedAt,omitempty"`
 }
 
-// LastError is an error of Grove.
+// LastError is an error that Grove reports.
 type LastError struct {
 	Code        string `json:"code"`
 	Description string `json:"description"`

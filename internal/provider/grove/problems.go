@@ -17,7 +17,7 @@ import (
 // maxListed bounds the names in a message.
 const maxListed = 4
 
-// Problems says why this version of Grove would refuse the deployment, or violate one of its requirements.
+// Problems lists the reasons why this version of Grove would refuse the deployment or violate one of its requirements.
 func Problems(g Input, d Schema) []string {
 	out := d.problems(g)
 	schedulers := map[string]string{}
@@ -87,8 +87,8 @@ func (d Schema) unknown(domain string) string {
 		strings.Join(d.Domains, ", "), domain)
 }
 
-// Limits lists the features of the deployment that this Grove supports less well than Trellis' own provider. None of
-// them keeps it from running.
+// Limits lists the features of the deployment that this Grove supports less well than Trellis' own provider. The deployment runs in spite
+// of these limits.
 func Limits(g Input, d Schema) []string {
 	t := constraint.TopologyOf(g.Groups)
 	var out, unsaid, scaled, beyond, empty, several, uncounted []string

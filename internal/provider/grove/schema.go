@@ -9,12 +9,12 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Shape is the structure of a topology constraint in this Grove.
+// Shape is the structure of a topology constraint in the installed version of Grove.
 type Shape string
 
-// Shapes, the oldest first.
+// Shapes, from the oldest to the newest.
 const (
-	// ShapeNone: no constraint.
+	// ShapeNone: there are no constraints.
 	ShapeNone Shape = "none"
 	// ShapePackDomain: {packDomain}. There is a single topology, with a fixed name.
 	ShapePackDomain Shape = "packDomain"
@@ -30,13 +30,14 @@ const onlyTopology = "grove-topology"
 // Schema describes which fields of a PodCliqueSet the cluster supports.
 type Schema struct {
 	Shape Shape
-	// Domains are the allowed domains; empty: any.
+	// Domains are the allowed domains; empty for any.
 	Domains []string
-	// UpdateStrategy: the set has a field for its update strategy.
+	// UpdateStrategy: PodCliqueSets have the field updateStrategy.
 	UpdateStrategy bool
 }
 
-// ReadSchema reads the schema from the definition in the cluster. It returns false if PodCliqueSets are not served in Trellis' version.
+// ReadSchema reads the schema from the CustomResourceDefinition. It returns false if the cluster does not serve PodCliqueSets in the API
+// version that Trellis uses.
 func ReadSchema(crd *apiextensionsv1.CustomResourceDefinition) (Schema, bool) {
 	for _, version := range crd.Spec.Versions {
 		if version.Name != groupVersion.Version || !version.Served || version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {

@@ -31,10 +31,10 @@ type Levels struct {
 	Reason, Message string
 }
 
-// TopologyLevels reads Grove's condition TopologyLevelsUnavailable. Only False means that the levels exist: Grove sets Unknown when the
-// topology is gone, and then has removed the constraint from future pods. False counts only for the current generation of the set. Any
-// other status counts until Grove changes it, because no write of Trellis restores the levels. The second result is false if Grove has
-// not evaluated the levels.
+// TopologyLevels reads Grove's condition TopologyLevelsUnavailable. Only the status False means that the levels exist: Grove sets Unknown
+// when the topology is gone, and has then removed the constraint from future pods. TopologyLevels ignores False if it is not about the
+// set's current generation. It accepts any other status regardless of the generation until Grove changes it, because no write of Trellis
+// restores the levels. The second result is false if Grove has not evaluated the levels.
 func TopologyLevels(pcs *PodCliqueSet) (Levels, bool) {
 	c := meta.FindStatusCondition(pcs.Status.Conditions, conditionLevelsUnavailable)
 	if c == nil {
@@ -55,7 +55,7 @@ func TopologyLevels(pcs *PodCliqueSet) (Levels, bool) {
 		c.Message))}, true
 }
 
-// Refusal says why Grove could not make the objects of the deployment; "" if it could.
+// Refusal returns Grove's error if Grove could not make the deployment's objects, otherwise "".
 func Refusal(pcs *PodCliqueSet) string {
 	if len(pcs.Status.LastErrors) == 0 {
 		return ""
@@ -64,14 +64,14 @@ func Refusal(pcs *PodCliqueSet) string {
 	return external.Message(fmt.Sprintf("Grove: %s: %s", last.Code, last.Description))
 }
 
-// Component is the state of one component in Grove's objects, in replicas.
+// Component is the state of one component in Grove's objects, as counts of replicas.
 type Component struct {
-	// Kind and Name of its object.
+	// Kind and Name of the component's object.
 	Kind, Name                                         string
 	Replicas, Updated, Scheduled, Ready, ScheduleGated int32
-	// Done: all wanted replicas exist, are ready and have the current template.
+	// Done: all wanted replicas exist, are ready and have the current template, and no others exist.
 	Done bool
-	// Waiting says why replicas are not scheduled; "" if none waits.
+	// Waiting says why replicas are not scheduled; "" if all are scheduled.
 	Waiting string
 }
 
@@ -123,8 +123,8 @@ func notMade(s Component) string {
 	return fmt.Sprintf("Grove has not created %s %s yet", s.Kind, s.Name)
 }
 
-// Refused returns the scheduler's most frequent message about unbound pods of Grove; "" for none. Grove's own objects have only counts.
-// It ignores pods behind Grove's gate: they wait for their gang, and messages about them have no meaning yet.
+// Refused returns the scheduler's most frequent message about Grove's unbound pods; "" for none. Grove's own objects have only counts.
+// Refused ignores gated pods: they wait for their gang, and messages about them have no meaning yet.
 func Refused(pods []*corev1.Pod) string {
 	words := map[string]int{}
 	for _, pod := range pods {

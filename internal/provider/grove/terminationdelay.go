@@ -13,13 +13,13 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// endless is a terminationDelay that never passes; Grove has no value for none.
+// endless is a terminationDelay that never passes in practice. Grove has no value that disables the delay.
 const endless = 10 * 365 * 24 * time.Hour
 
-// KeepGang sets an endless terminationDelay if a component gets fewer replicas than Grove's minAvailable, for instance none. Grove after
-// v0.1.0-alpha.11 counts such a component as broken if it ever had enough, and deletes the pods of all components after the delay. When
-// it has replicas again, it counts as broken until they are scheduled, so the endless delay in have is kept from then on. The delay is
-// not part of the pods' templates: a change restarts nothing.
+// KeepGang sets an endless terminationDelay if a component gets fewer replicas than Grove's minAvailable, for example none. Grove versions
+// after v0.1.0-alpha.11 treat such a component as broken if it ever had enough replicas, and delete the pods of all components after the
+// delay. When the component gets replicas again, Grove treats it as broken until they are scheduled. KeepGang therefore keeps an endless
+// delay that have already contains. The delay is not part of the pod templates, so changing it restarts no pods.
 func KeepGang(want, have *PodCliqueSet, g Input) {
 	d := have.Spec.Template.TerminationDelay
 	if d != nil && d.Duration == endless || slices.ContainsFunc(g.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool {
@@ -29,7 +29,7 @@ func KeepGang(want, have *PodCliqueSet, g Input) {
 	}
 }
 
-// minAvailable returns minAvailable of the clique or scaling group with a name.
+// minAvailable returns minAvailable of the clique or scaling group with this name.
 func (t *Template) minAvailable(name string) int32 {
 	for i := range t.PodCliqueScalingGroups {
 		if t.PodCliqueScalingGroups[i].Name == name {

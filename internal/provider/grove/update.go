@@ -8,8 +8,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Grove replaces pods when the labels, annotations or pod spec of their clique change, for an update as for a restart. It processes a
-// changed set in this order, which the status shows:
+// Grove replaces pods when the labels, annotations or pod spec of their clique change. An update and a restart both change them. Grove
+// processes a changed set in this order, which the status shows:
 //
 //	a new generation     counts are of the template before
 //	updateProgress       begins, without an end

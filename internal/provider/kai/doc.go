@@ -10,18 +10,19 @@
 //	                                                 chat-decode-1: minMember 4, one rack
 //	  Frontend, 3 replicas                         chat-frontend-all: minMember 1
 //
-// The root requires every component, and each component one replica, or its minAvailable: that is the base gang. Further
-// replicas join one by one, each as a unit. Without a required domain of the graph the root requires only one component, because
-// then no gang waits for another.
+// The root requires every component, and each component requires one replica, or its minAvailable. These required replicas are the base
+// gang. Each additional replica joins separately, as a unit. If the graph has no required domain, the root requires only one component,
+// because no gang then waits for another.
 //
 // Three properties of KAI shape the objects:
 //
-//   - A PodGroup grows by its first child with pods to place, and waits for that child. So it lists only released replicas: the planner
-//     has found capacity for them, so none blocks another. Pods without a constraint are in no gang.
-//   - KAI evicts a PodGroup with running pods as a unit when it stays below its minimum for a grace period. A serving graph that lost
-//     one replica should keep the others, so the period is negative, which means never. KAI before 0.17 does not have the field; there
-//     the scheduler's default has to be negative.
-//   - KAI does not place a new subgroup near the existing ones. Pods have the label path of the graph's domain as their node selector.
+//   - KAI grows a PodGroup by its first child with pods to place, and waits for that child. A PodGroup therefore lists only released
+//     replicas: the planner has found capacity for them, so none blocks another. Pods without a constraint are in no gang.
+//   - KAI evicts a PodGroup with running pods as a unit when the PodGroup stays below its minimum for a grace period. But a graph that
+//     lost one replica should keep the other replicas running, so the period is negative, which means never. KAI before 0.17 does not
+//     have this field; there, the scheduler's default period has to be negative.
+//   - KAI does not place a new subgroup near the existing ones. The node selector of each pod therefore contains the labels of the
+//     graph's domain.
 //
-// KAI would not schedule at all with a preferred level as broad as the required one; package constraint drops such a level.
+// KAI schedules no pods if the preferred level is as broad as the required one. Package constraint drops such a preferred level.
 package kai

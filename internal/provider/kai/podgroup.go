@@ -16,26 +16,26 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// neverStale keeps the remaining replicas of a graph running when a replica is lost.
+// neverStale is the staleness period that keeps a graph's remaining replicas running when one replica is lost.
 const neverStale = "-1s"
 
 // Input is one deployment to render for KAI.
 type Input struct {
 	Namespace, Name string
-	// Queue that is charged for it.
+	// Queue that is charged for the deployment.
 	Queue string
 	// Topology is the name of KAI's Topology for the graph's ClusterTopology; "" without a constraint.
 	Topology string
 	// Groups are the scaling groups of the deployment, one per component.
 	Groups []*trellisv1alpha1.ScalingGroup
-	// Released reports whether a replica was released; nil: all were.
+	// Released reports whether a replica was released; nil: all replicas were released.
 	Released func(sg *trellisv1alpha1.ScalingGroup, ordinal int32) bool
-	// Ordinals bounds the ordinals for which Released is called: all replicas have lower ones. 0: unknown.
+	// Ordinals is an upper bound: Released is called only for lower ordinals. 0: no bound.
 	Ordinals int32
 }
 
-// RenderPodGroup returns the PodGroup of the deployment's gangs; nil if no replica was released. It omits components without a released
-// replica. The caller sets owner references.
+// RenderPodGroup returns the PodGroup for the deployment's gangs; nil if no replica was released. The PodGroup omits components without a
+// released replica. The caller sets owner references.
 func RenderPodGroup(g Input) *PodGroup {
 	t := constraint.TopologyOf(g.Groups)
 	pg := &PodGroup{
@@ -81,7 +81,8 @@ func (g Input) released(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	return out
 }
 
-// subGroups returns the subgroups of one component: a leaf with all its pods, or a parent with one leaf per replica.
+// subGroups returns the subgroups of one component: one leaf with all its pods for a single-node component, or a parent with one leaf per
+// replica for a multinode one.
 func (g Input) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []SubGroup {
 	unit := g.constraint(sg.Spec.Topology, constraint.OfComponent(sg.Spec.Topology))
 	least := min(render.MinAvailable(sg), int32(len(replicas))) // a lost replica neither waits nor is waited for
@@ -98,8 +99,8 @@ func (g Input) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []S
 	return out
 }
 
-// constraint returns the constraint for KAI. A PodGroup refers to one Topology: a component with another topology has
-// only the pins of its pods.
+// constraint returns the constraint for KAI. A PodGroup can refer to only one Topology. A component with another topology therefore gets no
+// constraint in KAI, and only the pins of its pods apply.
 func (g Input) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Domains) *TopologyConstraint {
 	if c.Empty() || t.ClusterTopology != constraint.TopologyOf(g.Groups).ClusterTopology {
 		return nil
@@ -111,16 +112,16 @@ func (g Input) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Doma
 	}
 }
 
-// Names of subgroups end in a number for a replica and in a word for a component, so component "x-1" and replica
-// 1 of component "x" differ.
+// The name of a component's subgroup ends in a word, and that of a replica in a number, so component "x-1" and replica 1 of component "x"
+// have different names.
 func serviceName(group string) string { return group + "-all" }
 
 func replicaName(group string, ordinal int32) string {
 	return group + "-" + strconv.Itoa(int(ordinal))
 }
 
-// Keep copies the decision of another client from the existing PodGroup: a queue other than the one that Trellis wrote last. All other
-// fields of others are not in the Go type, and so stay.
+// Keep keeps a queue that another client wrote into the existing PodGroup: a queue that differs from the one that Trellis wrote last. The
+// Go type contains no other fields of other clients, so writing the PodGroup does not change them.
 func Keep(want, have *PodGroup) {
 	written := have.Annotations[annotationWrittenQueue]
 	if have.Spec.Queue == "" || have.Spec.Queue == written || written != want.Annotations[annotationWrittenQueue] {
@@ -130,8 +131,8 @@ func Keep(want, have *PodGroup) {
 	want.Labels[LabelQueue] = render.LabelValue(have.Spec.Queue)
 }
 
-// Prepare makes KAI the scheduler of a gang's pod, without a PodGroup yet: KAI would count a gated member and report it as unschedulable,
-// which hides the gate. The queue may be unknown, because the PodGroup's queue applies.
+// Prepare makes KAI the scheduler of a gang's pod, but does not add the pod to a PodGroup yet. KAI would count a gated member and report it
+// as unschedulable, which hides the gate. The pod's queue may be unknown, because the PodGroup's queue applies.
 func (g Input) Prepare(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	if !constraint.Packed(sg) {
 		return
@@ -153,7 +154,7 @@ func Membership(deployment string, pod *corev1.Pod) (labels, annotations map[str
 	return map[string]string{LabelSubGroup: leafOf(pod)}, map[string]string{AnnotationPodGroup: deployment}
 }
 
-// leafOf returns the leaf of a pod: its replica's if multinode, else the component's.
+// leafOf returns the name of a pod's leaf: the replica's leaf if multinode, otherwise the component's.
 func leafOf(pod *corev1.Pod) string {
 	group := pod.Labels[render.LabelScalingGroup]
 	if ordinal, _, ok := render.ReplicaOf(pod); ok && pod.Labels[render.LabelRole] != render.RoleMain {
@@ -162,7 +163,7 @@ func leafOf(pod *corev1.Pod) string {
 	return serviceName(group)
 }
 
-// Problems says why KAI cannot place the graph, regardless of capacity.
+// Problems lists the reasons why KAI cannot place the graph, regardless of capacity.
 func (g Input) Problems() []string {
 	var out []string
 	for _, sg := range render.SortedGroups(g.Groups) {

@@ -11,8 +11,8 @@ import (
 // PodGroupKind is the kind of a tree of pods that KAI places together.
 var PodGroupKind = schema.GroupVersionKind{Group: "scheduling.run.ai", Version: "v2alpha2", Kind: "PodGroup"}
 
-// PodGroup has the fields that Trellis sets and reads. KAI sets markUnschedulable, schedulingBackoff and its
-// labels and annotations itself.
+// PodGroup has the fields that Trellis sets and reads. KAI itself sets markUnschedulable, schedulingBackoff and its own labels and
+// annotations.
 type PodGroup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -28,11 +28,12 @@ type PodGroupSpec struct {
 	PriorityClassName  string              `json:"priorityClassName,omitempty"`
 	TopologyConstraint *TopologyConstraint `json:"topologyConstraint,omitempty"`
 	SubGroups          []SubGroup          `json:"subGroups,omitempty"`
-	// StalenessGracePeriod is the time below the minimum after which KAI evicts the pods; negative: never.
+	// StalenessGracePeriod is the time that a PodGroup may stay below its minimum before KAI evicts the pods; negative: KAI never evicts
+	// them.
 	StalenessGracePeriod string `json:"stalenessGracePeriod,omitempty"`
 }
 
-// SubGroup is a node of the tree: a leaf has a minimum of pods, any other node a minimum of children.
+// SubGroup is a node of the tree. A leaf has a minimum number of pods, any other node a minimum number of children.
 type SubGroup struct {
 	Name               string              `json:"name"`
 	Parent             string              `json:"parent,omitempty"`
@@ -41,7 +42,7 @@ type SubGroup struct {
 	TopologyConstraint *TopologyConstraint `json:"topologyConstraint,omitempty"`
 }
 
-// TopologyConstraint names node label keys of a Topology.
+// TopologyConstraint refers to levels of a Topology by their node label keys.
 type TopologyConstraint struct {
 	Topology               string `json:"topology"`
 	RequiredTopologyLevel  string `json:"requiredTopologyLevel,omitempty"`

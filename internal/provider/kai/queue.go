@@ -11,15 +11,15 @@ import (
 
 // Names in KAI's API.
 const (
-	// SchedulerName is KAI's name, in pods and in schedulerTopologyReferences.
+	// SchedulerName is KAI's scheduler name, in pods and in schedulerTopologyReferences.
 	SchedulerName = "kai-scheduler"
 	// LabelQueue names the queue, on the PodGroup and its pods.
 	LabelQueue = render.LabelQueue
-	// LabelSubGroup names the leaf of a pod in its PodGroup.
+	// LabelSubGroup on a pod names the pod's leaf in the PodGroup.
 	LabelSubGroup = "kai.scheduler/subgroup-name"
-	// AnnotationPodGroup names the PodGroup of a pod.
+	// AnnotationPodGroup on a pod names the pod's PodGroup.
 	AnnotationPodGroup = "pod-group-name"
-	// AnnotationSkipGrouper excludes a pod with a PodGroup from KAI's own grouper.
+	// AnnotationSkipGrouper keeps KAI's own grouper from making a PodGroup for a pod that already has one.
 	AnnotationSkipGrouper = "kai.scheduler/skip-podgrouper"
 )
 
@@ -29,12 +29,13 @@ const (
 	AnnotationQueue = render.AnnotationQueue
 	// DefaultQueue is the queue that KAI's chart creates.
 	DefaultQueue = "default-queue"
-	// annotationWrittenQueue on a PodGroup holds the queue that Trellis wrote: another client has chosen a different one, which stays.
+	// annotationWrittenQueue on a PodGroup holds the queue that Trellis wrote. If the PodGroup has a different queue, another client chose
+	// it, and Trellis keeps it.
 	annotationWrittenQueue = "trellis.dev/queue"
 )
 
-// Queue returns the queue of a deployment with these annotations and labels. present is the current queue of its objects, "" for none: a
-// deployment that names no queue stays in it, so another default moves and restarts nothing.
+// Queue returns the queue of a deployment with these annotations and labels. present is the current queue of the deployment's objects, ""
+// for none. A deployment that names no queue stays in its present queue, so a change of the default moves and restarts nothing.
 func Queue(annotations, labels map[string]string, present string) string {
 	return cmp.Or(annotations[AnnotationQueue], labels[LabelQueue], present, DefaultQueue)
 }

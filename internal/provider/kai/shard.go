@@ -16,7 +16,7 @@ import (
 // SchedulingShardKind is the kind that configures one scheduler of KAI.
 var SchedulingShardKind = schema.GroupVersionKind{Group: "kai.scheduler", Version: "v1", Kind: "SchedulingShard"}
 
-// SchedulingShards is the name of the definition of [SchedulingShardKind].
+// SchedulingShards is the name of the CustomResourceDefinition of [SchedulingShardKind].
 const SchedulingShards = "schedulingshards.kai.scheduler"
 
 // SchedulingShard has the fields that Trellis reads.
@@ -25,20 +25,21 @@ type SchedulingShard struct {
 	Spec              SchedulingShardSpec `json:"spec,omitzero"`
 }
 
-// SchedulingShardSpec has the arguments of the scheduler, by their names without dashes.
+// SchedulingShardSpec has the command-line arguments of the scheduler, by their names without dashes.
 type SchedulingShardSpec struct {
 	Args map[string]string `json:"args,omitempty"`
 }
 
 const (
-	// argStaleness is the staleness period of PodGroups without one: the time from the loss of a member to their eviction. A negative
-	// time disables the eviction.
+	// argStaleness is the staleness period of PodGroups that do not set their own: the time between the loss of a member and the eviction
+	// of the other members. A negative period disables the eviction.
 	argStaleness = "default-staleness-grace-period"
 	// defaultStaleness is KAI's default of argStaleness.
 	defaultStaleness = "60s"
 )
 
-// Evicts names a shard that evicts incomplete PodGroups without a staleness period, and the fix; "" for none.
+// Evicts returns a warning about the first shard that evicts incomplete PodGroups without their own staleness period, and the fix; "" for
+// none.
 func Evicts(shards []SchedulingShard) string {
 	slices.SortFunc(shards, func(a, b SchedulingShard) int { return strings.Compare(a.Name, b.Name) })
 	for i := range shards {

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 )
 
-// conditionUnschedulable is the only condition type that KAI sets. It stays after pods are placed.
+// conditionUnschedulable is the only condition type that KAI sets. KAI does not remove it when the pods are placed.
 const conditionUnschedulable = "UnschedulableOnNodePool"
 
 // Pending says why KAI has not placed released pods.
@@ -21,11 +21,12 @@ type Pending struct {
 	Reason, Message string
 	// Since is the time of the report.
 	Since metav1.Time
-	// Anywhere: the reason does not depend on the place of the pods.
+	// Anywhere: the reason does not depend on the pods' place.
 	Anywhere bool
 }
 
-// Reasons of KAI that concern the queue, and its messages on pods for them: on a PodGroup with running pods KAI writes no condition.
+// queueReasons are KAI's reasons that concern the queue. queueWords matches KAI's messages on pods for these reasons, because KAI writes no
+// condition on a PodGroup with running pods.
 var (
 	queueReasons = []string{"OverLimit", "QueueDoesNotExist", "NonPreemptibleOverQuota", "PreemptionDelayNotElapsed"}
 	queueWords   = regexp.MustCompile(`quota has reached the allowable limit of|Queue '[^']*' does not exist|Non-preemptible workload is over quota`)
@@ -34,11 +35,11 @@ var (
 // Anywhere reports whether KAI's message on a pod concerns its queue, so that another place would not help.
 func Anywhere(message string) bool { return queueWords.MatchString(message) }
 
-// staleWord occurs in KAI's message on a pod until its scheduler has seen the current PodGroup.
+// staleWord occurs in KAI's message on a pod until KAI's scheduler has seen the current PodGroup.
 const staleWord = "which does not exist in PodGroup"
 
-// Stale reports whether KAI's message on a pod is about an earlier PodGroup: the pod's leaf is added before the pod can be scheduled, and
-// KAI keeps the message until the pod is bound or refused for another reason.
+// Stale reports whether KAI's message on a pod is about an earlier version of the PodGroup. The current PodGroup contains the pod's leaf,
+// because the leaf is added before the pod can be scheduled. KAI keeps an old message until the pod is bound or refused for another reason.
 func Stale(message string) bool { return strings.Contains(message, staleWord) }
 
 // WhyWaiting reads KAI's latest report on a PodGroup; false if there is none. It is meaningful only while released pods are unbound,

@@ -15,7 +15,7 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 )
 
-// TopologyKind is the kind of KAI's description of the cluster's hierarchy. It is cluster-scoped and has no status.
+// TopologyKind is the kind with which KAI describes the cluster's hierarchy. It is cluster-scoped and has no status.
 var TopologyKind = schema.GroupVersionKind{Group: "kai.scheduler", Version: "v1alpha1", Kind: "Topology"}
 
 // Topology lists node label keys, the broadest first.
@@ -38,8 +38,8 @@ type TopologyLevel struct {
 // maxKey is the maximum length of a label key in KAI.
 const maxKey = 316
 
-// Reference returns the name of the Topology for a ClusterTopology. It is the same name, and Trellis manages the Topology, unless the
-// ClusterTopology refers to another one, which its author manages.
+// Reference returns the name of the KAI Topology for a ClusterTopology. By default, both have the same name, and Trellis manages the
+// Topology. If the ClusterTopology refers to a Topology, its author manages that Topology.
 func Reference(ct *grovev1alpha1.ClusterTopology) (name string, managed bool) {
 	for _, ref := range ct.Spec.SchedulerTopologyReferences {
 		if ref.SchedulerName == SchedulerName {
@@ -49,7 +49,7 @@ func Reference(ct *grovev1alpha1.ClusterTopology) (name string, managed bool) {
 	return ct.Name, true
 }
 
-// RenderTopology returns the Topology of a ClusterTopology, or why KAI would refuse it.
+// RenderTopology returns the Topology for a ClusterTopology, or an error that says why KAI would refuse it.
 func RenderTopology(ct *grovev1alpha1.ClusterTopology) (*Topology, error) {
 	t := &Topology{
 		TypeMeta: metav1.TypeMeta{APIVersion: TopologyKind.GroupVersion().String(), Kind: TopologyKind.Kind},
@@ -73,19 +73,20 @@ func RenderTopology(ct *grovev1alpha1.ClusterTopology) (*Topology, error) {
 	return t, nil
 }
 
-// TopologyStep is the step that brings KAI's Topology in sync with a ClusterTopology.
+// TopologyStep is the action that brings KAI's Topology in sync with a ClusterTopology.
 type TopologyStep string
 
-// Steps. A Topology's levels are immutable, so another order of levels needs a new object; KAI does not touch running pods.
+// Steps. A Topology's levels are immutable, so a change of the levels needs a new object. KAI does not touch running pods.
 const (
 	InSync  TopologyStep = "InSync"
 	Create  TopologyStep = "Create"
 	Replace TopologyStep = "Replace"
-	// Drifted: the object has another owner and differs. It is not changed.
+	// Drifted: the object has another owner and differs. Trellis does not change it.
 	Drifted TopologyStep = "Drifted"
 )
 
-// CompareTopology returns the step for the existing Topology with the referenced name, nil if there is none, and the reason.
+// CompareTopology returns the step for have, and the reason for it. have is the existing Topology with the name that [Reference] returns,
+// or nil.
 func CompareTopology(ct *grovev1alpha1.ClusterTopology, have *Topology) (step TopologyStep, why string) {
 	name, managed := Reference(ct)
 	if have == nil {
@@ -108,7 +109,7 @@ func CompareTopology(ct *grovev1alpha1.ClusterTopology, have *Topology) (step To
 	return Drifted, difference + "; it was not created by Trellis and is left unchanged: correct it, or name another in " + referencesOf(ct)
 }
 
-// referencesOf returns the field of a topology that refers to topology objects of other schedulers.
+// referencesOf returns the name of the topology field that refers to topology objects of other schedulers.
 func referencesOf(ct *grovev1alpha1.ClusterTopology) string {
 	if ct.FromBinding() {
 		return "schedulerTopologyBindings"

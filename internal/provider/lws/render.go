@@ -20,21 +20,21 @@ const (
 	shared        = "Shared"
 )
 
-// Templates are the pods of a group's sets. They are built once and shared by the sets of all replicas.
+// Templates holds the pod templates of a scaling group's sets. They are built once, and the sets of all replicas share them.
 type Templates struct {
 	sg             *trellisv1alpha1.ScalingGroup
 	leader, worker *corev1.Pod
 }
 
-// For returns the templates of a group whose pods LeaderWorkerSets make.
+// For returns the templates for a scaling group whose pods LeaderWorkerSets make.
 func For(sg *trellisv1alpha1.ScalingGroup) Templates {
 	leader, worker := render.BuildSet(sg, 0)
 	return Templates{sg: sg, leader: leader, worker: worker}
 }
 
-// Render returns the set of one replica. join, if not nil, makes its pods members of a gang, as the placer does with Trellis' own pods:
-// it may change their metadata and scheduler. The set has the labels of its pods for the replica, its revision, size and restart. Callers
-// only encode it. The caller sets owner references.
+// Render returns the set of one replica. If join is not nil, it makes the pods members of a gang, as the placer does with Trellis' own
+// pods; it may change their metadata and scheduler. The set has the pods' labels for replica, revision and size, and the restart
+// annotation. Callers must only encode the set. The caller sets owner references.
 func (t Templates) Render(ordinal int32, join func(*corev1.Pod)) *LeaderWorkerSet {
 	leaderPod, workerPod := render.InReplica(t.sg, ordinal, t.leader, t.worker)
 	leader, worker := template(leaderPod, join), template(workerPod, join)
@@ -72,7 +72,7 @@ func (t Templates) meta(ordinal int32, leader PodMetadata) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: t.sg.Namespace, Name: render.SetName(t.sg, ordinal), Labels: labels, Annotations: annotations}
 }
 
-// template returns the template of a role, without the fields that LeaderWorkerSet and its StatefulSets set on each pod.
+// template returns the pod template of a role, without the fields that LeaderWorkerSet and its StatefulSets set on each pod.
 func template(pod *corev1.Pod, join func(*corev1.Pod)) PodTemplate {
 	if join != nil {
 		join(pod)

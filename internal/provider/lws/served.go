@@ -12,11 +12,11 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Definition is the name of the definition of LeaderWorkerSets.
+// Definition is the name of the CustomResourceDefinition of LeaderWorkerSets.
 const Definition = "leaderworkersets.leaderworkerset.x-k8s.io"
 
-// needed are the fields that the provider depends on: if the API server dropped one, pods would not be gated, not be
-// found, or not be complete.
+// needed lists the fields that the provider depends on. If the API server dropped one of them, pods would be ungated, impossible to find,
+// or incomplete.
 var needed = []string{
 	"replicas", "startupPolicy", "networkConfig.subdomainPolicy", "leaderWorkerTemplate.size", "leaderWorkerTemplate.restartPolicy",
 	"leaderWorkerTemplate.leaderTemplate.metadata.labels", "leaderWorkerTemplate.leaderTemplate.metadata.annotations",
@@ -25,7 +25,7 @@ var needed = []string{
 	"leaderWorkerTemplate.workerTemplate.spec.schedulingGates",
 }
 
-// Served says why the served LeaderWorkerSets do not suffice, as reason and message of the condition ProviderReady; "" if they do.
+// Served returns the reason and the message of the condition ProviderReady if the served LeaderWorkerSets do not suffice; "" if they do.
 func Served(crd *apiextensionsv1.CustomResourceDefinition) (reason, message string) {
 	for _, version := range crd.Spec.Versions {
 		if version.Name != Kind.Version || !version.Served || version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
@@ -42,7 +42,7 @@ func Served(crd *apiextensionsv1.CustomResourceDefinition) (reason, message stri
 	return nvidiav1beta1.ReasonAPINotServed, fmt.Sprintf("%s is not served in version %s; install LeaderWorkerSet", crd.Name, Kind.Version)
 }
 
-// knows reports whether a schema has a field, or keeps unknown ones.
+// knows reports whether a schema has the field at path, or keeps unknown fields.
 func knows(schema apiextensionsv1.JSONSchemaProps, path []string) bool {
 	if len(path) == 0 || schema.XPreserveUnknownFields != nil && *schema.XPreserveUnknownFields {
 		return true

@@ -14,11 +14,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// largest bounds the size of a group in its name, which contains largest minus the size.
+// largest is the maximum size of a group in its name. The name contains largest minus the size.
 const largest = 9999
 
-// groupName returns the name of the group of one generation of a replica. The scheduler orders the groups of a tree by creation time, and
-// within a second by name: the number in the name puts the largest first.
+// groupName returns the PodGroup name for one generation of a replica. The scheduler orders the PodGroups of a tree by creation time and,
+// within one second, by name. The number in the name sorts the largest PodGroup first.
 func groupName(sg *trellisv1alpha1.ScalingGroup, ordinal int32, generation string) string {
 	component := strings.ReplaceAll(strings.ToLower(sg.Spec.Component), ".", "-")
 	return fmt.Sprintf("%s-%04d-%s-%d-%s", render.LabelValue(sg.Spec.Graph), largest-size(sg), render.LabelValue(component), ordinal,
@@ -33,15 +33,15 @@ func GroupOf(pod *corev1.Pod) string {
 	return *pod.Spec.SchedulingGroup.PodGroupName
 }
 
-// SameReplica reports whether two names are those of groups of one replica, also of different generations.
+// SameReplica reports whether two PodGroup names belong to the same replica, of the same or of different generations.
 func SameReplica(a, b string) bool {
 	return a == b || replicaIn(a) != "" && replicaIn(a) == replicaIn(b)
 }
 
-// replicaIn returns the part of a group's name that is the same for all generations of its replica.
+// replicaIn returns the part of a PodGroup name that all generations of a replica share.
 func replicaIn(name string) string { return name[:max(strings.LastIndex(name, "-"), 0)] }
 
-// size returns the number of devices of one replica; a pod without devices counts as one.
+// size returns the number of devices of one replica. A pod without devices counts as one device.
 func size(sg *trellisv1alpha1.ScalingGroup) int64 {
 	var total int64
 	for i := range sg.Spec.Roles {

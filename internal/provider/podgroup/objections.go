@@ -20,8 +20,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Objections returns the kube-scheduler's objections to unbound pods, by UID: its messages on a pod and its group, or else why it cannot
-// evaluate the group. groups are those of the graph, complete if watched is set. all are the pods of the graph.
+// Objections returns the kube-scheduler's objections to unbound pods, by UID. An objection is the scheduler's messages on the pod and its
+// PodGroup, or, without messages, the reason why the scheduler cannot evaluate the PodGroup. groups are the graph's PodGroups; the list is
+// complete if watched is set. all are the graph's pods.
 func Objections(groups []schedulingv1beta1.PodGroup, watched bool, unbound, all []*corev1.Pod) map[types.UID]gang.Objection {
 	known := sorted(groups, watched, all)
 	out := map[types.UID]gang.Objection{}
@@ -33,13 +34,13 @@ func Objections(groups []schedulingv1beta1.PodGroup, watched bool, unbound, all 
 	return out
 }
 
-// seen are the pod groups of a graph.
+// seen holds the PodGroups of a graph.
 type seen struct {
 	watched bool
 	byName  map[string]*schedulingv1beta1.PodGroup
-	// members maps the root of each tree to its groups.
+	// members maps the root of each tree to its PodGroups.
 	members map[string][]*schedulingv1beta1.PodGroup
-	// released counts the released pods of each group.
+	// released is the number of released pods by PodGroup.
 	released map[string]int32
 }
 
@@ -80,10 +81,10 @@ func (s seen) objection(pod *corev1.Pod) gang.Objection {
 	return gang.Objection{Passing: true, Message: s.incomplete(group)}
 }
 
-// longest bounds the scheduler's message, which is long for many nodes and reasons.
+// longest bounds the scheduler's message, whose length grows with the number of nodes and reasons.
 const longest = 400
 
-// words returns the scheduler's last messages on the pod and its group, without duplicates.
+// words returns the scheduler's last messages on the pod and its PodGroup, without duplicates.
 func words(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) string {
 	var said []string
 	add := func(message string) {
@@ -107,8 +108,8 @@ func words(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) string {
 	return strings.Join(said, "; ")
 }
 
-// incomplete says that a tree cannot be bound because members are missing: a member was lost before the gang was bound, or is still
-// gated. The rest would wait forever, because the member's successor has another group.
+// incomplete says which members a PodGroup or its tree lacks, so that it cannot be bound; "" for none. A member was lost before the gang
+// was bound, or is still gated. The other members would wait forever, because the lost member's successor has another PodGroup.
 func (s seen) incomplete(group *schedulingv1beta1.PodGroup) string {
 	members := []*schedulingv1beta1.PodGroup{group}
 	if parent := group.Spec.ParentCompositePodGroupName; parent != nil {

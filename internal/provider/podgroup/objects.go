@@ -24,18 +24,18 @@ import (
 )
 
 const (
-	// AnnotationGraph is the full name of the deployment; the label may hold a shortened one.
+	// AnnotationGraph is the full name of the deployment; the corresponding label may hold a shortened name.
 	AnnotationGraph = "trellis.dev/graph"
-	// annotationGroups is the number of groups in the tree of a group.
+	// annotationGroups on a PodGroup is the number of PodGroups in its tree.
 	annotationGroups = "trellis.dev/groups-of-gang"
 	// baseTemplate names the tree in the Workload.
 	baseTemplate = "base-gang"
-	// otherTemplate is the template in the Workload for shapes beyond the maximum number.
+	// otherTemplate is the Workload's template for all shapes beyond the maximum number of templates.
 	otherTemplate = "other"
 )
 
-// Workload describes the shapes of a deployment's gangs for users and tools; the scheduler does not read it. It is immutable, so its name
-// contains a hash of its content.
+// Workload describes the shapes of a deployment's gangs for users and tools. The scheduler does not read it. A Workload is immutable, so
+// its name contains a hash of its content.
 func Workload(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) *schedulingv1beta1.Workload {
 	w := &schedulingv1beta1.Workload{
 		ObjectMeta: metav1.ObjectMeta{
@@ -69,8 +69,8 @@ func Workload(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha
 	return w
 }
 
-// baseGroups counts the replicas of the base gang. It includes components without replicas, because a Workload
-// does not follow their number.
+// baseGroups returns the number of replicas in the base gang. It includes components that have no replicas now, because a Workload does not
+// follow the number of replicas.
 func baseGroups(groups []*trellisv1alpha1.ScalingGroup) int32 {
 	var n int32
 	for _, sg := range groups {
@@ -79,7 +79,7 @@ func baseGroups(groups []*trellisv1alpha1.ScalingGroup) int32 {
 	return n
 }
 
-// podGroupTemplates lists the distinct shapes, the largest first, up to the maximum of a Workload.
+// podGroupTemplates lists the distinct shapes, the largest first, up to the maximum number of templates in a Workload.
 func podGroupTemplates(groups []*trellisv1alpha1.ScalingGroup) []schedulingv1beta1.PodGroupTemplate {
 	var out []schedulingv1beta1.PodGroupTemplate
 	for _, sg := range bySize(groups) {
@@ -118,7 +118,7 @@ func shapeName(sg *trellisv1alpha1.ScalingGroup) string {
 	return name
 }
 
-// templateName returns the template of a group's shape.
+// templateName returns the name of the Workload's template for the shape of a scaling group.
 func templateName(w *schedulingv1beta1.Workload, sg *trellisv1alpha1.ScalingGroup) string {
 	templates := w.Spec.PodGroupTemplates
 	for i := range w.Spec.CompositePodGroupTemplates {
@@ -131,7 +131,7 @@ func templateName(w *schedulingv1beta1.Workload, sg *trellisv1alpha1.ScalingGrou
 	return otherTemplate
 }
 
-// Tree returns the root of a base gang, which its groups own.
+// Tree returns the root of a base gang's tree. The PodGroups in the tree own it.
 func Tree(of gang.Members, w *schedulingv1beta1.Workload, members []*schedulingv1beta1.PodGroup) *schedulingv1alpha3.CompositePodGroup {
 	root := &schedulingv1alpha3.CompositePodGroup{
 		ObjectMeta: metav1.ObjectMeta{
@@ -158,7 +158,7 @@ func Tree(of gang.Members, w *schedulingv1beta1.Workload, members []*schedulingv
 	return root
 }
 
-// Group returns the PodGroup of one replica, which the replica's pods own.
+// Group returns the PodGroup of one replica. The replica's pods own it.
 func Group(of gang.Members, replica gang.Member, w *schedulingv1beta1.Workload) *schedulingv1beta1.PodGroup {
 	sg := replica.Group
 	pods := render.PodsPerReplica(sg)
@@ -202,7 +202,7 @@ func constraint(key string) *schedulingv1beta1.PodGroupSchedulingConstraints {
 	return &schedulingv1beta1.PodGroupSchedulingConstraints{Topology: []schedulingv1beta1.TopologyConstraint{{Key: key}}}
 }
 
-// packKey returns the node label of the level by which one replica is packed; "" for none.
+// packKey returns the node label key of the level that packs each replica; "" for none.
 func packKey(sg *trellisv1alpha1.ScalingGroup) string {
 	if t := sg.Spec.Topology; t != nil {
 		return keyOf(t, t.PackDomain)
@@ -210,7 +210,7 @@ func packKey(sg *trellisv1alpha1.ScalingGroup) string {
 	return ""
 }
 
-// graphKey returns the node label of the level by which the graph is packed; "" for none.
+// graphKey returns the node label key of the level that packs the graph; "" for none.
 func graphKey(groups []*trellisv1alpha1.ScalingGroup) string {
 	for _, sg := range groups {
 		if t := sg.Spec.Topology; t != nil && t.GraphPackDomain != "" {
@@ -240,7 +240,7 @@ func podSpec(sg *trellisv1alpha1.ScalingGroup) *corev1.PodSpec {
 	return &sg.Spec.Roles[0].Template.Spec
 }
 
-// LargestFirst sorts replicas in the order in which their groups have to be created.
+// LargestFirst sorts replicas in the order in which their PodGroups have to be created.
 func LargestFirst(replicas []gang.Member) {
 	slices.SortStableFunc(replicas, func(a, b gang.Member) int { return int(size(b.Group) - size(a.Group)) })
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Prepare sets the same group in the pods of one generation of a replica. made are the existing pods; generation is a text that no other
-// generation of the replica has.
+// Prepare sets the same PodGroup name in all pods of one generation of a replica. made are the replica's existing pods. generation is a
+// text that is unique among the replica's generations.
 func Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*corev1.Pod, generation string) {
 	name := ""
 	for _, pod := range made {
@@ -31,7 +31,7 @@ func Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*cor
 	}
 }
 
-// Kept reports whether pods of one replica are as Prepare left them, all of one generation.
+// Kept reports whether the pods of one replica are as Prepare left them and have the same generation.
 func Kept(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
 		return GroupOf(pod) == "" || GroupOf(pod) != GroupOf(pods[0]) || pod.Annotations[render.AnnotationPodProvider] != specs.PodGroup.Name

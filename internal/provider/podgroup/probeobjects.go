@@ -15,7 +15,7 @@ import (
 // probeName is the name of objects in dry-run requests.
 const probeName = "trellis-probe"
 
-// ProbeGroup returns a group with all required fields.
+// ProbeGroup returns a PodGroup with all fields that the provider requires.
 func ProbeGroup(namespace string) *schedulingv1beta1.PodGroup {
 	return &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: probeName},
@@ -26,7 +26,7 @@ func ProbeGroup(namespace string) *schedulingv1beta1.PodGroup {
 	}
 }
 
-// ProbePod returns a pod that names a group.
+// ProbePod returns a pod that names a PodGroup.
 func ProbePod(namespace string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: probeName},
@@ -42,7 +42,7 @@ func ProbePod(namespace string) *corev1.Pod {
 	}
 }
 
-// Dropped says which field of a group the API server has dropped; "" for none.
+// Dropped says which field of a PodGroup the API server has dropped; "" for none.
 func Dropped(want, made *schedulingv1beta1.PodGroup) string {
 	switch {
 	case want.Spec.SchedulingConstraints != nil && made.Spec.SchedulingConstraints == nil:

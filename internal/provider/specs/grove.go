@@ -7,9 +7,9 @@ package specs
 const (
 	// AnnotationGroveUpdate is the update strategy of Grove's PodCliqueSet.
 	AnnotationGroveUpdate = "nvidia.com/grove-update-strategy"
-	// AnnotationEnableGrove with the value "false" rules Grove out.
+	// AnnotationEnableGrove with the value "false" excludes Grove.
 	AnnotationEnableGrove = "nvidia.com/enable-grove"
-	// AnnotationWorkloadProvider is "grove", which chooses Grove, or "component", which rules it out.
+	// AnnotationWorkloadProvider has the value "grove", which chooses Grove, or "component", which excludes it.
 	AnnotationWorkloadProvider = "nvidia.com/workload-provider"
 )
 

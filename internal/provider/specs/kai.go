@@ -3,5 +3,5 @@
 
 package specs
 
-// KAI is the provider of KAI Scheduler.
+// KAI is the provider that uses KAI Scheduler.
 var KAI = Spec{Name: "KAI", Planned: true, TakesSets: true, Queued: true, SchedulerName: "kai-scheduler"}

@@ -3,5 +3,5 @@
 
 package specs
 
-// PodGroup is the provider of Kubernetes' own gang scheduling.
+// PodGroup is the provider that uses Kubernetes' own gang scheduling.
 var PodGroup = Spec{Name: "PodGroup", Planned: true}

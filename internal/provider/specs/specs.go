@@ -1,38 +1,40 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package specs describes the properties of providers that admission, rendering and the wiring depend on. A new provider is a package
-// below internal/provider, its Spec here, and a line where the operator constructs it; a test compares the two lists.
+// Package specs describes the properties of providers on which admission, rendering and the setup of the operator depend. To add a
+// provider, add a package below internal/provider, its Spec here, and a line where the operator constructs it; a test compares the two
+// lists.
 package specs
 
 import "slices"
 
-// Auto is the value of the flag --provider and of the annotation by which Trellis chooses the provider from the deployment.
+// Auto is the value of the flag --provider and of the annotation that lets Trellis choose the provider from the deployment.
 const Auto = "auto"
 
 // Spec describes one provider.
 type Spec struct {
-	// Name is the value of the flag and of the annotation, and is stored in ScalingGroups.
+	// Name is the value of the flag and of the annotation. ScalingGroups store it.
 	Name string
 	// Planned: Trellis makes, gates and plans the pods. Otherwise the provider makes and places them.
 	Planned bool
-	// InPlace: a gang with a known place is created there. The provider forms nothing before that, and adds nothing to new pods.
+	// InPlace: Trellis creates a gang's pods directly in their places if the places are known. The provider needs no objects before the
+	// creation, and adds nothing to new pods.
 	InPlace bool
 	// TakesSets: the provider can place pods that LeaderWorkerSets make.
 	TakesSets bool
-	// Queued: the provider acts on the queues of KAI Scheduler.
+	// Queued: the provider uses the queues of KAI Scheduler.
 	Queued bool
-	// ActsOn are the annotations of a deployment on which the provider acts, in addition to those common to all providers.
+	// ActsOn are the deployment annotations on which this provider acts, in addition to those on which all providers act.
 	ActsOn []string
 	// Overrides: the provider acts on spec.providerOverride, and on minAvailable of components without a constraint.
 	Overrides bool
 	// FixedGangs: the size and the minAvailable of a gang are immutable once the provider has created it.
 	FixedGangs bool
-	// SchedulerName in a pod template chooses the provider if nothing else does; "" for none.
+	// SchedulerName in a pod template chooses the provider if no other setting chooses one; "" for none.
 	SchedulerName string
 	// WorkloadProvider is the value of the annotation nvidia.com/workload-provider that chooses the provider; "" for none.
 	WorkloadProvider string
-	// RuledOutBy are annotations that keep the operator's flag from choosing the provider.
+	// RuledOutBy are annotations with which the operator's flag does not choose the provider.
 	RuledOutBy []Annotation
 }
 
@@ -42,8 +44,8 @@ type Annotation struct{ Key, Value string }
 // All lists the providers, in their order in messages. The first is the default.
 var All = []Spec{Gates, PodGroup, KAI, Grove}
 
-// Named returns the provider of a name. For an unknown name, which another version may have written, it returns a
-// provider without any features.
+// Named returns the provider with this name. For an unknown name, which another version of Trellis may have written, it returns a provider
+// without any features.
 func Named(name string) Spec {
 	if i := slices.IndexFunc(All, func(s Spec) bool { return s.Name == name }); i >= 0 {
 		return All[i]

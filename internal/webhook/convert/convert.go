@@ -1,14 +1,15 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package convert answers the API server's ConversionReviews, which every read and write of a version other than the stored one needs:
+// Package convert answers the API server's ConversionReviews. The API server sends one for every read and write of a version other than the
+// stored one:
 //
 //	/convert   DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter   nvidia.com/v1alpha1 <-> nvidia.com/v1beta1
 //
-// Conversion has no failure policy: one failing object breaks every list and watch of its version. So the conversion itself (see
-// api/nvidia/v1alpha1) does not fail for a stored object; this package refuses only requests that no definition of Trellis
-// sends. Objects stay raw JSON, because Go types would rewrite quantities and drop empty values; controller-runtime's conversion
-// webhook supports only Go types.
+// Conversion has no failure policy: one failing object breaks every list and watch of its version. The conversion itself (see
+// api/nvidia/v1alpha1) therefore never fails for a stored object. This package refuses only requests that no CustomResourceDefinition of
+// Trellis sends. It keeps objects as raw JSON, because Go types would rewrite quantities and drop empty values. It does not use
+// controller-runtime's conversion webhook, which supports only Go types.
 package convert
 
 import (
@@ -28,13 +29,13 @@ import (
 	"github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Path of the conversion, as in config/crd.
+// Path is the path of the conversion webhook, as in config/crd.
 const Path = "/convert"
 
-// maxRequest bounds one request, in bytes. The API server sends single objects, or those of one page of a list.
+// maxRequest bounds one request, in bytes. The API server sends single objects, or the objects of one page of a list.
 const maxRequest = 64 << 20
 
-// Definitions maps the kinds that are converted to their custom resource definitions.
+// Definitions maps the converted kinds to their CustomResourceDefinitions.
 var Definitions = map[string]string{
 	"DynamoGraphDeployment":               "dynamographdeployments.nvidia.com",
 	"DynamoGraphDeploymentScalingAdapter": "dynamographdeploymentscalingadapters.nvidia.com",
@@ -47,8 +48,8 @@ type handler struct {
 	convert func(raw []byte, version string) ([]byte, error)
 }
 
-// ServeHTTP implements http.Handler. It answers 400 if the body is not a ConversionReview with a request, and any other error as
-// a Failure with its reason.
+// ServeHTTP implements http.Handler. It responds with status 400 if the body is not a ConversionReview with a request. It reports any other
+// error as a Failure with its reason.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	logger := log.FromContext(r.Context()).WithName("conversion")
 	review, err := read(http.MaxBytesReader(w, r.Body, maxRequest))
@@ -86,7 +87,7 @@ func read(body io.Reader) (*apiextensionsv1.ConversionReview, error) {
 	return review, nil
 }
 
-// all converts every object of a request, or fails as a whole. A panic becomes an error.
+// all converts every object of a request, or fails for the whole request. It converts a panic into an error.
 func (h handler) all(request *apiextensionsv1.ConversionRequest) (converted []runtime.RawExtension, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -108,7 +109,7 @@ func (h handler) all(request *apiextensionsv1.ConversionRequest) (converted []ru
 	return converted, nil
 }
 
-// one converts one object. A server-side apply may send a partial object with only its kind and a few fields.
+// one converts one object. A server-side apply may send a partial object that contains only its kind and a few fields.
 func (h handler) one(raw []byte, version string) ([]byte, error) {
 	var is metav1.TypeMeta
 	if err := json.Unmarshal(raw, &is); err != nil {
@@ -127,7 +128,7 @@ func (h handler) one(raw []byte, version string) ([]byte, error) {
 	return out, nil
 }
 
-// versionOf returns the version in an apiVersion, or an error if it is not converted.
+// versionOf returns the version in an apiVersion, or an error if this version is not converted.
 func versionOf(apiVersion string) (string, error) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package write reads and writes objects of other projects. The cluster may start or stop serving their kinds, so the manager's
-// cache does not contain them.
+// Package write reads and writes objects of other projects. The manager's cache does not contain their kinds, because the cluster may start
+// or stop serving them at any time.
 package write
 
 import (
@@ -32,7 +32,7 @@ type Writer struct {
 	Live client.Reader
 }
 
-// Definition reads a custom resource definition; nil if it does not exist.
+// Definition reads a CustomResourceDefinition; nil if it does not exist.
 func (w Writer) Definition(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	err := w.Live.Get(ctx, client.ObjectKey{Name: name}, crd)
@@ -42,8 +42,8 @@ func (w Writer) Definition(ctx context.Context, name string) (*apiextensionsv1.C
 	return crd, err
 }
 
-// NamesRefused says that the API server does not serve a definition because another one in its group has one of its
-// names; "" if it serves it.
+// NamesRefused returns a message if the API server does not serve a CustomResourceDefinition because another one in its API group already
+// uses one of its names. It returns "" if the names are accepted.
 func NamesRefused(crd *apiextensionsv1.CustomResourceDefinition) string {
 	for _, c := range crd.Status.Conditions {
 		if c.Type == apiextensionsv1.NamesAccepted && c.Status == apiextensionsv1.ConditionFalse {
@@ -69,7 +69,7 @@ func (w Writer) Get(ctx context.Context, kind schema.GroupVersionKind, namespace
 	return object, nil
 }
 
-// Orphaned reports whether Trellis made an object, read from the API server, and it has no owner any more.
+// Orphaned reports whether Trellis made an object and the object no longer has an owner. The object must be read from the API server.
 func Orphaned(object *unstructured.Unstructured) bool {
 	return adoption.Orphaned(object) && slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == render.FieldOwner
@@ -77,7 +77,7 @@ func Orphaned(object *unstructured.Unstructured) bool {
 }
 
 // Apply creates or updates an object of an owner. have is the existing object, or nil. Apply adopts an orphan, never takes over an object
-// of another owner, and writes nothing if have is up to date. It is an error if the returned object lacks sent fields.
+// of another owner, and writes nothing if have is up to date. It returns an error if the API server's answer lacks sent fields.
 func (w Writer) Apply(ctx context.Context, owner client.Object, want, have *unstructured.Unstructured) error {
 	orphaned := have != nil && Orphaned(have)
 	if have != nil {

@@ -48,7 +48,7 @@ func (Placer) Unsuited([]*trellisv1alpha1.ScalingGroup) string { return "" }
 // Watches implements provider.Provider.
 func (Placer) Watches() []provider.Watch { return nil }
 
-// Prepare implements provider.Placer: pods need nothing but the gate.
+// Prepare implements provider.Placer: it does nothing, because the gate is all that a pod needs.
 func (Placer) Prepare(*trellisv1alpha1.ScalingGroup, int32, []*corev1.Pod, []*corev1.Pod) {}
 
 // Pin implements provider.Pinner.
@@ -62,13 +62,14 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 // Form implements provider.Placer: the pins hold the gang together.
 func (Placer) Form(context.Context, gang.Members) error { return nil }
 
-// Objections implements provider.Placer: the scheduler soon requeues a gang that cannot be bound, which reports it.
+// Objections implements provider.Placer: it returns none, because Trellis' own scheduler requeues a gang that cannot be bound soon, and
+// reports it then.
 func (Placer) Objections(context.Context, client.Reader, []*corev1.Pod, []*corev1.Pod) map[types.UID]gang.Objection {
 	return nil
 }
 
-// Release adds the pins and removes Trellis' gate in one patch, which contains the resourceVersion of the pod. On a conflict it reads the
-// pod again and makes a new patch. The API server keeps tracking the managed fields of the pod, which show its writers.
+// Release adds the pins and removes Trellis' gate in one patch, which contains the pod's resourceVersion. On a conflict, Release reads the
+// pod again and makes a new patch. The API server keeps tracking the pod's managed fields, which show who wrote each field.
 func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
 	current := pod
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -108,7 +109,8 @@ func (p Placer) reread(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error
 	return live, nil
 }
 
-// Evict deletes the pod by its UID and, if it is not bound, by its resourceVersion, so that a pod that is bound meanwhile stays.
+// Evict deletes the pod with its UID as a precondition. If the pod is not bound, its resourceVersion is a precondition too, so that Evict
+// does not delete a pod that was bound meanwhile.
 func (p Placer) Evict(ctx context.Context, pod *corev1.Pod) error {
 	only := client.Preconditions{UID: &pod.UID}
 	if pod.Spec.NodeName == "" && pod.ResourceVersion != "" {

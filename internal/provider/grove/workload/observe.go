@@ -30,7 +30,8 @@ import (
 // CodeWaitsForGrove is the reason of the condition Placed while Grove, or its scheduler, has not placed every replica yet.
 const CodeWaitsForGrove = "WaitsForGrove"
 
-// Observe implements provider.Workload. groups may be a part of the graph; names depend on the whole graph, so it reads the other groups.
+// Observe implements provider.Workload. groups may be a subset of the graph's scaling groups. Names depend on the whole graph, so Observe
+// reads the other groups.
 func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*trellisv1alpha1.ScalingGroup) (provider.Observation, error) {
 	out := provider.Observation{Counts: map[string]provider.Counts{}, Reason: CodeWaitsForGrove, Message: "Grove is not watched yet",
 		Blind: true}
@@ -92,7 +93,7 @@ func countsOf(g grove.Input, sg *trellisv1alpha1.ScalingGroup, pcs *grove.PodCli
 	}
 }
 
-// judge sets whether every replica is in its place, and otherwise why not.
+// judge sets whether every replica is in its place, and the reason if not.
 func (w *Workload) judge(g grove.Input, waiting []string, strays grove.Strays, out *provider.Observation) {
 	switch levels := out.Levels; {
 	case levels != nil && !levels.Available && constraint.TopologyOf(g.Groups) != nil:
@@ -142,7 +143,8 @@ func component(ctx context.Context, own client.Reader, g grove.Input, sg *trelli
 	return grove.SingleNode(g, sg, clique), err
 }
 
-// made reads the object that Grove made of a component, by its usual name or else by its labels; nil if it does not exist.
+// made reads the object that Grove made for a component; nil if it does not exist. It looks for the object's usual name first, and then
+// searches the set's objects.
 func made(ctx context.Context, reader client.Reader, namespace string, of grove.Made) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(of.Kind)
@@ -169,7 +171,7 @@ func made(ctx context.Context, reader client.Reader, namespace string, of grove.
 	return nil, nil
 }
 
-// as decodes an object; nil for nil.
+// as decodes an unstructured object; nil for nil.
 func as[T any](object *unstructured.Unstructured) (*T, error) {
 	if object == nil {
 		return nil, nil
@@ -212,7 +214,7 @@ func podsOfComponent(pods []*corev1.Pod, component string) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Labels[render.LabelComponent] != component })
 }
 
-// strays finds pods outside their required domains, by the labels of their nodes.
+// strays finds pods outside their required domains. It reads the domains from node labels.
 func (w *Workload) strays(ctx context.Context, g grove.Input, pods []*corev1.Pod) grove.Strays {
 	t := constraint.TopologyOf(g.Groups)
 	if t == nil {

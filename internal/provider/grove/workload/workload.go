@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workload is the provider Grove, which makes the pods of each deployment from one PodCliqueSet; Trellis plans nothing.
+// Package workload implements the provider Grove, which makes the pods of each deployment from one PodCliqueSet. Trellis plans nothing.
 package workload
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
-// Definitions of Grove's kinds, and the definition whose existence shows that KAI schedules for Grove.
+// Names of the CustomResourceDefinitions of Grove, and of the KAI definition whose existence shows that KAI schedules for Grove.
 const (
 	podCliqueSets = "podcliquesets.grove.io"
 	bindings      = "clustertopologybindings.grove.io"
@@ -40,7 +40,7 @@ const (
 // Workload is the provider Grove.
 type Workload struct {
 	write.Writer
-	// TopologyKept reports whether Trellis maintains KAI's Topology of a ClusterTopology. Otherwise Grove makes its own.
+	// TopologyKept reports whether Trellis maintains the KAI Topology of each ClusterTopology. If not, Grove makes its own.
 	TopologyKept func(context.Context) bool
 
 	mu     sync.Mutex
@@ -70,7 +70,7 @@ func New(writer client.Client, live client.Reader) *Workload {
 // Name implements provider.Provider.
 func (*Workload) Name() string { return specs.Grove.Name }
 
-// Probe implements provider.Provider: it checks that PodCliqueSets are served, and which fields they have.
+// Probe implements provider.Provider: it checks that PodCliqueSets are served, and reads which fields they have.
 func (w *Workload) Probe(ctx context.Context) (provider.State, error) {
 	var now served
 	for _, name := range []string{podCliqueSets, bindings, kaiPodGroups} {
@@ -108,8 +108,8 @@ func (w *Workload) Probe(ctx context.Context) (provider.State, error) {
 	return state, nil
 }
 
-// evicts returns [kai.Evicts], because Grove sets no staleness period on its PodGroups; "" without KAI, or without the
-// right to read its shards.
+// evicts returns the warning of [kai.Evicts], because Grove sets no staleness period on its PodGroups. It returns "" without KAI, or
+// without the right to read KAI's SchedulingShards.
 func (w *Workload) evicts(ctx context.Context) (string, error) {
 	if crd, err := w.Definition(ctx, kai.SchedulingShards); crd == nil || err != nil {
 		return "", err
@@ -144,8 +144,8 @@ func (w *Workload) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	return strings.Join(grove.Problems(w.graphOf(groups, ""), w.last().schema), "; ")
 }
 
-// graphOf returns the input for groups, which must not be empty. If the cluster has KAI, it schedules Grove's pods, and an empty
-// queue is the default queue.
+// graphOf returns the input for groups, which must not be empty. If the cluster has KAI, KAI schedules Grove's pods, and graphOf replaces
+// an empty queue by the default queue.
 func (w *Workload) graphOf(groups []*trellisv1alpha1.ScalingGroup, queue string) grove.Input {
 	g := grove.Input{Namespace: groups[0].Namespace, Name: groups[0].Spec.Graph, Groups: groups}
 	if w.last().kai {
@@ -157,8 +157,8 @@ func (w *Workload) graphOf(groups []*trellisv1alpha1.ScalingGroup, queue string)
 	return g
 }
 
-// Watches implements provider.Provider: the objects that Grove makes of a deployment, and its bindings if it has them, which belong to no
-// deployment and have no namespace.
+// Watches implements provider.Provider: it watches the objects of each deployment, and ClusterTopologyBindings if this Grove has them. A
+// binding belongs to no deployment and has no namespace.
 func (w *Workload) Watches() []provider.Watch {
 	var out []provider.Watch
 	if w.last().bindings {
@@ -174,8 +174,9 @@ func (w *Workload) Watches() []provider.Watch {
 	return out
 }
 
-// deploymentOf returns the deployment of an object: of a set by its owner, of other objects by a label. The label holds the set's name,
-// so if that was shortened, only the set itself is found; its status changes with theirs.
+// deploymentOf returns the deployment of an object. It reads the deployment from the owner reference of a set, and from a label of any
+// other object. The label holds the set's name. If that name was shortened, deploymentOf finds the deployment of the set only; the set's
+// status changes together with that of its objects.
 func deploymentOf(o client.Object) (types.NamespacedName, bool) {
 	if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == "DynamoGraphDeployment" {
 		return types.NamespacedName{Namespace: o.GetNamespace(), Name: owner.Name}, true
@@ -223,7 +224,7 @@ func (w *Workload) Apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDepl
 	return nil
 }
 
-// scale sets the replicas of an object that Grove made. A missing object is created with them.
+// scale sets the replicas of an object that Grove made. It ignores a missing object, which Grove creates with the replicas of the template.
 func (w *Workload) scale(ctx context.Context, namespace string, to grove.Scale) error {
 	object, err := made(ctx, w.Live, namespace, to.Made)
 	if object == nil || err != nil {
@@ -239,7 +240,8 @@ func (w *Workload) scale(ctx context.Context, namespace string, to grove.Scale) 
 	return nil
 }
 
-// KeepBinding updates Grove's binding of a ClusterTopology, if this Grove has bindings, and returns why it cannot, or "".
+// KeepBinding creates or updates Grove's binding of a ClusterTopology, if this version of Grove has bindings. It returns the reason if it
+// cannot, otherwise "".
 func (w *Workload) KeepBinding(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error) {
 	seen := w.last()
 	if !seen.bindings || ct.FromBinding() { // Grove reads the Binding itself

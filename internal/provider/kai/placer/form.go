@@ -23,8 +23,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// forming are pods whose gang is formed but that may still be gated. Two gangs of a graph may be released at the same time, and the
-// PodGroup written for one must not leave out the other.
+// forming holds the pods whose gang is formed but that may still be gated. Two gangs of a graph may be released at the same time, and the
+// PodGroup written for one gang must include the other.
 type forming struct {
 	// writing is held while a PodGroup is written. mu is held only briefly, because the planning loop waits for it.
 	writing, mu sync.Mutex
@@ -35,7 +35,7 @@ func newForming() *forming {
 	return &forming{pods: map[types.NamespacedName]map[types.UID]bool{}}
 }
 
-// of returns the pods of a graph. Callers must not change them.
+// of returns the forming pods of a graph. Callers must not change the map.
 func (f *forming) of(graph client.Object) map[types.UID]bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,7 +104,7 @@ type replica struct {
 	ordinal int32
 }
 
-// released returns the replicas with a pod that was released, or is about to be. Only one caller at a time may run it.
+// released returns the replicas with a pod that was released or is about to be released. Concurrent calls are not allowed.
 func (p Placer) released(ctx context.Context, of gang.Members) (map[replica]bool, error) {
 	pods := &corev1.PodList{}
 	err := p.Writer.Client.List(ctx, pods, client.InNamespace(of.Graph.Namespace),
@@ -137,7 +137,7 @@ func (p Placer) released(ctx context.Context, of gang.Members) (map[replica]bool
 	return out, nil
 }
 
-// topologyName returns the name of KAI's Topology for the graph's ClusterTopology.
+// topologyName returns the name of the KAI Topology for the graph's ClusterTopology.
 func (p Placer) topologyName(ctx context.Context, groups []*trellisv1alpha1.ScalingGroup) (string, error) {
 	t := constraint.TopologyOf(groups)
 	if t == nil {
@@ -153,8 +153,8 @@ func (p Placer) topologyName(ctx context.Context, groups []*trellisv1alpha1.Scal
 	return name, nil
 }
 
-// KeepTopology updates KAI's Topology of a ClusterTopology, and returns why it cannot, or "". Levels are immutable, so another order of
-// levels needs a new object; KAI does not touch running pods.
+// KeepTopology creates or replaces the KAI Topology for a ClusterTopology, and returns the reason if it cannot, otherwise "". Levels are
+// immutable, so a change of the levels needs a new object. KAI does not touch running pods.
 func (p Placer) KeepTopology(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error) {
 	name, _ := kai.Reference(ct)
 	object, err := p.Get(ctx, kai.TopologyKind, "", name)

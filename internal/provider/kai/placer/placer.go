@@ -1,10 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placer is the provider KAI: Trellis plans and pins, and KAI Scheduler binds each gang as a unit.
+// Package placer implements the provider KAI: Trellis plans and pins, and KAI Scheduler binds each gang as a unit.
 //
-// The pods of a gang are gated until it is placed. Then its replicas are added to the deployment's PodGroup, and the gates are removed. A
-// replica that is gone or waits again is removed from the PodGroup.
+// The pods of a gang are gated until the gang is placed. Then Trellis adds the gang's replicas to the deployment's PodGroup, and removes
+// the gates. When a replica is gone or waits again, Trellis removes it from the PodGroup.
 package placer
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Definitions of KAI's kinds.
+// Names of the CustomResourceDefinitions of KAI.
 const (
 	podGroups  = "podgroups.scheduling.run.ai"
 	topologies = "topologies.kai.scheduler"
@@ -91,8 +91,8 @@ func (Placer) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	return strings.Join(kai.Input{Groups: groups}.Problems(), "; ")
 }
 
-// Watches implements provider.Provider: PodGroups, for KAI's reports, and Topologies, which belong to no
-// deployment and have no namespace.
+// Watches implements provider.Provider: it watches PodGroups, for KAI's reports, and Topologies, which belong to no deployment and have no
+// namespace.
 func (Placer) Watches() []provider.Watch {
 	podGroup, topology := &unstructured.Unstructured{}, &unstructured.Unstructured{}
 	podGroup.SetGroupVersionKind(kai.PodGroupKind)
@@ -117,8 +117,8 @@ func (Placer) Prepare(sg *trellisv1alpha1.ScalingGroup, _ int32, fresh, _ []*cor
 	}
 }
 
-// Route implements provider.Router: KAI also schedules pods without a constraint, because otherwise they would use resources that their
-// queue has not been granted. KAI's own grouper makes a PodGroup of each.
+// Route implements provider.Router: KAI also schedules pods without a constraint, because otherwise these pods would use resources that
+// their queue has not been granted. KAI's own grouper makes a PodGroup for each of them.
 func (Placer) Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod) {
 	for _, pod := range fresh {
 		pod.Spec.SchedulerName = kai.SchedulerName
@@ -138,10 +138,10 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 	return true
 }
 
-// Release implements provider.Placer: the pod becomes a member of the PodGroup, which already lists its replica. KAI chooses victims in
-// its own order until there is capacity: for a gang pinned to the planned rack or hosts, it would first evict pods elsewhere. So a gang
-// that preempts is pinned only to the broadest domain, and the constraint of its leaf makes KAI keep it in one rack. KAI does not know
-// which pods must be apart, so such pods keep their hosts.
+// Release implements provider.Placer: the pod becomes a member of the PodGroup, which already lists the pod's replica. KAI chooses victims
+// in its own order until there is capacity. If a preempting gang were pinned to the planned rack or hosts, KAI would first evict pods
+// elsewhere. Release therefore pins a preempting gang only to the broadest domain, and the constraint of its leaf makes KAI keep it in one
+// rack. KAI does not know which pods must be on separate hosts, so such pods keep their host pins.
 func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
 	if pin.Preempts && !pin.Apart {
 		pin.Labels, pin.Node = pin.Wide, ""
@@ -150,7 +150,8 @@ func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) erro
 	return p.Placer.Release(ctx, pod, pin)
 }
 
-// Objections implements provider.Placer: KAI's report on the deployment's PodGroup, if it is newer than the pod, or else on the pod.
+// Objections implements provider.Placer: it returns KAI's report on the deployment's PodGroup if the report is newer than the pod.
+// Otherwise it returns KAI's message on the pod.
 func (Placer) Objections(ctx context.Context, own client.Reader, unbound, _ []*corev1.Pod) map[types.UID]gang.Objection {
 	out := map[types.UID]gang.Objection{}
 	word, said := reportOnGroup(ctx, own, unbound[0])
@@ -166,7 +167,7 @@ func (Placer) Objections(ctx context.Context, own client.Reader, unbound, _ []*c
 	return out
 }
 
-// reportOnGroup returns KAI's last report on the graph's PodGroup, which KAI does not remove when the pods are placed.
+// reportOnGroup returns KAI's last report on the graph's PodGroup. KAI does not remove the report when the pods are placed.
 func reportOnGroup(ctx context.Context, own client.Reader, pod *corev1.Pod) (kai.Pending, bool) {
 	if own == nil {
 		return kai.Pending{}, false

@@ -3,9 +3,9 @@
 
 // Package maker makes the pods of multinode components as LeaderWorkerSets: one set per replica, owned by the scaling group.
 //
-// The deployment keeps its provider. The provider's placer prepares the pods in the set's template, so the pods have the gate, and are
-// planned, pinned, released and counted like Trellis' own pods. A set is deleted in the foreground: its name is free only when the
-// last of its pods is gone.
+// The deployment keeps its provider. The provider's placer prepares the pod templates of a set, so the pods have the gate, and Trellis
+// plans, pins, releases and counts them like its own pods. A set is deleted in the foreground, so its name is free only after its last pod
+// is gone.
 package maker
 
 import (
@@ -49,7 +49,7 @@ func New(writer client.Client, live client.Reader) Maker {
 // Name implements provider.Provider.
 func (Maker) Name() string { return specs.LeaderWorkerSet }
 
-// Probe implements provider.Provider: it checks that the kind is served, with all fields that Trellis writes.
+// Probe implements provider.Provider: it checks that LeaderWorkerSets are served, and have all fields that Trellis writes.
 func (m Maker) Probe(ctx context.Context) (provider.State, error) {
 	crd, err := m.Definition(ctx, lws.Definition)
 	if err != nil {
@@ -64,8 +64,8 @@ func (m Maker) Probe(ctx context.Context) (provider.State, error) {
 	return provider.Ready(), nil
 }
 
-// Unsuited implements provider.Provider. The provider PodGroup needs a new name of the group in the pods of every generation, but all
-// pods of a set are recreated from one template.
+// Unsuited implements provider.Provider. The provider PodGroup cannot place LeaderWorkerSets: it needs a new PodGroup name in the pods of
+// every generation, but a set recreates all its pods from one template.
 func (Maker) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	for _, sg := range groups {
 		if render.InSets(sg) && !specs.Named(sg.Spec.Provider).TakesSets {
@@ -140,8 +140,8 @@ func (m Maker) make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, set *
 	return nil
 }
 
-// taken returns why the name of a set is taken, or nil for a set of this group: it is not in the cache yet, or is being
-// deleted, which triggers an event.
+// taken returns an error if an object of another owner has the name of a set. It returns nil if the set belongs to this scaling group: then
+// either the cache does not contain it yet, or it is being deleted, and its deletion triggers an event.
 func (m Maker) taken(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, name string) error {
 	have, err := m.Get(ctx, lws.Kind, sg.Namespace, name)
 	if err != nil || have == nil || metav1.IsControlledBy(have, sg) {
@@ -160,7 +160,7 @@ func (m Maker) taken(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, name
 		taken, sg.Namespace, strings.Join(orphans, " "))
 }
 
-// orphans returns the names of the sets that an earlier group of the same name left without an owner.
+// orphans returns the names of the sets without an owner, which an earlier scaling group of the same name left behind.
 func (m Maker) orphans(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) ([]string, error) {
 	sets, err := list(ctx, m.Live, sg)
 	if err != nil {
@@ -175,7 +175,7 @@ func (m Maker) orphans(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) ([
 	return names, nil
 }
 
-// list reads the sets with the label of the group, of any owner; none if the kind is not served.
+// list reads all sets with the scaling group's label, whoever owns them; none if the kind is not served.
 func list(ctx context.Context, reader client.Reader, sg *trellisv1alpha1.ScalingGroup) (*unstructured.UnstructuredList, error) {
 	out := &unstructured.UnstructuredList{}
 	out.SetGroupVersionKind(lws.Kind.GroupVersion().WithKind(lws.Kind.Kind + "List"))

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 )
 
-// compositeKind is the kind of the root of a tree. From Kubernetes 1.38 on its version is v1beta1, with the fields of v1alpha3.
+// compositeKind is the kind of a tree's root. From Kubernetes 1.38 on, its version is v1beta1, with the fields of v1alpha3.
 const compositeKind = "CompositePodGroup"
 
 // Composite holds the version of CompositePodGroups that the last probe found. The zero value is v1alpha3.
@@ -34,8 +34,8 @@ func (p Placer) root() *unstructured.Unstructured {
 	return out
 }
 
-// formTree creates the root of a tree, or checks that the existing one matches. A number of groups that another client has changed is
-// corrected.
+// formTree creates the root of a tree, or checks that an existing root matches. If another client has changed the number of PodGroups in
+// the root, formTree corrects it.
 func (p Placer) formTree(ctx context.Context, want *schedulingv1alpha3.CompositePodGroup) error {
 	object, err := external.Object(want)
 	if err != nil {
@@ -68,7 +68,8 @@ func (p Placer) formTree(ctx context.Context, want *schedulingv1alpha3.Composite
 	return nil
 }
 
-// setGroups sets the number of groups of a root. Kubernetes 1.38 accepts the change. 1.37 refuses it, so the gang needs another root.
+// setGroups sets the number of PodGroups in a root. Kubernetes 1.38 accepts this change. Kubernetes 1.37 refuses it, so the gang needs
+// another root.
 func (p Placer) setGroups(ctx context.Context, root *unstructured.Unstructured, groups int32) error {
 	before := root.DeepCopy()
 	if err := unstructured.SetNestedField(root.Object, int64(groups), "spec", "schedulingPolicy", "gang", "minGroupCount"); err != nil {

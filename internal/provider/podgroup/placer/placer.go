@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placer forms the groups of gangs with the Kubernetes API, and checks whether the API is served; see package podgroup.
+// Package placer creates the PodGroups of gangs with the Kubernetes API, and checks whether the API is served; see package podgroup.
 package placer
 
 import (
@@ -32,9 +32,9 @@ type Placer struct {
 	gates.Placer
 	// Discovery lists the resources that the API server serves.
 	Discovery discovery.ServerResourcesInterface
-	// Composite is set by probes; nil: v1alpha3.
+	// Composite holds the API version that probes find; nil for v1alpha3.
 	Composite *Composite
-	// Namespace of dry-run requests that test fields.
+	// Namespace is the namespace of the dry-run requests that test whether fields are kept.
 	Namespace string
 }
 
@@ -50,7 +50,7 @@ var (
 // Name implements provider.Provider.
 func (Placer) Name() string { return specs.PodGroup.Name }
 
-// Watches implements provider.Provider: only PodGroups, because the scheduler writes no status of the root of a tree.
+// Watches implements provider.Provider: it watches only PodGroups, because the scheduler writes no status of a tree's root.
 func (Placer) Watches() []provider.Watch {
 	return []provider.Watch{{Object: &schedulingv1beta1.PodGroup{}, Graph: func(o client.Object) (types.NamespacedName, bool) {
 		name := o.GetAnnotations()[podgroup.AnnotationGraph]
@@ -63,7 +63,7 @@ func (Placer) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	return podgroup.Unsuited(groups)
 }
 
-// Prepare implements provider.Placer: the pods of one generation of a replica name the same group.
+// Prepare implements provider.Placer: all pods of one generation of a replica name the same PodGroup.
 func (Placer) Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*corev1.Pod) {
 	podgroup.Prepare(sg, ordinal, fresh, made, rand.String(5))
 }
@@ -79,8 +79,8 @@ func (Placer) Objections(ctx context.Context, own client.Reader, unbound, all []
 	return podgroup.Objections(groups.Items, watched, unbound, all)
 }
 
-// Form implements provider.Placer: it creates the groups, the largest first, then their root. The pods are still gated, so the scheduler
-// cannot take half of the tree for the whole.
+// Form implements provider.Placer: it creates the PodGroups, the largest first, and then their root. The pods are still gated, so the
+// scheduler cannot mistake a part of the tree for the whole tree.
 func (p Placer) Form(ctx context.Context, of gang.Members) error {
 	podgroup.LargestFirst(of.Replicas)
 	w := podgroup.Workload(of.Graph, of.Groups)
@@ -101,7 +101,7 @@ func (p Placer) Form(ctx context.Context, of gang.Members) error {
 	return p.formTree(ctx, podgroup.Tree(of, w, members))
 }
 
-// Adopt implements provider.Adopter: it adopts the graph's Workloads. Pods own their groups.
+// Adopt implements provider.Adopter: it adopts the graph's Workloads. PodGroups need no adoption, because pods own them.
 func (p Placer) Adopt(ctx context.Context, by adoption.Adopter) error {
 	workloads := &schedulingv1beta1.WorkloadList{}
 	if err := p.Live.List(ctx, workloads, client.InNamespace(by.Owner.GetNamespace()),
@@ -118,7 +118,7 @@ func (p Placer) Adopt(ctx context.Context, by adoption.Adopter) error {
 	return nil
 }
 
-// formGroup creates a group, or checks that the existing one matches.
+// formGroup creates a PodGroup, or checks that an existing one matches.
 func (p Placer) formGroup(ctx context.Context, of gang.Members, want *schedulingv1beta1.PodGroup) (*schedulingv1beta1.PodGroup, error) {
 	made := want.DeepCopy()
 	err := p.Client.Create(ctx, made)

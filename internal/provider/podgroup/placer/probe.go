@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/podgroup"
 )
 
-// The versions of the API. From Kubernetes 1.38 on v1beta1 has CompositePodGroups.
+// The versions of the API. From Kubernetes 1.38 on, v1beta1 contains CompositePodGroups.
 const (
 	versionBeta  = "scheduling.k8s.io/v1beta1"
 	versionAlpha = "scheduling.k8s.io/v1alpha3"
@@ -31,8 +31,8 @@ const howToServe = "it requires Kubernetes 1.37 or later whose API server runs w
 	"and, like the scheduler and the controller manager, with " +
 	"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 
-// Probe implements provider.Provider: it checks which resources are served, and whether written fields are kept. The API server silently
-// drops fields behind a disabled feature gate, so Probe creates objects in dry-run mode and compares the result.
+// Probe implements provider.Provider: it checks which resources are served, and whether the API server keeps the written fields. The API
+// server silently drops fields behind a disabled feature gate, so Probe creates objects in dry-run mode and compares the result.
 func (p Placer) Probe(ctx context.Context) (provider.State, error) {
 	beta, err := p.served(versionBeta)
 	if err != nil {
@@ -98,8 +98,8 @@ func (p Placer) tryGroup(ctx context.Context) (string, error) {
 	return podgroup.Dropped(want, made), nil
 }
 
-// tryPod checks the fields of a pod by a dry run. A refusal proves nothing, because admission may refuse pods in this namespace for other
-// reasons; each real pod is compared as well.
+// tryPod checks by a dry run that the API server keeps the fields of a pod. If the API server refuses the pod, tryPod reports no problem,
+// because admission may refuse pods in this namespace for other reasons. Each real pod is checked as well.
 func (p Placer) tryPod(ctx context.Context) (string, error) {
 	pod := podgroup.ProbePod(p.Namespace)
 	err := p.Client.Create(ctx, pod, client.DryRunAll)
