@@ -22,11 +22,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// parallel is the number of pods of one group that are written at once.
+// parallel is the maximum number of pods of one group that are written concurrently.
 const parallel = 16
 
-// apply deletes and creates the pods of the steps, several at once, and returns all errors. After a round with a failed create it starts no
-// further round.
+// apply deletes and creates the pods of the steps, several at once, and returns all errors. It creates pods in rounds, and starts no
+// further round after a failed create.
 func (p *pass) apply(ctx context.Context) error {
 	sg, s := p.sg, &p.steps
 	var todo []func() error
@@ -51,8 +51,8 @@ func (p *pass) apply(ctx context.Context) error {
 	return errors.Join(down, up)
 }
 
-// makeAll creates the sets and pods of the steps in rounds. The first round has one create if the last create was refused, and otherwise as
-// many as parallel. Each later round doubles the number, up to parallel.
+// makeAll creates the sets and pods of the steps in rounds. The first round has one create if the last create was refused, and otherwise up
+// to parallel creates. Each later round doubles the number of creates, up to parallel.
 func (p *pass) makeAll(ctx context.Context) error {
 	if p.steps.inTurn {
 		return p.makeInTurn(ctx)
@@ -115,8 +115,8 @@ func inParallel(todo []func() error) error {
 	return errors.Join(failures...)
 }
 
-// allow removes from the steps the creates that must not run now: creates of gangs that wait for their turn, creates soon after a refused
-// create, and all creates of a graph that exceeds its limit of pods.
+// allow removes from the steps the creates that must not run now: creates of gangs that wait for their turn, creates during the delay after
+// a refused create, and all creates of a graph that exceeds its pod limit.
 func (p *pass) allow(ctx context.Context) error {
 	waits, err := p.takeTurn(ctx)
 	if err != nil {
@@ -131,8 +131,8 @@ func (p *pass) allow(ctx context.Context) error {
 	return err
 }
 
-// mayMake removes all creates from the steps while the group waits after a refused create, or while the graph exceeds its limit of pods. It
-// returns the wait.
+// mayMake removes all creates from the steps while the group waits after a refused create, or while the graph exceeds its pod limit. It
+// returns the remaining wait and the refusal.
 func (p *pass) mayMake(ctx context.Context) (allowance, error) {
 	s := &p.steps
 	if len(s.create)+len(s.make) == 0 {
@@ -151,7 +151,7 @@ func (p *pass) mayMake(ctx context.Context) (allowance, error) {
 	return allowance{}, nil
 }
 
-// isGoneBefore reports, before pods are created, whether the group or its owner is gone.
+// isGoneBefore reports whether the group or its owner is gone, before pods are created. Without creates in the steps, it returns false.
 func (p *pass) isGoneBefore(ctx context.Context) (bool, error) {
 	if len(p.steps.create)+len(p.steps.make)+len(p.steps.inPlace) == 0 {
 		return false, nil

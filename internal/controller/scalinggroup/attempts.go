@@ -26,22 +26,22 @@ const (
 	mixedHosts = "the host names of its pods are of different attempts"
 )
 
-// attempts has the attempts of the replicas of a group.
+// attempts has the placement attempts of a group's replicas.
 type attempts struct {
 	recorded assignment.Replicas
-	// answered are the attempts of replicas that are to be created in place, by ordinal. begun are the ordinals of the replicas that are being
-	// created.
+	// answered has, by ordinal, the attempts that the scheduler answered for replicas to be created in place. begun are the ordinals of the
+	// replicas whose creation has begun.
 	answered map[int32]int32
 	begun    []int32
 }
 
-// next returns the attempt of a replica without pods that is to be created.
+// next returns the attempt for a replica that is to be created and has no pods.
 func (a attempts) next(ordinal int32) int32 {
 	return cmp.Or(a.answered[ordinal], a.recorded.Last(ordinal)+1)
 }
 
-// lookForCreations marks replicas that cannot stay as misplaced: replicas with pods of an attempt that no longer counts, which another
-// operator instance released or created, and replicas whose host names have different attempts. It marks replicas with pods that the cache
+// lookForCreations marks replicas that cannot stay as misplaced: replicas with released pods of an earlier attempt, which another operator
+// instance released or created, and replicas whose pods have host names of different attempts. It marks replicas with pods that the cache
 // does not show yet as beingMade.
 func (p *pass) lookForCreations(ctx context.Context) (err error) {
 	if p.unseen, err = p.unseenCreations(ctx); err != nil {
@@ -63,7 +63,7 @@ func (p *pass) lookForCreations(ctx context.Context) (err error) {
 	return nil
 }
 
-// earlierThan reports whether a released pod of the replica is of an earlier attempt.
+// earlierThan reports whether the replica has a released pod of an attempt earlier than the given attempt.
 func (r *replica) earlierThan(attempt int32) bool {
 	return slices.ContainsFunc(r.active(), func(pod *corev1.Pod) bool {
 		of := render.AttemptOf(pod)
@@ -71,8 +71,8 @@ func (r *replica) earlierThan(attempt int32) bool {
 	})
 }
 
-// hostAttempt returns the attempt for the host names of new pods: the attempt of the existing pods, so that all pods find each other, or
-// next if no pod exists.
+// hostAttempt returns the attempt for the host names of new pods. It is the attempt in the host names of existing pods, so that all pods
+// find each other, or next if no pod exists.
 func (r *replica) hostAttempt(next int32) int32 {
 	if r != nil {
 		for _, pod := range r.pods {
@@ -91,8 +91,8 @@ func (r *replica) mixesHosts() bool {
 	return len(seen) > 1
 }
 
-// unseenCreations returns, in order, the replicas that this operator has begun to create in place and that have pods in the API server
-// which the cache does not show: the cache lags behind by more than reads wait for it.
+// unseenCreations returns, in order, the ordinals of replicas whose creation in place this operator has begun and that have pods in the API
+// server which the cache does not show. The cache then lags by more than the time that reads wait for it.
 func (p *pass) unseenCreations(ctx context.Context) (unseen []int32, err error) {
 	for _, ordinal := range p.attempts.begun {
 		if one := p.replicas[ordinal]; one == nil || len(one.uids()) < one.size {
@@ -109,8 +109,8 @@ func (p *pass) unseenCreations(ctx context.Context) (unseen []int32, err error) 
 	return slices.DeleteFunc(unseen, func(ordinal int32) bool { return !showsOthers(live[ordinal], p.replicas[ordinal]) }), nil
 }
 
-// showsOthers reports whether live, a read past the cache, has pods of a replica that the cache does not show. one is nil if the cache
-// shows no pod of the replica.
+// showsOthers reports whether live, a read past the cache, has pods of a replica that the cache does not show. one is the replica according
+// to the cache; nil if the cache shows none of its pods.
 func showsOthers(live map[int32]types.UID, one *replica) bool {
 	seen := map[types.UID]bool{}
 	if one != nil {

@@ -28,34 +28,35 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// This file decides when an update may count a new worker as available. A frontend sends requests to a worker once it has read the
-// DynamoWorkerMetadata that the runtime in the worker's pod publishes, which happens after the pod becomes Ready. So a new replica is
-// available when all its pods are Ready and its first pod, which has the endpoints, has published its metadata.
+// This file decides when an update may count a new worker as available. The runtime in a worker's pod publishes a DynamoWorkerMetadata
+// after the pod becomes Ready. A frontend sends requests to the worker only after it has read this object. So a new replica is available
+// when all its pods are Ready and its first pod, which has the endpoints, has published its metadata.
 //
-// Not every runtime publishes metadata. It is expected if the pods discover each other through Kubernetes and another replica of the
-// component has published its metadata. Outside of updates and moves, Ready is enough.
+// Not every runtime publishes metadata. An update waits for metadata only if the pods discover each other through Kubernetes and a replica
+// of the component has published metadata. Outside of updates and moves, Ready is enough.
 //
 // The operator reads only the owners of a DynamoWorkerMetadata, never its content: see strip.Owned.
 
 // indexMetadataByPod indexes DynamoWorkerMetadatas by the UID of the pod that published them.
 const indexMetadataByPod = "trellis.metadata.pod"
 
-// workerMetadata returns the object by which the client reads and caches only the metadata of DynamoWorkerMetadatas.
+// workerMetadata returns an empty object with which the client reads and caches only the object metadata of DynamoWorkerMetadatas.
 func workerMetadata() *metav1.PartialObjectMetadata {
 	out := &metav1.PartialObjectMetadata{}
 	out.SetGroupVersionKind(nvidiav1alpha1.GroupVersion.WithKind("DynamoWorkerMetadata"))
 	return out
 }
 
-// publishers returns the references to the pods that own a DynamoWorkerMetadata. The pod of a replica that was replaced in place may, for a
-// while, also own the DynamoWorkerMetadata of its predecessor.
+// publishers returns the owner references of a DynamoWorkerMetadata that name pods. The pod of a replica that was replaced in place may for
+// a while also own its predecessor's DynamoWorkerMetadata.
 func publishers(object client.Object) []metav1.OwnerReference {
 	return slices.DeleteFunc(slices.Clone(object.GetOwnerReferences()), func(owner metav1.OwnerReference) bool {
 		return owner.Kind != "Pod" || owner.APIVersion != corev1.SchemeGroupVersion.String()
 	})
 }
 
-// watchMetadata triggers a reconcile of a group when one of its pods has published its metadata. Changes of the content trigger none.
+// watchMetadata triggers a reconcile of a group when one of its pods has published its metadata. Changes of the metadata's content trigger
+// no reconcile.
 func (r *Reconciler) watchMetadata(ctx context.Context, mgr ctrl.Manager, b *builder.Builder) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, workerMetadata(), indexMetadataByPod, func(o client.Object) []string {
 		var uids []string
@@ -81,7 +82,7 @@ func (r *Reconciler) groupOfMetadata(ctx context.Context, object client.Object) 
 	var out []reconcile.Request
 	for _, owner := range publishers(object) {
 		pod := &corev1.Pod{}
-		// a pod that the cache does not show yet triggers the reconcile itself
+		// a pod that the cache does not show yet triggers a reconcile when it appears
 		if err := r.Client.Get(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: owner.Name}, pod); err == nil {
 			out = append(out, groupOf(ctx, pod)...)
 		}
@@ -91,8 +92,8 @@ func (r *Reconciler) groupOfMetadata(ctx context.Context, object client.Object) 
 
 func sameOwner(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
 
-// lookForMetadata marks the replicas of the current revision that an update does not count on yet. For each first pod it lists at most one
-// DynamoWorkerMetadata, since only its existence matters.
+// lookForMetadata marks the replicas of the current revision that are not available to an update because they have not published their
+// metadata. It lists at most one DynamoWorkerMetadata per first pod, since only its existence matters.
 func (p *pass) lookForMetadata(ctx context.Context) error {
 	if !expectsMetadata(p.sg, p.replicas) {
 		return nil
@@ -115,8 +116,8 @@ func (p *pass) lookForMetadata(ctx context.Context) error {
 	return nil
 }
 
-// expectsMetadata reports whether replicas are expected to publish their metadata: an update replaces a generation of workers that discover
-// each other through Kubernetes, or replicas of such workers move.
+// expectsMetadata reports whether replicas are expected to publish their metadata. They are if the workers discover each other through
+// Kubernetes and an update replaces their generation, or replicas move.
 func expectsMetadata(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) bool {
 	if render.GenerationOf(sg) == "" || !render.DiscoversThroughKubernetes(&sg.Spec.Roles[0].Template) {
 		return false
@@ -132,7 +133,8 @@ func expectsMetadata(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*repli
 	return false
 }
 
-// markUnpublished marks the replicas of the current revision that have not published their metadata, if any replica of the component has.
+// markUnpublished marks the replicas of the current revision that have not published their metadata, if at least one replica of the
+// component has published its metadata.
 func markUnpublished(replicas map[int32]*replica, published map[int32]bool) {
 	if !slices.Contains(slices.Collect(maps.Values(published)), true) {
 		return
@@ -147,7 +149,8 @@ func markUnpublished(replicas map[int32]*replica, published map[int32]bool) {
 // available reports whether every pod is Ready and frontends can find the replica.
 func (r *replica) available() bool { return r.all(render.PodReady) && r.notAccepted == "" }
 
-// notAvailable describes, for each bound replica of the current revision that is not available, which pod prevents it, why, and since when.
+// notAvailable lists the bound replicas of the current revision that are not available. For each replica it names the pod that is the
+// cause, the reason, and since when.
 func notAvailable(replicas map[int32]*replica) []string {
 	var out []string
 	for _, ordinal := range sortedOrdinals(replicas) {
@@ -176,7 +179,7 @@ func (r *replica) whyNotAvailable() string {
 	return fmt.Sprintf("pod %s is Ready%s and %s", pod.Name, since(pod), r.notAccepted)
 }
 
-// since returns the time of the last change of the pod's condition Ready, in words; "" without the condition.
+// since returns a phrase with the time at which the pod's condition Ready last changed; "" without the condition.
 func since(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && !c.LastTransitionTime.IsZero() {

@@ -24,13 +24,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// This file maintains the disruption budget of a scaling group, which limits evictions that do not reach the webhook. It is created when a
-// replica first serves, so that waiting deployments have no budget. Kubernetes refuses to evict a pod that two budgets select, so a group
-// has no budget while another budget selects one of its pods.
+// This file maintains the disruption budget of a scaling group, which limits evictions that do not reach the webhook. The budget is created
+// when a replica of the group first serves, so that waiting deployments have no budget. Kubernetes refuses to evict a pod that two budgets
+// select, so a group has no budget while another budget selects one of its pods.
 
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=create;delete;list;patch;watch
 
-// indexBudgetsOfOthers indexes the budgets that Trellis has not created, with the value otherOwner.
+// indexBudgetsOfOthers indexes, under the value otherOwner, the budgets that Trellis has not created.
 const (
 	indexBudgetsOfOthers = "trellis.budgets.others"
 	otherOwner           = "true"
@@ -52,7 +52,7 @@ type budgets struct {
 
 func (r *Reconciler) budgets() budgets { return budgets{r.Client, r.Live} }
 
-// keep creates, changes or deletes the disruption budget of a group. stay is its minAvailable; 0 for no budget.
+// keep creates, changes or deletes the disruption budget of a group. stay is the budget's minAvailable; 0 for no budget.
 func (b budgets) keep(ctx context.Context, o observed, stay int32) error {
 	if stay > 0 {
 		others, err := b.ofOthers(ctx, o.sg.Namespace, o.pods.own)
@@ -77,7 +77,7 @@ func (b budgets) keep(ctx context.Context, o observed, stay int32) error {
 	return nil
 }
 
-// podsThatStay returns the number of pods of a group that evictions must leave; 0: evictions are not limited.
+// podsThatStay returns how many pods of a group must remain when pods are evicted; 0: evictions are not limited.
 func podsThatStay(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) int32 {
 	if sg.Spec.Moves == trellisv1alpha1.MovesNever || render.Oversized(sg) {
 		return 0
@@ -169,8 +169,8 @@ func (b budgets) delete(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, b
 	return wrapped(client.IgnoreNotFound(err), "deleting PodDisruptionBudget %s", budget.Name)
 }
 
-// concerned returns the groups that a budget concerns: for a budget of Trellis its group, for other budgets all groups with pods that the
-// budget selects.
+// concerned returns the groups to reconcile after a change of a budget: its own group if Trellis created the budget, otherwise all groups
+// with pods that the budget selects.
 func (b budgets) concerned(ctx context.Context, object client.Object) []reconcile.Request {
 	budget := object.(*policyv1.PodDisruptionBudget)
 	if render.OwnBudget(budget) {

@@ -33,7 +33,7 @@ type domains struct {
 	groups map[types.NamespacedName]domainsOfGroup
 }
 
-// domainsOfGroup has the ComputeDomains of the group with this UID, by the ordinals of their replicas.
+// domainsOfGroup has the UID of a group, and the UIDs of its replicas' ComputeDomains by ordinal.
 type domainsOfGroup struct {
 	group     types.UID
 	byOrdinal map[int32]types.UID
@@ -62,9 +62,9 @@ func (d *domains) forget(name types.NamespacedName) {
 	delete(d.groups, name)
 }
 
-// prepareDomains creates the ComputeDomains of the replicas for which the steps create pods. It does so before the pods are created, which
-// wait for the claim templates that the driver creates for the ComputeDomain. It deletes the ComputeDomains of replicas that will not
-// return. A replica whose ComputeDomain cannot be created gets no pods.
+// prepareDomains creates the ComputeDomains of the replicas for which the steps create pods. The pods are created afterwards, because they
+// wait for the claim templates that the driver creates for a ComputeDomain. A replica whose ComputeDomain cannot be created gets no pods.
+// prepareDomains also deletes the ComputeDomains of replicas that will not return.
 func (p *pass) prepareDomains(ctx context.Context) error {
 	sg, s := p.sg, &p.steps
 	if render.ReplicaDomain(sg, 0) == nil {
@@ -102,8 +102,8 @@ func (p *pass) prepareDomains(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// spareDomains returns, in order, the ordinals whose ComputeDomains no replica will use: no replica has the ordinal, and none can get it
-// later, because it is beyond the wanted number, or because at least the wanted number of replicas exists.
+// spareDomains returns, in order, the ordinals whose ComputeDomains no replica will use. No replica has such an ordinal, and no replica can
+// get it later, because the ordinal is beyond the wanted number, or because at least the wanted number of replicas exists.
 func spareDomains(has map[int32]types.UID, replicas map[int32]*replica, making map[int32]bool, wanted int32) (spare []int32) {
 	for ordinal := range has {
 		if replicas[ordinal] == nil && !making[ordinal] && (ordinal >= wanted || len(replicas) >= int(wanted)) {

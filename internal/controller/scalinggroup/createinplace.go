@@ -24,8 +24,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// createInPlace creates replicas in place. If one create of a gang fails, or the API server stores a pod that differs from the planned one,
-// the entire gang is evicted and created gated.
+// createInPlace creates replicas in place. If a create fails, or the API server stores a pod that differs from the planned pod, the pod's
+// entire gang is evicted and created gated.
 func (p *pass) createInPlace(ctx context.Context) error {
 	var todo []func() error
 	for _, one := range p.steps.inPlace {
@@ -86,8 +86,8 @@ func (p *pass) createPodInPlace(ctx context.Context, one *planned, index int32) 
 	return true, nil
 }
 
-// takeOwn reads the existing pod with the name of a planned pod. It is the planned pod itself if the response to an earlier create was
-// lost. takeOwn deletes a pod of an earlier attempt, which no longer counts.
+// takeOwn reads the existing pod with the name of a planned pod. The existing pod is the planned pod itself if the response to an earlier
+// create was lost. takeOwn deletes the existing pod if it is of an earlier attempt.
 func (r *Reconciler) takeOwn(ctx context.Context, pod *corev1.Pod) error {
 	live := &corev1.Pod{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
@@ -113,7 +113,7 @@ func expectedOf(pinner provider.Pinner, pod *corev1.Pod, pin gang.Pin) *corev1.P
 	return expected
 }
 
-// differs describes how a stored pod differs from the expected one; "" if it does not.
+// differs describes how a stored pod differs from the expected pod; "" if they do not differ.
 func differs(expected, stored *corev1.Pod) string {
 	switch {
 	case len(stored.Spec.SchedulingGates) > 0:

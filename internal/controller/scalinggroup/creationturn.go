@@ -23,23 +23,23 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// This file creates gangs in turn where existing pods may cause the refusal of a create. Package creationturns has the rules.
+// This file creates gangs one after another, in turn, where a create may be refused because of existing pods. Package creationturns has the
+// rules.
 
-// turnAgain is the time after which a group with the turn is requeued: events of its pods, which another controller may create, can be
-// lost.
+// turnAgain is the requeue delay of a group that has the turn. Pod events can be lost, and another controller may create the group's pods.
 const turnAgain = 10 * time.Second
 
-// notWhole is the reason for the deletion of pods that a gang gives back.
+// notWhole is the reason for deleting the pods of an incomplete gang.
 const notWhole = "its gang is not complete, and it is not its turn: pods of it would use quota that only a complete gang can use"
 
-// inTurn reports whether the gangs of a namespace are created in turn, and returns the quotas that count their pods.
+// inTurn reports whether the gangs of a namespace are created in turn, and returns the ResourceQuotas of the namespace that count pods.
 func (r *Reconciler) inTurn(ctx context.Context, namespace string) (quotas []corev1.ResourceQuota, in bool, err error) {
 	quotas, err = quotasOfPods(ctx, r.Client, namespace)
 	return quotas, len(quotas) > 0 || r.turns.Refused(namespace), err
 }
 
-// takeTurn removes from the steps the creates that the group may not run now, gang by gang, and adds the deletion of the pods that it gives
-// back.
+// takeTurn removes from the steps, gang by gang, the creates that the group may not run now. It adds the deletion of pods that incomplete
+// gangs give back.
 func (p *pass) takeTurn(ctx context.Context) (allowance, error) {
 	name := client.ObjectKeyFromObject(p.sg)
 	quotas, in, err := p.inTurn(ctx, p.sg.Namespace)
@@ -70,8 +70,8 @@ func (p *pass) takeTurn(ctx context.Context) (allowance, error) {
 	return p.follow(ctx, v, until)
 }
 
-// follow removes from the steps the creates that the decisions do not allow, and adds the deletion of the pods that the group gives back.
-// allowed is the wait of the group after refused creates.
+// follow removes from the steps the creates that the decisions do not allow. It adds the deletion of pods that incomplete gangs give back.
+// allowed is the group's wait after refused creates.
 func (p *pass) follow(ctx context.Context, v *view, allowed allowance) (allowance, error) {
 	s, decisions := &p.steps, p.steps.decisions
 	may := func(ordinal int32) bool { return decisions[v.keyOf(ordinal)].Create }
@@ -97,12 +97,12 @@ func (p *pass) follow(ctx context.Context, v *view, allowed allowance) (allowanc
 	return allowed, p.leaveOutExisting(ctx)
 }
 
-// errNotCompleted is the error of a gang that was not completed in its turn and gives its pods back.
+// errNotCompleted means that a gang was not completed in its turn. Its pods are deleted.
 var errNotCompleted = errors.New("not all pods of the gang could be created in its turn; its pods are deleted, and it tries again")
 
-// leaveOutExisting removes existing pods from the creates: pods of the group that the cache does not show, and pods of others. If a create
-// is refused because the pod exists, a quota counts it nevertheless, until the quota controller recalculates the usage, which takes minutes
-// (kubernetes/kubernetes#61530).
+// leaveOutExisting removes from the creates the pods whose names exist: pods of the group that the cache does not show, and pods of other
+// owners. A create that the API server refuses because the pod exists still counts against a quota until the quota controller recalculates
+// the usage, which takes minutes (kubernetes/kubernetes#61530).
 func (p *pass) leaveOutExisting(ctx context.Context) error {
 	sg, s := p.sg, &p.steps
 	if len(s.create) == 0 {
@@ -135,14 +135,14 @@ func (p *pass) leaveOutExisting(ctx context.Context) error {
 	return nil
 }
 
-// gangToCreate has the pods to create of one gang. succeeds: the gang is the successor of replicas that served.
+// gangToCreate has the pods to create for one gang. succeeds: the gang is the successor of replicas that served.
 type gangToCreate struct {
 	key      creationturns.Key
 	succeeds bool
 	pods     []*corev1.Pod
 }
 
-// likeSets selects successors, other gangs or both, according to the gangs of the sets to create.
+// likeSets reports whether the sets to create belong to successors, to other gangs, or to both.
 func (s *steps) likeSets() (out creationturns.Rests) {
 	for _, ordinal := range s.make {
 		out = out.Of(s.decisions[s.keyOf(ordinal)])
@@ -166,8 +166,8 @@ func (s *steps) gangs() (out []gangToCreate) {
 	return out
 }
 
-// makeInTurn creates one gang after the other, and gangs of a single pod several at once. If a create fails, its gang gives its pods back,
-// and makeInTurn begins no further gang.
+// makeInTurn creates the gangs one after another, except that several gangs of a single pod are created at once. If a create fails, the new
+// pods of the incomplete gang are deleted, and makeInTurn begins no further gang.
 func (p *pass) makeInTurn(ctx context.Context) error {
 	sg, s := p.sg, &p.steps
 	created := map[creationturns.Key]bool{}
@@ -203,7 +203,7 @@ func (p *pass) makeInTurn(ctx context.Context) error {
 	return err
 }
 
-// alone returns the number of gangs to create together: one, or several gangs of a single pod, up to the size of the round.
+// alone returns the number of gangs to create together: one gang, or several gangs of a single pod, up to the size of the round.
 func alone(gangs []gangToCreate, round int) int {
 	n := 0
 	for n < min(len(gangs), round) && len(gangs[n].pods) == 1 && gangs[n].key.Ordinal != creationturns.First &&
@@ -213,7 +213,8 @@ func alone(gangs []gangToCreate, round int) int {
 	return max(n, 1)
 }
 
-// giveBackCreated deletes the pods of incomplete gangs that were created just now. The next reconcile deletes their older pods.
+// giveBackCreated deletes the pods of incomplete gangs that this reconcile has created. The next reconcile deletes the older pods of these
+// gangs.
 func (r *Reconciler) giveBackCreated(ctx context.Context, gangs []gangToCreate) error {
 	failures := []error{}
 	for _, one := range gangs {
@@ -226,7 +227,7 @@ func (r *Reconciler) giveBackCreated(ctx context.Context, gangs []gangToCreate) 
 	return errors.Join(failures...)
 }
 
-// noteTurn records the gangs that the group has created, and the gangs with a refused create.
+// noteTurn records the gangs that the group has created, and whether a create was refused for successors or for other gangs.
 func (p *pass) noteTurn(ctx context.Context, created map[creationturns.Key]bool, refused creationturns.Rests) {
 	quotas, unread := quotasOfPods(ctx, p.Client, p.sg.Namespace)
 	if unread != nil {

@@ -20,16 +20,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// view has the gangs of a group's replicas and the pods that they lack, for the turns of the namespace.
+// view is a group's input for the turns of its namespace: the gangs of its replicas, and the pods that each gang lacks.
 type view struct {
 	o     observed
 	graph types.UID
-	// gated: all pods are created gated, so all pods of a replica with an assigned place existed before.
+	// gated: all pods of the group are created gated, so a replica gets a place only once all its pods exist.
 	gated bool
 	// charges are the quota charges of the group's pods, by role.
 	charges map[string]storedPod
-	// ordinals are the replicas that exist or are to be created. base and first are the replicas that start together: base in the base gang of
-	// the graph, first as the first replicas of the component.
+	// ordinals are the replicas that exist or are to be created. base and first are the replicas that start together: base as members of
+	// the graph's base gang, first as the first replicas of the component.
 	ordinals    []int32
 	base, first map[int32]bool
 	// members are the scaling groups of the base gang.
@@ -37,7 +37,7 @@ type view struct {
 	wants   []creationturns.Want
 }
 
-// view returns the gangs of the group's replicas, and the pods that they lack.
+// view returns the gangs of the group's replicas, with the pods that each gang lacks.
 func (p *pass) view(ctx context.Context) (*view, error) {
 	o := p.observed
 	v := &view{o: o, graph: o.sg.UID, gated: p.Asks == nil || !gang.InPlace(o.sg), base: map[int32]bool{}, first: map[int32]bool{}}
@@ -69,8 +69,8 @@ func (p *pass) view(ctx context.Context) (*view, error) {
 	return v, nil
 }
 
-// addTogether finds the replicas that start together. In a graph that is packed into one domain, these are the replicas of the base gang,
-// until a pod of the graph is released. In other graphs, these are the first replicas of the component, until one of its pods is released.
+// addTogether finds the replicas that start together. If the graph is packed into one domain, they are the replicas of the base gang, until
+// a pod of the graph is released. Otherwise they are the first replicas of the component, until a pod of the component is released.
 func (p *pass) addTogether(ctx context.Context, v *view) error {
 	sg := p.sg
 	if !render.Gated(sg) || p.sits() {
@@ -169,15 +169,15 @@ func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want
 	return want
 }
 
-// served reports whether, according to the record, all pods of a replica existed before, in one place. A gang that is created gated gets a
-// place only once all its pods exist.
+// served reports whether, according to the record, all pods of a replica once existed together in one place. A gang that is created gated
+// gets a place only once all its pods exist.
 func (v *view) served(ordinal int32) bool {
 	recorded := v.o.attempts.recorded
 	_, _, assigned := recorded.Assigned(ordinal)
 	return recorded.WasBound(ordinal) || v.gated && (assigned || recorded.Ran(ordinal))
 }
 
-// join adds a want, or merges it into the want of its gang if there is one.
+// join adds a want. The wants of replicas that start together are merged into one want for their gang.
 func (v *view) join(want creationturns.Want, together bool) {
 	at := slices.IndexFunc(v.wants, func(of creationturns.Want) bool { return together && of.Key == want.Key })
 	if at < 0 {
@@ -215,8 +215,8 @@ func (v *view) part() creationturns.Part {
 	}
 }
 
-// begunSet returns the gang whose sets exist while LeaderWorkerSet creates their pods, or else the gang whose sets are to be created first;
-// false if there is none, or Trellis creates the pods itself.
+// begunSet returns the gang whose sets exist while LeaderWorkerSet creates their pods. Without such a gang, it returns the gang whose sets
+// are to be created first. It returns false if there is no such gang either, or if Trellis creates the pods itself.
 func (v *view) begunSet(decisions map[creationturns.Key]creationturns.Decision) (key creationturns.Key, is bool) {
 	if !render.InSets(v.o.sg) {
 		return key, false
@@ -231,8 +231,8 @@ func (v *view) begunSet(decisions map[creationturns.Key]creationturns.Decision) 
 	return key, false
 }
 
-// wasBound reports whether all pods of the replica have or had a node. The record may show it only later. For pods that are gone, wasBound
-// assumes it if another pod of the replica is or was Ready.
+// wasBound reports whether all pods of the replica have or had a node. The record may show this only later. If pods are gone, wasBound
+// assumes that they had a node when another pod of the replica is or was Ready.
 func (r *replica) wasBound() bool {
 	pods := slices.Concat(r.active(), r.leaving, r.lost)
 	if len(pods) < r.size {
@@ -241,7 +241,7 @@ func (r *replica) wasBound() bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !podBound(pod) })
 }
 
-// giveBack adds the deletion of the pods of incomplete gangs to the steps, if the decisions require it.
+// giveBack adds to the steps the deletion of the pods of incomplete gangs, where the decisions require it.
 func (s *steps) giveBack(o observed, keyOf func(int32) creationturns.Key, decisions map[creationturns.Key]creationturns.Decision) {
 	for _, ordinal := range sortedOrdinals(o.replicas) {
 		one := o.replicas[ordinal]

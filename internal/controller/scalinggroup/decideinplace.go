@@ -20,14 +20,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// This file decides which new replicas are created in place: their pods are created pinned and without Trellis' gate. The controller asks
-// the scheduler for the place of a replica when no pod of the replica exists and it is known what the API server will store for its pods.
-// The scheduler answers that the place is recorded, or that the replica is to be created gated. createinplace.go creates the pods.
+// This file decides which new replicas are created in place, that is, with pinned pods that do not have Trellis' gate. The controller asks
+// the scheduler for a replica's place when no pod of the replica exists and the pod specs that the API server will store are known. The
+// scheduler answers either that the place is recorded, or that the replica has to be created gated. createinplace.go creates the pods.
 
 // planned is a replica that is created in place.
 type planned struct {
 	ordinal int32
-	// pods are the pods as sent to the API server, and kinds the kinds of these pods, by index.
+	// pods are the pods as sent to the API server, and kinds are their kinds, by index.
 	pods  map[int32]*corev1.Pod
 	kinds map[int32]string
 	// gang and place are from the record. asked are the pods that the scheduler placed, by index.
@@ -36,8 +36,8 @@ type planned struct {
 	asked []*corev1.Pod
 }
 
-// recordedAt sets gang and place from the record. It reports whether the place and the host names of the pods are of the attempt that the
-// scheduler answered. If not, the answer has come after the record was read, and the group is reconciled again.
+// recordedAt sets gang and place from the record. It reports whether the place and the host names of the pods have the attempt of the
+// scheduler's answer. If not, the answer arrived after the record was read, and the group is reconciled again.
 func (p *planned) recordedAt(attempt int32, recorded assignment.Replicas) (assigned bool) {
 	p.gang, p.place, assigned = recorded.Assigned(p.ordinal)
 	return assigned && attempt > 0 && p.place.Attempt == attempt && p.namedFor(attempt)
@@ -53,7 +53,8 @@ func (p *planned) namedFor(attempt int32) bool {
 	return true
 }
 
-// place removes the pods of replicas that are created in place, or wait for an answer, from the gated creates of the steps.
+// place asks the scheduler for places of new replicas. It removes from the gated creates the pods of replicas that are created in place or
+// that wait for an answer.
 func (p *pass) place(ctx context.Context) error {
 	s := &p.steps
 	if p.Asks == nil || s.overLimit || s.rests {
@@ -94,7 +95,7 @@ func (p *pass) place(ctx context.Context) error {
 	return nil
 }
 
-// placeable returns the replicas to create that may be created in place, by ordinal.
+// placeable returns, by ordinal, the replicas to create that may be created in place.
 func (p *pass) placeable(ctx context.Context) (map[int32]*planned, error) {
 	out := map[int32]*planned{}
 	others := len(p.pods.earlier) + len(p.pods.orphans)
@@ -122,7 +123,8 @@ func (p *pass) placeable(ctx context.Context) (map[int32]*planned, error) {
 	return out, nil
 }
 
-// foreseen reports whether the specs that the API server will store for a replica's pods are known, and suffice to decide its place.
+// foreseen reports whether the specs that the API server will store for a replica's pods are known and allow the replica to be created in
+// place. It tries unknown kinds of pods with a dry run.
 func (r *Reconciler) foreseen(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, one *planned) bool {
 	for index, pod := range one.pods {
 		name := r.kinds.of(sg, pod)

@@ -10,9 +10,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// lookForEnds finds deleted pods that do not end, and the time until the next deleted pod is overdue. If the node of such a pod is not
-// ready once HoldFor has passed, the replica is lost: it is unknown whether and when the pod ends. As its capacity is then no longer held,
-// the replica is created under another ordinal.
+// lookForEnds finds deleted pods that do not terminate in time, and computes when the next deleted pod is overdue. If the node of an
+// overdue pod is not ready after HoldFor, its replica is lost: whether and when the pod terminates is unknown. The replica's capacity is
+// then no longer held, and the replica is created under another ordinal.
 func (p *pass) lookForEnds(ctx context.Context) {
 	now := p.refusals.clock()
 	ready := func(node string) bool { return p.nodes().ready(ctx, node) }

@@ -15,8 +15,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// The finalizer of another controller may keep a deployment that is being deleted, and with it its scaling groups, for a long time. Serving
-// replicas continue to run. No pods are created, so updates, restarts and scale-ins are suspended: each would end serving replicas.
+// The finalizer of another controller may delay the deletion of a deployment, and of its scaling groups, for a long time. Serving replicas
+// continue to run meanwhile. No pods are created, so updates, restarts and scale-ins are suspended, because they would only remove serving
+// replicas.
 
 // isEnding reports whether the deployment of a group is being deleted.
 func isEnding(ctx context.Context, c client.Reader, sg *trellisv1alpha1.ScalingGroup) (bool, error) {
@@ -32,7 +33,8 @@ func isEnding(ctx context.Context, c client.Reader, sg *trellisv1alpha1.ScalingG
 	return err == nil && dgd.UID == owner.UID && dgd.DeletionTimestamp != nil, nil
 }
 
-// leaveWhatEnds reduces the steps to the removal of broken replicas while the deployment is being deleted.
+// leaveWhatEnds reduces the steps to the removal of broken replicas while the deployment is being deleted. It removes all steps if the pods
+// cannot be created now.
 func (p *pass) leaveWhatEnds(ctx context.Context, next rollout.Plan) error {
 	s := &p.steps
 	if len(s.create)+len(s.make)+len(s.delete)+len(s.unmake) == 0 {

@@ -18,9 +18,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// fit turns a plan into steps that the group's provider can follow. It adds provider-specific fields, which only new pods can get, and
-// recreates waiting replicas of another provider. While the provider is not ready, it creates and replaces nothing, because a replica that
-// is removed then would not return.
+// fit turns a plan into steps that the group's provider supports. It adds provider-specific fields to new pods, because existing pods
+// cannot get them, and recreates waiting replicas that were made for another provider. While the provider is not ready, fit creates and
+// replaces nothing, because a removed replica would not return.
 func (p *pass) fit(ctx context.Context, next rollout.Plan) steps {
 	sg, replicas := p.sg, p.replicas
 	if !render.Gated(sg) {
@@ -55,7 +55,7 @@ func (p *pass) fit(ctx context.Context, next rollout.Plan) steps {
 	return s
 }
 
-// replaceForeign replaces waiting replicas whose pods are not as the provider makes them. Released replicas continue as they are.
+// replaceForeign replaces waiting replicas whose pods are not as the group's provider prepares pods. It does not replace released replicas.
 func (s *steps) replaceForeign(sg *trellisv1alpha1.ScalingGroup, placer provider.Placer, replicas map[int32]*replica) {
 	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
 		r := replicas[ordinal]
@@ -67,7 +67,7 @@ func (s *steps) replaceForeign(sg *trellisv1alpha1.ScalingGroup, placer provider
 	}
 }
 
-// replace makes the steps remove a replica, instead of all other steps for it.
+// replace replaces all steps for a replica with the removal of the replica.
 func (s *steps) replace(sg *trellisv1alpha1.ScalingGroup, r *replica, why string) {
 	of := func(pod *corev1.Pod) bool { o, _, _ := render.ReplicaOf(pod); return o == r.ordinal }
 	s.create = slices.DeleteFunc(s.create, of)
@@ -89,8 +89,8 @@ func (r *replica) active() []*corev1.Pod {
 	return pods
 }
 
-// checkKept deletes a new pod if the API server has dropped fields that its provider needs: without them, the pod would be scheduled
-// without its gang.
+// checkKept deletes a new pod if the API server has dropped fields that its provider needs. Without these fields, the pod would be
+// scheduled without its gang.
 func (r *Reconciler) checkKept(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) error {
 	placer := r.Providers.Placer(sg.Spec.Provider)
 	if placer == nil || !render.Gated(sg) || placer.Kept([]*corev1.Pod{pod}) {

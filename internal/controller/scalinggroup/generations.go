@@ -39,8 +39,8 @@ func generationsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica
 	return slices.Clip(listed)
 }
 
-// progressOf returns the last progress of a group's update; nil when the update is over. The time restarts with another revision and when a
-// paused update is resumed. inPlace: the update continues in place from now on.
+// progressOf returns the last progress of a group's update; nil when the update is over. The progress time restarts when the revision
+// changes and when a paused update is resumed. inPlace: the update continues in place from now on.
 func progressOf(
 	sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, over, inPlace bool, now metav1.Time,
 ) *trellisv1alpha1.RolloutProgress {

@@ -51,7 +51,7 @@ func healthCondition(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*repli
 	return c
 }
 
-// messages returns the messages about replicas that failed and are not Ready again.
+// messages returns the messages about failed replicas that have not become Ready again.
 func (b *backOff) messages(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) []string {
 	var out []string
 	for _, f := range b.failed {
@@ -71,8 +71,8 @@ func (b *backOff) messages(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]
 	return out
 }
 
-// stuckPods describes, for each pod that is not Ready, what prevents it from being Ready. stuck has the pods with a container that does not
-// start, or does not keep running; unready has the pods whose containers run.
+// stuckPods describes why pods are not Ready. stuck lists the pods with a container that does not start or does not keep running; unready
+// lists the pods whose containers run.
 func stuckPods(replicas map[int32]*replica) (stuck, unready []string) {
 	for _, ordinal := range sortedOrdinals(replicas) {
 		one := replicas[ordinal]
@@ -89,8 +89,8 @@ func stuckPods(replicas map[int32]*replica) (stuck, unready []string) {
 	return stuck, unready
 }
 
-// whyNotReady returns what prevents a pod of the replica from being Ready, according to its status or, if that names no cause, its node and
-// its events; "" for a Ready pod or an unknown cause.
+// whyNotReady returns why a pod of the replica is not Ready, according to its status or else to its node and its events; "" for a Ready pod
+// or an unknown cause.
 func (r *replica) whyNotReady(pod *corev1.Pod) string {
 	if render.PodReady(pod) {
 		return ""
@@ -98,7 +98,7 @@ func (r *replica) whyNotReady(pod *corev1.Pod) string {
 	return cmp.Or(whyNotStarting(pod), r.causes[pod.UID].text)
 }
 
-// notEnding describes each pod that does not end: its node, and since when.
+// notEnding describes each deleted pod that does not terminate: its node, and since when.
 func notEnding(replicas map[int32]*replica) []string {
 	var out []string
 	for _, ordinal := range sortedOrdinals(replicas) {
@@ -177,8 +177,8 @@ func whyEnded(pod *corev1.Pod) string {
 	return cmp.Or(pod.Status.Message, "it has failed")
 }
 
-// evictedBy returns the reason for which the node evicted a pod, from the condition DisruptionTarget, whatever the exit codes of its
-// containers; "" without such a condition.
+// evictedBy returns why a pod's node evicted the pod, according to its condition DisruptionTarget; "" without such a condition. The exit
+// codes of the containers do not matter.
 func evictedBy(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonTerminationByKubelet {
@@ -188,7 +188,7 @@ func evictedBy(pod *corev1.Pod) string {
 	return ""
 }
 
-// exit describes how a container ended, with the message of the runtime if it could not start the container.
+// exit describes how a container terminated. If the runtime could not start the container, the text includes the runtime's message.
 func exit(t *corev1.ContainerStateTerminated) string {
 	if t.Reason == "" {
 		return fmt.Sprintf("exited with code %d", t.ExitCode)
@@ -200,7 +200,7 @@ func exit(t *corev1.ContainerStateTerminated) string {
 	return how
 }
 
-// notStarted are the termination reasons of containers that the runtime could not start. The messages with these reasons are the runtime's
+// notStarted are the termination reasons of containers that the runtime could not start. Messages with these reasons come from the runtime
 // (CRI).
 var notStarted = []string{"StartError", "ContainerCannotRun"}
 

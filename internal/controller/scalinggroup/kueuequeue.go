@@ -24,12 +24,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// dependsOnOthers reports whether another system creates or holds the pods of a group.
+// dependsOnOthers reports whether the pods of a group depend on another system, which creates them or admits them to a queue.
 func (r *Reconciler) dependsOnOthers(sg *trellisv1alpha1.ScalingGroup) bool {
 	return r.Providers.Workload(sg.Spec.Provider) != nil || sg.Spec.Workload != "" || quota.QueueOf(sg) != ""
 }
 
-// stepsFor turns a plan into steps that the group's provider, and its queue of Kueue, can follow.
+// stepsFor turns a plan into steps that the group's provider and Kueue queue allow.
 func (p *pass) stepsFor(ctx context.Context, next rollout.Plan) {
 	if p.queue.closed {
 		next = next.OnlyScaleIn()
@@ -41,7 +41,7 @@ func (p *pass) stepsFor(ctx context.Context, next rollout.Plan) {
 	p.queue.enqueue(p.sg, p.pods.own, &p.steps)
 }
 
-// judge sets noQuota and keepsQuota of the replicas while the group is being updated or replicas move.
+// judge sets the fields noQuota and keepsQuota of the replicas while the group is being updated or replicas move.
 func (q *queue) judge(sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, replicas map[int32]*replica) {
 	updating := len(sg.Status.Moves) > 0
 	for _, r := range replicas {
@@ -69,9 +69,10 @@ type queue struct {
 	workloads []*quota.Workload
 }
 
-// queueOf reads the queue of a group. The queue is closed while Workloads cannot be read (a pod without its Workload would have no quota,
-// or would end pods that have quota), while no quota is requested for the deployment, and while the base Workload does not exist because a
-// scaling group is missing.
+// queueOf reads the queue of a group. The queue is closed in three cases:
+//   - Workloads cannot be read: a pod without its Workload would have no quota, or would cause the end of pods that have quota.
+//   - No quota is requested for the deployment.
+//   - The base Workload does not exist because a scaling group is missing.
 func (r *Reconciler) queueOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (queue, error) {
 	if quota.QueueOf(sg) == "" {
 		return queue{}, nil
@@ -107,7 +108,7 @@ func readQueue(ctx context.Context, c client.Reader, sg *trellisv1alpha1.Scaling
 	return q, client.IgnoreNotFound(err)
 }
 
-// enqueue makes new pods of a group that is in a queue join their Workloads.
+// enqueue adds the new pods of a queued group to their Workloads.
 func (q *queue) enqueue(sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, s *steps) {
 	if !q.named || len(s.create) == 0 {
 		return
@@ -122,7 +123,7 @@ func (q *queue) enqueue(sg *trellisv1alpha1.ScalingGroup, own []*corev1.Pod, s *
 	}
 }
 
-// groupsOf lists all scaling groups of the group's deployment; without a deployment, the group alone.
+// groupsOf lists all scaling groups of the group's deployment, or only the group itself if no deployment owns it.
 func groupsOf(ctx context.Context, c client.Reader, sg *trellisv1alpha1.ScalingGroup) ([]*trellisv1alpha1.ScalingGroup, error) {
 	owner := metav1.GetControllerOf(sg)
 	if owner == nil {
@@ -131,8 +132,8 @@ func groupsOf(ctx context.Context, c client.Reader, sg *trellisv1alpha1.ScalingG
 	return scheduler.GroupsOf(ctx, c, sg.Namespace, owner.UID, client.DisableReadYourWritesConsistency)
 }
 
-// siblings returns all scaling groups of the deployment of a group in a queue, because these groups wait for one another; none for a group
-// without a queue.
+// siblings returns, for a group in a queue, all scaling groups of its deployment, because they wait for one another. For a group without a
+// queue it returns none.
 func (r *Reconciler) siblings(ctx context.Context, o client.Object) []reconcile.Request {
 	sg := o.(*trellisv1alpha1.ScalingGroup)
 	if quota.QueueOf(sg) == "" {
@@ -154,8 +155,8 @@ func requestsFor(groups []*trellisv1alpha1.ScalingGroup) []reconcile.Request {
 	return out
 }
 
-// replaceUnqueued replaces replicas whose pods are all gated, if a pod is in another queue than the group, in a queue although the group
-// has none, or in no queue although the group has one.
+// replaceUnqueued replaces replicas whose pods are all gated if one of the pods is not in the group's queue, or is in a queue although the
+// group has none.
 func (s *steps) replaceUnqueued(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) {
 	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
 		pods := replicas[ordinal].active()

@@ -15,9 +15,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
-// If a maker creates the pods of a replica, Trellis creates and deletes one object per replica: its set. The state of a replica is still
-// read from its pods. The set counts only where the pods cannot show the state: while the set exists and the pods do not exist yet, and
-// while the set is being deleted.
+// The pods of some groups are created by a maker instead of Trellis. Trellis then creates and deletes one object per replica, the set of
+// the replica. The replica's state is still read from its pods. The set matters only where the pods cannot show the state: while the set
+// exists and the pods do not exist yet, and while the set is being deleted.
 
 // makes reports whether the pods of the group can be created in this cluster now.
 func (r *Reconciler) makes(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) bool {
@@ -28,7 +28,8 @@ func (r *Reconciler) makes(ctx context.Context, sg *trellisv1alpha1.ScalingGroup
 	return maker != nil && r.Providers.State(ctx, sg.Spec.Workload).Ready && maker.Unsuited([]*trellisv1alpha1.ScalingGroup{sg}) == ""
 }
 
-// lookForSets adds the sets of the replicas. While the cluster does not serve their API, only the pods count.
+// lookForSets adds the existing sets to the replicas. While the cluster does not serve the API of the sets, the state comes from the pods
+// alone.
 func (p *pass) lookForSets(ctx context.Context) error {
 	maker := p.Providers.Maker(p.sg.Spec.Workload)
 	if maker == nil || !p.Providers.State(ctx, p.sg.Spec.Workload).Ready {
@@ -51,8 +52,8 @@ func (r *Reconciler) make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup,
 	return err
 }
 
-// unmake deletes the set of a replica. It deletes the pods one by one if their set no longer exists. It also deletes a pod whose node is
-// gone, since no kubelet will confirm the end of the pod.
+// unmake deletes the set of a replica. If the set no longer exists, it deletes the pods one by one. It always deletes a pod whose node is
+// gone, since no kubelet will confirm the pod's termination.
 func (r *Reconciler) unmake(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, gone removal) error {
 	log.FromContext(ctx).Info("taking a replica down", "replica", gone.ordinal, "why", gone.why)
 	maker := r.Providers.Maker(sg.Spec.Workload)

@@ -22,8 +22,8 @@ import (
 // which the group adopts.
 type found struct{ own, earlier, orphans []*corev1.Pod }
 
-// podsOf lists the pods that name a group. The caller must not change them, because the cache shares them. An sg without a UID means that
-// the group does not exist: all pods with an owner are then of earlier groups.
+// podsOf lists the pods that name a group. The caller must not change the pods, because the cache shares them. If sg has no UID, the group
+// does not exist, and all pods with an owner are of earlier groups.
 func (r *Reconciler) podsOf(ctx context.Context, name types.NamespacedName, sg *trellisv1alpha1.ScalingGroup) (found, error) {
 	var out found
 	pods := &corev1.PodList{}
@@ -47,19 +47,19 @@ func (r *Reconciler) podsOf(ctx context.Context, name types.NamespacedName, sg *
 	return out, nil
 }
 
-// isLeftover reports whether a pod belongs to an earlier group of this name. The pods of a LeaderWorkerSet do not count: it would recreate
-// them after a deletion.
+// isLeftover reports whether a pod belongs to an earlier group of this name. Pods of a LeaderWorkerSet are no leftovers, because the
+// LeaderWorkerSet would recreate them after a deletion.
 func isLeftover(pod *corev1.Pod, group string, uid types.UID) bool {
 	return leftovers.Of(pod, "ScalingGroup", group, uid)
 }
 
-// deleteLeftovers deletes the pods of earlier groups of this name. The events of their end trigger the next reconcile.
+// deleteLeftovers deletes the pods of earlier groups of this name. Their deletion events trigger the next reconcile.
 func (r *Reconciler) deleteLeftovers(ctx context.Context, group types.NamespacedName, uid types.UID, pods []*corev1.Pod) error {
 	owner := &trellisv1alpha1.ScalingGroup{ObjectMeta: metav1.ObjectMeta{Namespace: group.Namespace, Name: group.Name, UID: uid}}
 	return leftovers.DeleteAll(ctx, r.Client, r.Live, owner, pods)
 }
 
-// waitFor removes from the creates the pods whose names other pods still have.
+// waitFor removes from the creates the pods whose names existing pods still have.
 func (s *steps) waitFor(others ...[]*corev1.Pod) {
 	taken := map[string]bool{}
 	for _, pod := range slices.Concat(others...) {

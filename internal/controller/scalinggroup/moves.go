@@ -32,10 +32,10 @@ const DefaultMoveTimeout = 10 * time.Minute
 // maxMoveWhy is the maximum length of the reason of a move, in bytes.
 const maxMoveWhy = 512
 
-// A replica has to leave its nodes when one of them is to be removed, the eviction of one of its pods was requested, or its place is to be
-// freed for a waiting deployment (package leaving). The API stores each of these reasons: on the node, or in an annotation of the pod. The
-// status stores since when the replica has to leave, and when it is removed without a successor. It is written before a successor is
-// created or a replica is deleted.
+// A replica has to leave its nodes when one of them is to be removed, when the eviction of one of its pods was requested, or when its place
+// is to be freed for a waiting deployment (package leaving). The API stores each of these reasons, on the node or in an annotation of the
+// pod. The group's status stores since when the replica has to leave, and when it is removed even without a successor. The status is
+// written before a successor is created or a replica is deleted.
 
 // lookForMoves updates the moves in the status from nodes and pods.
 func (p *pass) lookForMoves(ctx context.Context) {
@@ -74,8 +74,8 @@ func (p *pass) lookForMoves(ctx context.Context) {
 	p.moved = !equality.Semantic.DeepEqual(before, sg.Status.Moves)
 }
 
-// moveOf returns the stored move of a replica, or a new one. A stored InPlaceAt that is further ahead than the timeout is from another
-// clock, and is limited to the timeout.
+// moveOf returns the stored move of a replica, or a new move. A stored InPlaceAt that is further in the future than the timeout was set by
+// another clock, and is limited to the timeout.
 func (p *pass) moveOf(stored []trellisv1alpha1.ReplicaMove, ordinal int32, now time.Time) trellisv1alpha1.ReplicaMove {
 	latest := metav1.NewTime(now.Add(p.moveTimeout()).Truncate(time.Second))
 	for _, move := range stored {
@@ -91,7 +91,7 @@ func (p *pass) moveOf(stored []trellisv1alpha1.ReplicaMove, ordinal int32, now t
 
 func (r *Reconciler) moveTimeout() time.Duration { return cmp.Or(r.MoveTimeout, DefaultMoveTimeout) }
 
-// hasMoved reports whether a replica that waited for its successor is gone: there is capacity, and it is the turn of the next replica.
+// hasMoved reports whether a replica that waited for its successor is gone. There is then capacity, and the next replica has its turn.
 func hasMoved(before []trellisv1alpha1.ReplicaMove, replicas map[int32]*replica) bool {
 	return slices.ContainsFunc(before, func(move trellisv1alpha1.ReplicaMove) bool {
 		one := replicas[move.Replica]
@@ -108,7 +108,7 @@ func (p *pass) waitAnew(now time.Time) {
 	}
 }
 
-// noQuotaForSuccessors reports whether a waiting replica gets no quota of Kueue: replicas then move in place, each within its own quota.
+// noQuotaForSuccessors reports whether a waiting replica gets no quota from Kueue. Replicas then move in place, each within its own quota.
 func noQuotaForSuccessors(replicas map[int32]*replica) bool {
 	for _, one := range replicas {
 		if state, _ := one.state(); one.noQuota && !one.outdated && (state == rollout.Waiting || state == rollout.Partial) {
@@ -123,18 +123,19 @@ func waitsForSuccessors(sg *trellisv1alpha1.ScalingGroup) bool {
 	return slices.ContainsFunc(sg.Status.Moves, func(move trellisv1alpha1.ReplicaMove) bool { return !move.InPlace })
 }
 
-// leaves is the reason for which a replica has to leave its nodes; the zero value if it stays.
+// leaves describes why a replica has to leave its nodes. It is the zero value if the replica stays.
 type leaves struct {
 	why string
-	// until is the time at which the reason expires unless the request is repeated; zero: it lasts until the node or the pod changes.
+	// until is the time at which the reason expires unless the request is repeated; zero: the reason lasts until the node or the pod
+	// changes.
 	until time.Time
 	// forOthers: the only reason is to free the place for another deployment. The replica stays until its successor serves, however long that
 	// takes.
 	forOthers bool
 }
 
-// whyLeaves returns the reason for which a replica has to leave its nodes. A drain or an eviction takes precedence over freeing a place for
-// another deployment.
+// whyLeaves returns why a replica has to leave its nodes. A drain or an eviction takes precedence over freeing a place for another
+// deployment.
 func (p *pass) whyLeaves(ctx context.Context, one *replica, now time.Time) (l leaves) {
 	for _, index := range one.indexes() {
 		pod := one.pods[index]
@@ -176,13 +177,13 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// pinned reports whether Trellis chooses the hosts of a group's pods: it places no pod on a node that is to be removed.
+// pinned reports whether Trellis chooses the hosts of a group's pods. Trellis places no pod on a node that is to be removed.
 func pinned(sg *trellisv1alpha1.ScalingGroup) bool {
 	return render.Gated(sg) && sg.Spec.Provider == specs.Gates.Name
 }
 
-// repels reports whether a node accepts no pods like this one. Otherwise the scheduler of these pods could bind a successor to the node
-// again.
+// repels reports whether a node does not accept pods like this pod. If the node accepts them, their scheduler could bind a successor to the
+// same node again.
 func repels(node *corev1.Node, pod *corev1.Pod) bool {
 	closed := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	untolerated := func(taint *corev1.Taint) bool {

@@ -22,8 +22,8 @@ type nodes struct {
 
 func (r *Reconciler) nodes() nodes { return nodes{r.Client, r.Live} }
 
-// gone reports whether the node of a pod does not exist. It asks the API server about a node that the cache does not show, because the
-// cache may not show a new node yet.
+// gone reports whether the node of a pod does not exist. If the cache does not show the node, gone asks the API server, because the node
+// may be new.
 func (n nodes) gone(ctx context.Context, pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" || n.labels(ctx, pod.Spec.NodeName) != nil {
 		return false

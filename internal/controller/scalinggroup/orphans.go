@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// groupNamedBy returns the name of a pod's scaling group: the group that owns the pod, directly or through a LeaderWorkerSet, or, for a pod
-// without a controller, the group that its labels name, which may adopt the pod.
+// groupNamedBy returns the name of a pod's scaling group. It is the group that owns the pod, directly or through a LeaderWorkerSet. For a
+// pod without a controller, it is the group in the pod's labels, which may adopt the pod.
 func groupNamedBy(pod *corev1.Pod) (name string, ok bool) {
 	if name, _, ok = render.GroupOf(pod); ok {
 		return name, true
@@ -28,16 +28,16 @@ func groupNamedBy(pod *corev1.Pod) (name string, ok bool) {
 	return name, name != ""
 }
 
-// isOrphan reports whether a pod has no controller, and has the labels and the name of a pod of the group. A pod with these labels and
-// another name is a copy by a user, and the group does not adopt it.
+// isOrphan reports whether a pod has no controller and has the labels and the name of a pod of the group. A pod with these labels and
+// another name is a user's copy, which the group does not adopt.
 func isOrphan(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) bool {
 	ordinal, index, ok := render.ReplicaOf(pod)
 	return ok && metav1.GetControllerOfNoCopy(pod) == nil && !render.InSets(sg) && pod.Name == render.PodName(sg, ordinal, index) &&
 		pod.Labels[render.LabelScalingGroup] == sg.Name && pod.Labels[render.LabelGraph] == render.LabelValue(sg.Spec.Graph)
 }
 
-// adopt makes the group the owner of pods, also running ones, that an earlier group of its name left behind. done: there were pods to
-// adopt, and their events trigger the next reconcile.
+// adopt makes the group the owner of pods that an earlier group of the same name left behind, including running pods. done: there were pods
+// to adopt, and their events trigger the next reconcile.
 func (r *Reconciler) adopt(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, orphans []*corev1.Pod) (done bool, err error) {
 	if len(orphans) == 0 {
 		return false, nil

@@ -33,14 +33,14 @@ type observed struct {
 	attempts attempts
 	// unseen are replicas with pods that the cache does not show yet.
 	unseen []int32
-	// ends, reads and moves are the times until a deleted pod is overdue, until events are to be read, and until a move is overdue or ends; 0
-	// for never.
+	// ends is the time until a deleted pod is overdue, reads the time until events are to be read, and moves the time until a move is
+	// overdue or expires; 0 for never.
 	ends, reads, moves time.Duration
-	// moved reports whether the moves in the status differ from the stored ones.
+	// moved: the moves in the status differ from the stored moves.
 	moved bool
 }
 
-// observe sorts the pods into replicas, and adds the rest of the state of the replicas.
+// observe groups the pods by replica, and reads the remaining state of the replicas.
 func (p *pass) observe(ctx context.Context) (err error) {
 	p.replicas = replicasOf(p.sg, p.pods.own, func(pod *corev1.Pod) bool { return p.nodes().gone(ctx, pod) })
 	if err := p.lookForSets(ctx); err != nil {
@@ -74,8 +74,8 @@ type decision struct {
 	allowed allowance
 }
 
-// decide plans the rollout, leaves out the replicas that are recreated later, and turns the rest into steps. While the spec has changes by
-// another client, decide creates and deletes no pods: the graph controller applies its spec again.
+// decide plans the rollout, drops from the plan the replicas whose recreation is delayed, and turns the plan into steps. If another client
+// has changed the spec, decide adds no steps until the graph controller has applied its spec again.
 func (p *pass) decide(ctx context.Context) error {
 	p.next = plan(p.sg, p.replicas, p.attempts.recorded.Ordinals()...)
 	p.failing = backOffOf(p.sg, p.replicas, p.refusals.clock())
@@ -89,11 +89,11 @@ func (p *pass) decide(ctx context.Context) error {
 	return err
 }
 
-// seenBy is the time after which a group is requeued if the cache has not shown its new pods, or the scheduler has not answered: an event
-// may be lost, and creates of other members of the gang may be refused for a long time.
+// seenBy is the requeue delay of a group while the cache does not show its new pods or the scheduler has not answered. An event may be
+// lost, and creates of other members of the gang may be refused for a long time.
 const seenBy = 30 * time.Second
 
-// finish writes the status after a reconcile, and returns the time until the next one.
+// finish writes the status after a reconcile, and returns the time until the next reconcile.
 func (p *pass) finish(ctx context.Context, failure error) (ctrl.Result, error) {
 	result := ctrl.Result{RequeueAfter: earliest(earliest(p.ends, earliest(p.reads, p.moves)), earliest(p.allowed.again, p.failing.again))}
 	if p.steps.unseen || p.steps.overLimit {
@@ -115,7 +115,7 @@ func (p *pass) finish(ctx context.Context, failure error) (ctrl.Result, error) {
 	return result, errors.Join(failure, err)
 }
 
-// remember writes new failures into the status, before the pods that show them are deleted.
+// remember writes new failures into the status before the failed pods are deleted.
 func (p *pass) remember(ctx context.Context) error {
 	if !p.failing.isNew {
 		return nil

@@ -19,30 +19,31 @@ import (
 // batch is the maximum number of pods, or of sets, that one reconcile creates.
 const batch = 512
 
-// steps are the writes of one reconcile. Each deletion has its reason.
+// steps are the writes of one reconcile. Each deletion has a reason.
 type steps struct {
 	create []*corev1.Pod
 	delete []deletion
-	// make are the replicas whose sets are to be created, and unmake the replicas whose sets are to be deleted, if a maker creates the pods.
+	// If a maker creates the pods, make are the replicas whose sets are to be created, and unmake the replicas whose sets are to be
+	// deleted.
 	make   []int32
 	unmake []removal
-	// inPlace are the replicas to create in place. asked: the controller has just asked the scheduler for places of replicas.
+	// inPlace are the replicas to create in place. asked: the controller has just asked the scheduler for places.
 	inPlace []*planned
 	asked   bool
 	// unseen: pods exist that the cache does not show.
 	unseen bool
-	// overLimit: the groups of the graph request more pods than the graph may have. Nothing is created until the graph controller has bounded
-	// them.
+	// overLimit: the groups of the graph request more pods than the graph's limit. Nothing is created until the graph controller has
+	// bounded the groups.
 	overLimit bool
-	// rests: a create was refused just now, and nothing is created before the next try. The group's requests for places remain.
+	// rests: a create was refused recently, and nothing is created before the next try. The group's requests for places remain.
 	rests bool
 	// more: the plan creates more than one batch.
 	more bool
-	// inTurn: gangs are created in turn. keyOf returns the key of a replica's gang, and decisions are the decisions about these gangs.
+	// inTurn: gangs are created in turn. keyOf returns the key of a replica's gang, and decisions has the decision about each gang.
 	inTurn    bool
 	keyOf     func(ordinal int32) creationturns.Key
 	decisions map[creationturns.Key]creationturns.Decision
-	// taken is the error about pods that were left out because other pods have their names.
+	// taken is the error about pods that are not created because existing pods have their names.
 	taken error
 }
 
@@ -60,7 +61,7 @@ type removal struct {
 type deletion struct {
 	pod *corev1.Pod
 	why string
-	// force: the node of the pod is gone, so no kubelet confirms the end of the pod.
+	// force: the node of the pod is gone, so no kubelet confirms the pod's termination.
 	force bool
 }
 
@@ -84,7 +85,7 @@ func summaries(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) []
 	return out
 }
 
-// stepsOf turns the plan into pods or sets to create, at most one batch, and to delete.
+// stepsOf turns the plan into the pods or sets to delete and to create. It creates at most one batch.
 func stepsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, attempts attempts, p rollout.Plan) steps {
 	var s steps
 	for _, gone := range p.Remove {
@@ -119,7 +120,8 @@ func stepsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, atte
 	return s
 }
 
-// remove makes the steps delete the set of the replica, or else every pod that is not being deleted yet.
+// remove adds the removal of a replica to the steps: the deletion of its set if a maker creates the pods, or else of each pod that is not
+// being deleted yet.
 func (s *steps) remove(sg *trellisv1alpha1.ScalingGroup, r *replica, why string) {
 	if render.InSets(sg) {
 		s.unmake = append(s.unmake, removal{r, why})

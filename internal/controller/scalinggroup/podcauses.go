@@ -21,24 +21,24 @@ import (
 )
 
 // The controller reads the events of bound pods that are not Ready and whose status names no cause. The API server has no index of events
-// by pod: each read scans all events of the namespace. So the first read is delayed, the time between the reads of a pod doubles, up to
-// eventsEvery, and all pods share a rate limit.
+// by pod, so each read scans all events of the namespace. To limit this load, the first read is delayed, the interval between the reads of
+// a pod doubles up to eventsEvery, and all pods share a rate limit.
 const (
 	eventsAfter      = 10 * time.Second
 	probeEventsAfter = time.Minute
 	eventsEvery      = time.Minute
 	eventReads       = rate.Limit(1)
 	eventBurst       = 10
-	// The events of a pod are read in pages of eventPage, at most eventPages of them: a client that may create events may create any number
-	// for a pod.
+	// The events of a pod are read in at most eventPages pages of eventPage events, because a client that may create events may create any
+	// number for a pod.
 	eventPage  = 32
 	eventPages = 16
 )
 
-// podCause explains why a pod is not Ready, or why it ended, if the pod's status does not.
+// podCause explains why a pod is not Ready, or why it ended, if the pod's status does not explain it.
 type podCause struct {
 	text string
-	// starts: the containers of the pod have been started, or had been before its node was lost.
+	// starts: the pod's containers have been started. It is also set if the pod's node is not ready.
 	starts bool
 }
 
@@ -62,7 +62,7 @@ func (p *podCauses) of(group types.NamespacedName) map[types.UID]lastRead {
 	return p.byGroup[group]
 }
 
-// keep replaces the last reads of the events of a group's pods.
+// keep replaces the stored event reads of a group's pods.
 func (p *podCauses) keep(group types.NamespacedName, reads map[types.UID]lastRead) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (p *podCauses) keep(group types.NamespacedName, reads map[types.UID]lastRea
 	p.byGroup[group] = reads
 }
 
-// allow reports whether another read is within the rate.
+// allow reports whether the rate limit allows another read.
 func (p *podCauses) allow(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,8 +86,8 @@ func (p *podCauses) allow(now time.Time) bool {
 	return p.limiter.AllowN(now, 1)
 }
 
-// lookForCauses finds why bound pods are not Ready if their status does not name the cause: their node is not ready, or their events name a
-// cause.
+// lookForCauses finds why bound pods are not Ready if their status does not name the cause. Either the pod's node is not ready, or an event
+// of the pod names the cause.
 func (p *pass) lookForCauses(ctx context.Context) {
 	group, now := client.ObjectKeyFromObject(p.sg), p.refusals.clock()
 	known, kept := p.causes.of(group), map[types.UID]lastRead{}
@@ -118,7 +118,7 @@ func (p *pass) lookForCauses(ctx context.Context) {
 	p.causes.keep(group, kept)
 }
 
-// dueIn returns the time until the events of a pod are to be read; less than 0 if the read is overdue.
+// dueIn returns the time until the events of a pod have to be read; negative if the read is overdue.
 func (l lastRead) dueIn(pod *corev1.Pod, now time.Time) time.Duration {
 	since := unreadySince(pod)
 	if l.at.IsZero() || l.at.Before(since) {
@@ -150,7 +150,7 @@ func (p *podCauses) read(
 	return read, read.dueIn(pod, now)
 }
 
-// lastEvent reads the events of a pod, page by page, and returns the event that pick chooses among all; nil for none.
+// lastEvent reads the events of a pod, page by page, and returns the event that pick chooses from all of them; nil for none.
 func lastEvent(ctx context.Context, live client.Reader, pod *corev1.Pod,
 	pick func([]corev1.Event) *corev1.Event) (last *corev1.Event, err error) {
 	of, next := client.MatchingFields{"involvedObject.uid": string(pod.UID)}, ""
@@ -195,8 +195,8 @@ var tellers = []string{"kubelet", "attachdetach-controller"}
 // probeReason is the reason of events about failing probes. The kubelet sends no event about a successful probe.
 const probeReason = "Unhealthy"
 
-// lastIn returns the last event about the state of a pod on its node; nil for none. For a pod with running containers only failing probes
-// count, since nothing else prevents the pod from being Ready.
+// lastIn returns the last event about the state of a pod on its node; nil for none. For a pod with running containers it considers only
+// failing probes, since nothing else prevents the pod from being Ready.
 func lastIn(events []corev1.Event, running bool) (last *corev1.Event) {
 	for i := range events {
 		e := &events[i]
@@ -210,7 +210,8 @@ func lastIn(events []corev1.Event, running bool) (last *corev1.Event) {
 	return last
 }
 
-// causeOf returns the cause according to the last event of a pod. An event that is not a warning shows that the kubelet has made progress.
+// causeOf returns the cause according to the last event of a pod. If this event is not a warning, the kubelet has made progress, and there
+// is no cause.
 func causeOf(last *corev1.Event, running bool) podCause {
 	if last == nil || last.Type != corev1.EventTypeWarning {
 		return podCause{}

@@ -22,19 +22,19 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// kinds stores the specs that the API server stores for pods, which LimitRanges, RuntimeClasses, priority classes and webhooks change. Pods
-// of one kind differ only in fields on which these changes do not depend, such as names and environment variables. The zero value is ready
-// to use.
+// kinds stores, by kind of pod, the spec that the API server stores. LimitRanges, RuntimeClasses, priority classes and webhooks change the
+// spec of a new pod. Pods of one kind differ only in fields that do not affect these changes, such as names and environment variables. The
+// zero value is ready to use.
 type kinds struct {
 	mu     sync.Mutex
 	byKind map[string]kind
 	byRole map[roleOfGroup]string
 }
 
-// kind is the knowledge about one kind of pods.
+// kind is what the operator has learned about one kind of pods.
 type kind struct {
-	// stored: the API server has returned a pod of the kind. spec is the spec of the first one; nil if pods of the kind cannot be created in
-	// place.
+	// stored: the API server has returned a pod of the kind. spec is the spec of the first returned pod; nil if pods of the kind cannot be
+	// created in place.
 	stored bool
 	spec   *corev1.PodSpec
 }
@@ -45,12 +45,11 @@ type roleOfGroup struct {
 	revision, role string
 }
 
-// maxKinds is the maximum number of entries of each map of kinds, roles or classes. A full map is emptied, and its entries are learned
-// anew.
+// maxKinds is the maximum number of entries of each map of kinds, roles or classes. A full map is cleared, and its entries are read again.
 const maxKinds = 4096
 
-// kindOf returns equal keys for pods that the API server is expected to change in the same way. Each created pod is nevertheless compared
-// with the expected one.
+// kindOf returns equal keys for pods that the API server is expected to change in the same way. The expectation may be wrong, so each
+// created pod is compared with the expected pod.
 func kindOf(pod *corev1.Pod) string {
 	spec := pod.Spec
 	spec.Hostname, spec.Subdomain, spec.ServiceAccountName, spec.DeprecatedServiceAccount = "", "", "", ""
@@ -72,7 +71,7 @@ func withoutEnv(containers []corev1.Container) []corev1.Container {
 	return out
 }
 
-// ofOthers returns the labels or annotations of other clients. Trellis' own labels and annotations differ between pods.
+// ofOthers returns the labels or annotations of other clients. It drops the keys of trellis.dev and nvidia.com, which differ between pods.
 func ofOthers(all map[string]string) map[string]string {
 	out := maps.Clone(all)
 	maps.DeleteFunc(out, func(key, _ string) bool {
@@ -98,7 +97,7 @@ func (k *kinds) of(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) string {
 	return k.byRole[key]
 }
 
-// triedOut reports whether the API server has answered about a kind, with a pod or an error.
+// triedOut reports whether the API server has returned a pod or an error for a kind.
 func (k *kinds) triedOut(name string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -106,8 +105,8 @@ func (k *kinds) triedOut(name string) bool {
 	return tried
 }
 
-// stored returns the spec that the API server stores for pods of a kind; nil if it is unknown, or pods of the kind are created gated. The
-// caller must not change it.
+// stored returns the spec that the API server stores for pods of a kind; nil if it is unknown, or if pods of the kind are created gated.
+// The caller must not change the spec.
 func (k *kinds) stored(name string) *corev1.PodSpec {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -129,7 +128,7 @@ func (k *kinds) learn(name string, stored *corev1.Pod) {
 	k.put(name, now)
 }
 
-// cannotSay records that a dry run does not show what the API server stores for pods of a kind: the first created pod will show it.
+// cannotSay records that a dry run failed for a kind. The first created pod of the kind will show what the API server stores.
 func (k *kinds) cannotSay(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -146,16 +145,16 @@ func (k *kinds) put(name string, of kind) {
 	k.byKind[name] = of
 }
 
-// differ records that the API server has stored a pod that differs from its kind. The kind gets no further dry run: the first pod that is
-// created gated shows what the API server stores.
+// differ records that the API server has stored a pod that differs from the expected pod of its kind. The kind gets no further dry run. Its
+// next pod is created gated, and shows what the API server stores.
 func (k *kinds) differ(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.put(name, kind{})
 }
 
-// tryOut learns from a dry run what the API server would store for a pod. If the dry run fails, as with a webhook that has side effects,
-// pods of the kind are created gated until the API server has stored one.
+// tryOut learns from a dry run what the API server would store for a pod. If the dry run fails, for example because of a webhook with side
+// effects, pods of the kind are created gated until the API server has stored a pod of the kind.
 func (r *Reconciler) tryOut(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, name string, pod *corev1.Pod) {
 	trial := pod.DeepCopy()
 	trial.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sg, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"))}
@@ -167,7 +166,7 @@ func (r *Reconciler) tryOut(ctx context.Context, sg *trellisv1alpha1.ScalingGrou
 	r.kinds.learn(name, trial)
 }
 
-// learn passes a pod that was created gated, as the API server has stored it, to kinds.
+// learn adds the stored spec of a pod that was created gated to kinds.
 func (r *Reconciler) learn(sg *trellisv1alpha1.ScalingGroup, stored *corev1.Pod) {
 	if r.Asks != nil && gang.InPlace(sg) {
 		r.kinds.learn(r.kinds.of(sg, stored), stored)

@@ -19,14 +19,14 @@ import (
 )
 
 // A replica with a pod that ended is recreated after a delay that doubles with each consecutive failure. The failures are stored in the
-// group's status before the pods are deleted, so that a restart of the operator does not end the delay. They are dropped when the replica
-// has been Ready for settledAfter, and with the next revision or restart.
+// group's status before the pods are deleted, so that a restart of the operator does not end the delay. The failures are dropped once the
+// replica has been Ready for settledAfter, and with the next revision or restart.
 const (
 	firstRecreate = time.Second
 	lastRecreate  = 5 * time.Minute
 	settledAfter  = 5 * time.Minute
-	// maxFailed is the maximum number of replicas of one group whose failures are stored. While that many are stored and one of them waits, no
-	// other replica is created.
+	// maxFailed is the maximum number of replicas of one group whose failures are stored. While the list is full and a replica on it waits,
+	// no replica outside the list is created.
 	maxFailed = 256
 	// maxWhy bounds the stored reason of a failure, in bytes.
 	maxWhy = 200
@@ -74,7 +74,7 @@ func backOffOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, no
 	return b
 }
 
-// current reports whether a stored failure still counts.
+// current reports whether a stored failure still applies.
 func (b *backOff) current(sg *trellisv1alpha1.ScalingGroup, f trellisv1alpha1.FailedReplica, r *replica) bool {
 	if f.Revision != sg.Spec.Revision || f.Restart != restartOf(sg) {
 		return false
@@ -86,8 +86,8 @@ func (b *backOff) current(sg *trellisv1alpha1.ScalingGroup, f trellisv1alpha1.Fa
 	return !ready || b.now.Before(since.Add(settledAfter))
 }
 
-// note counts a failure, unless the failed pod is no newer than NewestPod: its failure is counted already. If all pods are older than
-// NewestPod, the clock of their creation times was set back, and the failure counts.
+// note counts a failure. It skips a failed pod that is not newer than NewestPod, because its failure is counted already. But if all pods
+// are older than NewestPod, the clock of the creation times was set back, and note counts the failure.
 func (b *backOff) note(f *trellisv1alpha1.FailedReplica, r *replica) {
 	pod := r.failedPod()
 	if pod == nil || r.outdated {
@@ -116,8 +116,8 @@ func failureOf(pod *corev1.Pod, cause string) string {
 	return head + ": " + limit.Middle(strings.TrimPrefix(message, "Pod was rejected: "), maxWhy-len(head)-len(": "))
 }
 
-// waits reports whether a replica is recreated later. A stored time that is further ahead than the longest delay is from another clock,
-// which was ahead of this one or has been set back since: the replica does not wait for it.
+// waits reports whether the recreation of a replica is still delayed. The replica does not wait for a stored time that is further in the
+// future than the longest delay: this operator's clock was set back, or another clock set the time.
 func (b *backOff) waits(f trellisv1alpha1.FailedReplica) bool {
 	return f.RetryAt.After(b.now) && !f.RetryAt.After(b.now.Add(lastRecreate+time.Second))
 }
@@ -128,7 +128,7 @@ func (b *backOff) lookAgain(at time.Time) {
 	}
 }
 
-// without returns the plan without the creation of replicas that have to wait.
+// without returns the plan without the creates of replicas whose recreation is delayed.
 func (b *backOff) without(p rollout.Plan) rollout.Plan {
 	waits, listed := false, map[int32]bool{}
 	for _, f := range b.failed {

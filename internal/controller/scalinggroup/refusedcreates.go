@@ -21,9 +21,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/creationturns"
 )
 
-// After a refused create, for example by a quota, a group waits for a delay that doubles with each refusal before it creates pods again.
-// Events of the group's own pods do not shorten the delay; a change of the group's spec, or a quota that allows more, ends it. Where gangs
-// are created in turn, successors of replicas that served have their own delay, so that a refused scale-out does not delay them.
+// After a create was refused, for example by a quota, a group waits before it creates pods again. The delay doubles with each refusal.
+// Events of the group's own pods do not shorten the delay. A change of the group's spec, or a quota that allows more, ends the delay. Where
+// gangs are created in turn, successors of replicas that served have a separate delay, so that a refused scale-out does not delay them.
 const (
 	firstDelay = time.Second
 	maxDelay   = 30 * time.Second
@@ -96,14 +96,14 @@ func (r *refusals) noteOne(sg *trellisv1alpha1.ScalingGroup, key refusedGangs, e
 	r.byGroup[key] = refusal{uid: sg.UID, generation: sg.Generation, delay: delay, until: r.clock().Add(delay), err: err}
 }
 
-// wait returns how long a group whose gangs are not created in turn has to wait, and the refusal.
+// wait returns the remaining wait and the refusal of a group whose gangs are not created in turn.
 func (r *refusals) wait(sg *trellisv1alpha1.ScalingGroup) allowance {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.waitOf(sg, false)
 }
 
-// rests returns the gangs of the group that have to wait, the time until the first of them may be created, and the refusal.
+// rests returns which gangs of the group have to wait, the time until the first of them may be created, and the refusal.
 func (r *refusals) rests(sg *trellisv1alpha1.ScalingGroup) (which creationturns.Rests, of allowance) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +131,7 @@ func (r *refusals) has(sg *trellisv1alpha1.ScalingGroup) bool {
 	})
 }
 
-// retryIn ends the delays of the groups of a namespace: the quota that refused their creates may allow them now.
+// retryIn ends the delays of all groups of a namespace, because the quota that refused their creates may allow them now.
 func (r *refusals) retryIn(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,8 +158,8 @@ func (r *refusals) clock() time.Time {
 	return time.Now()
 }
 
-// easedBy returns the scaling groups that can create pods, or have to give pods back, after a quota of their namespace allows more: not all
-// waiting groups, but the groups whose turn it is.
+// easedBy returns the scaling groups to reconcile after a quota of their namespace allows more. These are not all waiting groups, but the
+// groups that have the turn to create pods or have to give pods back.
 func (r *Reconciler) easedBy(ctx context.Context, quota client.Object) []reconcile.Request {
 	quotas, err := quotasOfPods(ctx, r.Client, quota.GetNamespace())
 	if err != nil {
@@ -174,7 +174,7 @@ func (r *Reconciler) easedBy(ctx context.Context, quota client.Object) []reconci
 	return out
 }
 
-// tellTurns returns a channel of the groups that have work in the turns of their namespace.
+// tellTurns returns a channel that delivers the groups which the turns of their namespace want reconciled.
 func (r *Reconciler) tellTurns() <-chan event.GenericEvent {
 	told := make(chan event.GenericEvent, 4096)
 	r.turns.Tell = func(group types.NamespacedName) {

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// maxHosts is the maximum number of stored hosts of one replica: the hosts that rejected its pods most often stay.
+	// maxHosts is the maximum number of rejecting hosts that are stored for one replica. The hosts with the most rejections are kept.
 	maxHosts = 4
 	// maxRejection bounds the stored reason of a rejection, in bytes.
 	maxRejection = 64
 )
 
-// rejected returns the reason for which the kubelet of a host rejected pods of the replica, by host. Such pods ended before any of their
-// containers ran: the kubelet had no device, no aligned resources or no room for them (UnexpectedAdmissionError, TopologyAffinityError,
-// OutOfcpu, ...), whatever the Node object shows.
+// rejected returns, by host, the reason why the kubelet rejected pods of the replica. A rejected pod ended before any of its containers
+// ran. The kubelet had no device, no aligned resources or no room for the pod (UnexpectedAdmissionError, TopologyAffinityError, OutOfcpu,
+// ...), whatever the Node object shows.
 func (r *replica) rejected() map[string]string {
 	hosts := map[string]string{}
 	for _, pod := range r.lost {
@@ -67,8 +67,8 @@ func withRejections(known []trellisv1alpha1.RejectingHost, hosts map[string]stri
 	return out[:min(len(out), maxHosts)]
 }
 
-// lastHost names the host that rejected most pods of a failed replica and so comes last for the replica, with the number of further such
-// hosts; "" if no host comes last, or Trellis does not choose the hosts.
+// lastHost names the host that rejected a failed replica's pods most often, and the number of further hosts that rejected them repeatedly.
+// Placement considers these hosts last for the replica. lastHost returns "" if there are none, or if Trellis does not choose the hosts.
 func lastHost(sg *trellisv1alpha1.ScalingGroup, f trellisv1alpha1.FailedReplica) string {
 	last := gang.LastHosts(f)
 	if len(last) == 0 || !render.Gated(sg) {

@@ -16,15 +16,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// removalReasons are the reasons of a kubelet's events about a pod that the kubelet no longer runs. Further reasons, about resources, begin
+// removalReasons are the event reasons with which a kubelet reports that it no longer runs a pod. Further reasons, about resources, begin
 // with OutOf.
 var removalReasons = []string{
 	"Evicted", "NodeAffinity", "NodeShutdown", "Preempting", "TaintToleration", "Terminated", "TopologyAffinityError",
 	"UnexpectedAdmissionError",
 }
 
-// lookForRemoval finds why a kubelet ended a pod of the replica if the pod's status does not name the reason: a restarted kubelet that does
-// not admit a running pod again stops the pod's containers, and then reports only their exit codes. Each failure is looked up once.
+// lookForRemoval finds in the events why a kubelet ended a pod of the replica, if the pod's status does not name the reason. For example, a
+// restarted kubelet that does not admit a running pod again stops the pod's containers and reports only their exit codes. Each failure is
+// looked up once.
 func (p *pass) lookForRemoval(ctx context.Context, one *replica, now time.Time) {
 	pod := one.failedPod()
 	if pod == nil || pod.Spec.NodeName == "" || pod.Status.Reason != "" || evictedBy(pod) != "" || counted(p.sg, one.ordinal, pod) ||

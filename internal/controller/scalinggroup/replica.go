@@ -22,25 +22,26 @@ type replica struct {
 	// size is the number of pods of the complete replica. outdated: the replica has to be replaced.
 	size     int
 	outdated bool
-	// notAccepted is the reason for which an update does not count on the replica yet, although its pods are Ready; "" if it does.
+	// notAccepted is the reason why an update does not treat the replica as available although its pods are Ready; "" for none.
 	notAccepted string
-	// generation is the generation of workers of the pods; "" for none.
+	// generation is the worker generation of the replica's pods; "" for none.
 	generation string
 	// pods are the live pods, by index. leaving are the terminating pods. lost are the pods that have ended (Failed, Succeeded) or whose node
 	// is gone.
 	pods          map[int32]*corev1.Pod
 	leaving, lost []*corev1.Pod
-	// notEnding describes the pods in leaving that do not end in time. lostNode: the node of such a pod is not ready, and HoldFor has passed.
+	// notEnding describes the pods in leaving that do not terminate in time. lostNode: the node of an overdue pod is not ready, and HoldFor
+	// has passed.
 	notEnding []string
 	lostNode  bool
-	// causes are the causes of pods that are not Ready or have ended and whose status names none, by UID.
+	// causes has, by UID, the causes for pods that are not Ready or have ended and whose status names no cause.
 	causes map[types.UID]podCause
 	// noQuota: the replica waits for quota that its queue does not have. keepsQuota: a successor of the current revision gets the replica's
 	// quota.
 	noQuota, keepsQuota bool
-	// excess orders the replicas of a role when some are scaled in; see [gang.Excess].
+	// excess orders the replicas of a role when some replicas are scaled in; see [gang.Excess].
 	excess int
-	// neighbours counts the pods of other replicas, of any graph, in its domain.
+	// neighbours counts the pods of other replicas, of any graph, in the replica's domain.
 	neighbours int
 	// beingMade: a read past the cache shows further pods of the replica, which is being created in place.
 	beingMade bool
@@ -148,8 +149,8 @@ func (r *replica) released() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(r.pods)), podReleased)
 }
 
-// nowhere reports whether no pod of the replica has a node: a gate of another controller holds the pod, or the kube-scheduler has found no
-// node.
+// nowhere reports whether no pod of the replica has a node, and each pod is held by a gate of another controller or was found unschedulable
+// by the kube-scheduler.
 func (r *replica) nowhere() bool {
 	unschedulable := func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable

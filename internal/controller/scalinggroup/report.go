@@ -17,8 +17,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/statuspatch"
 )
 
-// firstAfter is the delay of a group's first status, if it can wait. It is shorter than the delay of the deployment's status, which depends
-// on it.
+// firstAfter is how long a group's first status may be delayed. It is shorter than the delay of the deployment's status, which depends on
+// the group's status.
 const firstAfter = pace.Interval / 2
 
 // report writes the status if it has changed. again is the time after which another reconcile writes a change that can wait.
@@ -44,8 +44,9 @@ func (r *Reconciler) report(ctx context.Context, sg *trellisv1alpha1.ScalingGrou
 	return 0, wrapped(err, "writing the status")
 }
 
-// canWait reports whether no controller acts on the change. The deployment's status depends on conditions, generations, whether all
-// replicas serve, and whether none is outdated. The next reconciles depend on failures and revisions.
+// canWait reports whether the status write can be delayed, because no controller acts on the change. The deployment's status depends on
+// conditions, generations, whether all replicas serve, and whether no replica is outdated. The next reconciles depend on failures and
+// revisions.
 func canWait(sg *trellisv1alpha1.ScalingGroup, now *trellisv1alpha1.ScalingGroupStatus) bool {
 	before := &sg.Status
 	serve := func(s *trellisv1alpha1.ScalingGroupStatus) bool { return s.ReadyReplicas >= sg.Spec.Replicas }

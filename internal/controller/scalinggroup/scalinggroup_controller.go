@@ -36,8 +36,8 @@ import (
 
 // Reconciler creates the pods of scaling groups.
 type Reconciler struct {
-	// Client reads from the cache and writes. Its reads wait for its own writes: otherwise, a pod that the cache does not show yet would be
-	// created again, and a failure counted twice.
+	// Client reads from the cache and writes. Its reads wait for its own writes. Otherwise a pod that the cache does not show yet would be
+	// created again, and a failure would be counted twice.
 	Client client.Client
 	// Live reads past the cache, for example before objects are deleted because an owner or a node seems gone.
 	Live client.Reader
@@ -49,8 +49,8 @@ type Reconciler struct {
 	MaxPods int64
 	// HoldFor is how long the capacity of a lost replica is held for its successor (scheduler.Options).
 	HoldFor time.Duration
-	// Asks are the requests for places of replicas that are to be created in place. Placed has the groups with an answer, and triggers their
-	// reconcile; nil: all pods are created gated.
+	// Asks has the requests to the scheduler for places of replicas to be created in place; nil: all pods are created gated. Placed
+	// delivers the groups that have an answer, and triggers their reconcile.
 	Asks   *scheduler.Asks
 	Placed <-chan event.GenericEvent
 	// Recorded is [scheduler.Scheduler.Recorded].

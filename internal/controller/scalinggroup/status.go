@@ -63,7 +63,7 @@ func statusOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, nex
 const saysInPlace = "the queue has no quota for a surplus replica, so one replica at a time is replaced within its quota"
 
 // rolledOutCondition returns the condition RolledOut. An update or restart is over when no replica is outdated and at least the wanted
-// number of replicas serve. A replica that is lost later does not begin it again. waiting describes what keeps new replicas from being
+// number of replicas serve. If a replica is lost later, the update does not begin again. waiting describes why new replicas are not
 // available.
 func rolledOutCondition(sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, next rollout.Plan,
 	waiting []string) metav1.Condition {

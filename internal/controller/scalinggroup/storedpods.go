@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// storedPod has the properties of a role's pods that quotas and the order of creation need.
+// storedPod has the properties of a role's pods that determine their quota usage and the order of creation.
 type storedPod struct {
 	charge creationturns.Charge
 	// priority is nil until the API server has stored a pod of the role. Until then, class is the priority class in the role's template.
@@ -27,12 +27,12 @@ type storedPod struct {
 	class    string
 }
 
-// storedPods has the storedPod of each role, from the first pod of the role that the API server has stored, because quotas count defaults
-// of a LimitRange, the overhead of a RuntimeClass, and additions by webhooks. The zero value is ready to use.
+// storedPods has a storedPod for each role. It comes from the first pod of the role that the API server has stored, because quotas count
+// LimitRange defaults, the overhead of a RuntimeClass, and additions by webhooks. The zero value is ready to use.
 type storedPods struct {
 	mu     sync.Mutex
 	byRole map[roleOfGroup]storedPod
-	// classes are the values of PriorityClasses, which cannot change, by name.
+	// classes are the values of PriorityClasses by name. These values cannot change.
 	classes map[string]int32
 }
 
@@ -40,7 +40,7 @@ func keyOfRole(sg *trellisv1alpha1.ScalingGroup, role string) roleOfGroup {
 	return roleOfGroup{group: sg.UID, revision: sg.Spec.Revision, role: role}
 }
 
-// learn records a pod that the API server has stored, unless its role has one.
+// learn records the properties of a pod that the API server has stored, unless the pod's role has an entry.
 func (p *storedPods) learn(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *storedPods) learn(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) {
 	p.byRole[key] = storedPod{charge: creationturns.ChargeOf(pod), priority: pod.Spec.Priority}
 }
 
-// of returns the properties of the pods of each role of a group, from the template if no pod of the role has been stored.
+// of returns the properties of a group's pods by role. If no pod of a role has been stored, they come from the role's template.
 func (p *storedPods) of(o observed) map[string]storedPod {
 	for _, pod := range o.pods.own {
 		if !render.Outdated(o.sg, pod) {

@@ -77,8 +77,8 @@ func (r *Reconciler) addGroupsOnNode(
 	}
 }
 
-// concernedBy returns the scaling groups that a change of a provider concerns: all groups, or the groups of one graph that depend on
-// another system. The state of the other groups of the graph shows in their pods.
+// concernedBy returns the scaling groups to reconcile after a change of a provider. If the change concerns one graph, they are the graph's
+// groups that depend on another system. The state of the graph's other groups shows in their pods.
 func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
 	name, one := provider.GraphOf(change)
 	groups := &trellisv1alpha1.ScalingGroupList{}

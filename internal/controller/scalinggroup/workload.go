@@ -30,8 +30,8 @@ func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.Scal
 	return r.report(ctx, sg, workloadStatus(sg, counts))
 }
 
-// workloadStatus returns the status with the provider's counts. An update or restart begins when the group requests another revision or
-// restart than was last rolled out, and is over when the provider reports its end. After that it stays over, whatever else the provider
+// workloadStatus returns the status with the provider's counts. An update or restart begins when the group requests a revision or restart
+// that differs from the last completed one. It is over when the provider reports its end, and stays over whatever else the provider
 // replaces in the graph.
 func workloadStatus(sg *trellisv1alpha1.ScalingGroup, counts provider.Counts) trellisv1alpha1.ScalingGroupStatus {
 	status := *sg.Status.DeepCopy()
