@@ -214,10 +214,10 @@ func (r *Record) Ran(key Key) bool {
 	return recorded && (len(place.Hosts) == 0 || r.Evicting(r.gangOf[key]))
 }
 
-// FormerDomain returns the domain of the place that a replica had before; nil for none. It returns nil for a place with planned hosts,
-// because pods may never have been there.
+// FormerDomain returns the domain of a replica's last place; nil for none. It returns nil for a place with planned hosts if the replica was
+// never bound. A replica that was bound before may have been bound at its planned hosts too, since the record shows this with a delay.
 func (r *Record) FormerDomain(key Key) topology.Path {
-	if place, _ := r.PlaceOf(key); len(place.Hosts) == 0 {
+	if place, _ := r.PlaceOf(key); len(place.Hosts) == 0 || !place.NeverBound {
 		return place.Domain
 	}
 	return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// A replica ran in its place unless its pods may not exist yet, and has a former domain unless hosts are planned for it. It was bound unless
-// its first gang is still to be.
+// A replica ran in its place unless its pods may not exist yet, and has a former domain unless hosts are planned for it and it was never
+// bound. It was bound unless its first gang is still to be.
 func TestReplicasThatRan(t *testing.T) {
 	now, rack := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC), topology.Path{"z", "r"}
 	key := func(ordinal int) Key { return Key{"work", ordinal} }
@@ -49,7 +49,7 @@ func TestReplicasThatRan(t *testing.T) {
 	if diff := cmp.Diff([]int{0, 1, 5}, bound); diff != "" {
 		t.Errorf("were bound (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]int{0, 1, 3}, former); diff != "" {
+	if diff := cmp.Diff([]int{0, 1, 3, 5}, former); diff != "" {
 		t.Errorf("with a former domain (-want +got):\n%s", diff)
 	}
 	var none *Record
