@@ -18,7 +18,7 @@ import (
 const (
 	// AnnotationPaused is "true" to pause the update: no replica is replaced.
 	AnnotationPaused = "trellis.dev/rollout-paused"
-	// AnnotationAborted names a generation of workers whose rollout is aborted: the workers return to the previous one.
+	// AnnotationAborted names a generation of workers whose rollout is aborted: the workers return to the previous generation.
 	AnnotationAborted = "trellis.dev/rollout-aborted"
 	// AnnotationPartition is the part of the workers that an update replaces before it pauses: see UpTo.
 	AnnotationPartition = "trellis.dev/rollout-partition"
@@ -30,8 +30,8 @@ const (
 // applies on the deployment itself.
 const AnnotationMoves = "trellis.dev/moves"
 
-// FormerAnnotations are annotations of earlier versions that have no effect any more. They are not part of the pods' revision, so that pods
-// of deployments with these annotations stay.
+// FormerAnnotations are annotations of earlier versions that have no effect any more. They are not part of the pods' revision, so that the
+// pods of deployments with these annotations are not replaced.
 var FormerAnnotations = []string{"trellis.dev/rollout-ask-frontends"}
 
 // MinProgressDeadline is the minimum of AnnotationProgressDeadline, because pods need some seconds to start.
@@ -42,7 +42,7 @@ type Control struct {
 	Paused bool
 	// Aborted is the aborted generation; "" for none.
 	Aborted string
-	// Partition is the part that the new generation takes; nil: all.
+	// Partition is the part of the workers that the new generation replaces; nil: all.
 	Partition *intstr.IntOrString
 	// ProgressDeadline is the deadline; 0 for none.
 	ProgressDeadline time.Duration
@@ -52,7 +52,7 @@ type Control struct {
 
 var generationName = regexp.MustCompile("^[0-9a-f]{8}$")
 
-// ControlOf reads the annotations of a deployment. An invalid value is returned as a problem and counts as absent.
+// ControlOf reads the annotations of a deployment. It returns an invalid value as a problem, and treats it as absent.
 func ControlOf(dgd *nvidiav1beta1.DynamoGraphDeployment) (Control, []Problem) {
 	var c Control
 	var problems []Problem

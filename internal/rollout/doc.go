@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package rollout decides which replicas of one component are removed and which are created. Scaling, rolling updates, restarts and repair
-// are decided together, so that they do not conflict. The package is pure: states of replicas in, the next step out, with notes for people.
-// The caller executes the step, observes again, and asks again; the same states always give the same step.
+// are decided together, so that they do not conflict. The package is pure: its input is the state of the replicas, and its output is the
+// next step with explanations for people. The caller executes the step, observes the replicas again, and asks for the next step. The same
+// states always give the same step.
 //
 // With R replicas wanted, at most U of them unavailable and at most S more than R while an update runs:
 //
@@ -17,22 +18,23 @@
 //	                      ...
 //	                             1 cur  2 cur  3 current   done; the next update begins with ordinal 0
 //
-// A replica keeps its ordinal for life, whatever happens to other replicas. A replacement in place gets the ordinal, and so the names, of
-// its predecessor; a surplus replica gets the lowest free ordinal. So ordinals may have gaps, and are always below R + S at the time when
-// the replica was created.
+// A replica keeps its ordinal for life, whatever happens to other replicas. A replacement in place gets the ordinal of its predecessor, and
+// so the same pod names. A surplus replica gets the lowest free ordinal. So ordinals may have gaps, and an ordinal is always below R + S
+// when its replica is created.
 //
-// A replica that has to leave its nodes (Leaving) is replaced while the wanted number serves: one more replica is created, and when it
-// serves, the leaving one is removed. Without capacity for one more, the leaving replica is removed in place once it is overdue.
+// A replica that has to leave its nodes (Leaving) is replaced while the wanted number of replicas serve: one more replica is created, and
+// when it serves, the leaving replica is removed. Without capacity for one more replica, the leaving replica is removed in place once it is
+// overdue.
 //
 //	R=3 U=1 S=0           0  1  2 leaves                   running 3, ceiling 4: make 3
 //	                      0  1  2 leaves  3                 4 available > 3 wanted: take 2
 //
-// The workers of a graph change together from one generation to the next. InStep decides how far each component may go, and the component's
-// own plan stays within that: it keeps the given number of available replicas of older revisions, and creates at most the given number of
-// the new one.
+// The workers of a graph change together from one generation to the next. InStep decides how far the update of each component may go. The
+// component's own plan stays within this step: it keeps the given number of available replicas of older revisions, and creates at most the
+// given number of replicas of the new revision.
 //
-// A replica that is not placed yet (for example a surplus one in a full cluster) does not block the update: replacements that U allows
-// continue alongside it, and the first replica that finds capacity is used. Only when neither can proceed is the rollout Blocked, with a
-// sentence for people. If it lacks quota (LacksQuota), the rest of the update replaces one replica at a time in place, within its existing
-// quota.
+// A replica that is not placed yet, for example a surplus replica in a full cluster, does not block the update. Replacements that U allows
+// continue alongside it, and the first replica that finds capacity is used. The rollout is Blocked, with an explanation for people, only if
+// neither the replacements nor the waiting replica can proceed. If the waiting replica lacks quota (LacksQuota), the remaining update
+// replaces one replica at a time in place, within its existing quota.
 package rollout

@@ -16,7 +16,7 @@ type served struct {
 	part       part
 }
 
-// earlierOf returns the generations that serve and are being replaced, the one that serves most first.
+// earlierOf returns the generations that serve and are being replaced. The generation that serves the largest part comes first.
 func earlierOf(components []Component) []served {
 	var out []served
 	for _, c := range components {
@@ -43,13 +43,13 @@ func (c Component) available(generation string) int {
 	return 0
 }
 
-// keeping distributes the kept replicas over the earlier generations. Replicas of different generations do not serve together: 1 prefill of
-// one and 2 decode of another serve nothing. So the generation that serves most keeps what it serves, as far as needed, then the next one,
-// until together they serve the part that must stay.
+// keeping distributes the kept replicas over the earlier generations. Replicas of different generations do not serve together: 1 prefill
+// replica of one generation and 2 decode replicas of another generation serve nothing. So the generation that serves the largest part keeps
+// its replicas first, as far as needed. The next generations follow, until all kept replicas together serve the part that must stay.
 //
-// Each generation rounds up to whole replicas, so several generations need more replicas than one that serves the same part. A component
-// keeps the additional replicas only if its surge has space for them and one new replica; otherwise the update would not proceed. In that
-// case the last generations serve less.
+// The replicas of each generation are rounded up to whole replicas, so several generations need more replicas than one generation that
+// serves the same part. A component keeps the additional replicas only if its surge has space for them and one new replica, because
+// otherwise the update would not proceed. Without this space, the last generations serve less.
 func keeping(components []Component, earlier []served, keep part, steps []Step) {
 	left := big.NewRat(keep.n, keep.d)
 	for _, generation := range earlier {

@@ -24,11 +24,12 @@ type Component struct {
 	Replicas int
 	// Bounds of the component, not both 0.
 	Bounds
-	// Recreate: the old generation ends before the new one begins.
+	// Recreate: the old generation is removed before the new generation is created.
 	Recreate bool
-	// Old counts the replicas of all earlier generations, except those with terminating pods only, which OldTerminating counts.
+	// Old counts the replicas of all earlier generations, except replicas that have only terminating pods. OldTerminating counts these
+	// replicas.
 	Old, OldTerminating int
-	// Earlier are the earlier generations with available replicas. Of two that serve the same part, the first stays longer.
+	// Earlier are the earlier generations with available replicas. If two of them serve the same part, the first stays longer.
 	Earlier []Earlier
 	// NewAvailable counts the available replicas of the new generation.
 	NewAvailable int
@@ -44,7 +45,7 @@ type Earlier struct {
 type Step struct {
 	// Keep is the number of available replicas of earlier generations that stay.
 	Keep int
-	// Of divides Keep by generation; empty: replicas of any generation.
+	// Of divides Keep by generation; empty: replicas of any generation stay.
 	Of []Kept
 	// Make is the maximum number of replicas of the new generation.
 	Make int
@@ -60,17 +61,18 @@ type Kept struct {
 	Replicas   int
 }
 
-// Hold returns the step that replaces no available replica and creates only what the old generation lacks: repair and scale-out continue
-// for the duration of the step.
+// Hold returns a step that replaces no available replica and creates only the replicas that the old generation lacks. So repair and
+// scale-out continue during the step.
 func Hold(c Component) Step {
 	return Step{Keep: math.MaxInt32, Make: max(0, c.Replicas-c.Old), Bounds: c.Bounds}
 }
 
-// InStep decides how far each component of a graph may go, so that the old generation shrinks and the new one grows in the ratio of their
-// replicas.
+// InStep decides how far the update of each component of a graph may go, so that the old generation shrinks and the new generation grows in
+// the ratio of their replicas.
 //
-// A generation serves as much of the graph as its least complete component: with 2 prefill and 4 decode wanted, 1 and 2 serve a half, and
-// so do 1 and 3. If the new generation serves the part f, and the part u may be missing:
+// A generation serves as much of the graph as its least complete component. With 2 prefill and 4 decode replicas wanted, 1 prefill and 2
+// decode replicas serve a half, and so do 1 prefill and 3 decode replicas. If the new generation serves the part f, and the part u may be
+// missing:
 //
 //	keep   ⌈(1 - f - u) · replicas⌉ of the old generation, in every component
 //	make   ⌈(f + w) · replicas⌉ of the new one
@@ -79,7 +81,8 @@ func Hold(c Component) Step {
 //	w      the least part that MaxUnavailable and MaxSurge allow together, but at least u
 //
 // So the two generations together serve 1 - u of the graph at every moment, and a new generation that never becomes available never costs
-// more than u. If the old generation serves nothing, the new one is created immediately. See keeping for several earlier generations.
+// more than u. If the old generation serves nothing, the new generation is created immediately. See keeping for several earlier
+// generations.
 func InStep(components []Component) []Step {
 	if slices.ContainsFunc(components, func(c Component) bool { return c.Recreate }) {
 		return recreated(components)
@@ -99,7 +102,8 @@ func InStep(components []Component) []Step {
 	return out
 }
 
-// recreated ends the old generation of all components before the new one begins, because no component serves without the others.
+// recreated removes the old generation of all components before it creates the new generation, because no component serves without the
+// other components.
 func recreated(components []Component) []Step {
 	ended := !slices.ContainsFunc(components, func(c Component) bool { return c.Old+c.OldTerminating > 0 })
 	out := make([]Step, 0, len(components))
@@ -113,10 +117,11 @@ func recreated(components []Component) []Step {
 	return out
 }
 
-// Shared gives all components one common budget in steps: with s steps, each component may lack, or have in surplus, the number of replicas
-// that corresponds to s replicas of the smallest component, rounded up. With 2 prefill and 4 decode, a step is 1 and 2. The number of steps
-// is the replicas of the smallest component, and percentages refer to it: surge rounds up, unavailability down, and if both are 0, one step
-// may be unavailable.
+// Shared gives all components one common budget in steps. A step is one replica of the smallest component, and the corresponding number of
+// replicas of each other component. With 2 prefill and 4 decode replicas, a step is 1 prefill and 2 decode replicas. With a budget of s
+// steps, each component may lack, or have in surplus, the replicas of s steps, rounded up. Percentages refer to the number of steps, which
+// is the number of replicas of the smallest component. Surge is rounded up and unavailability down. If both are 0, one step may be
+// unavailable.
 func Shared(strategy trellisv1alpha1.RolloutStrategy, replicas []int) []Bounds {
 	steps := 0
 	for _, n := range replicas {
@@ -133,7 +138,7 @@ func Shared(strategy trellisv1alpha1.RolloutStrategy, replicas []int) []Bounds {
 	return out
 }
 
-// budget returns which part of the graph may be missing, and which part is replaced at the same time.
+// budget returns which part of the graph may be missing, and which part may be replaced at the same time.
 func budget(components []Component) (missing, window part) {
 	missing = least(components, func(c Component) int { return c.MaxUnavailable })
 	window = least(components, func(c Component) int { return c.MaxUnavailable + c.MaxSurge })
@@ -145,7 +150,8 @@ func budget(components []Component) (missing, window part) {
 	return missing, window.max(missing)
 }
 
-// least returns the minimum over the components of the given number divided by the wanted replicas; components that want none are ignored.
+// least returns the minimum over the components of the given number divided by the wanted replicas. It ignores components without wanted
+// replicas.
 func least(components []Component, of func(Component) int) part {
 	out := one
 	for _, c := range components {
@@ -184,7 +190,7 @@ func (p part) minus(q part) part { return part{p.n*q.d - q.n*p.d, p.d * q.d} }
 
 func (p part) plus(q part) part { return part{p.n*q.d + q.n*p.d, p.d * q.d} }
 
-// of returns that part of a number of replicas, rounded up; never less than 0.
+// of returns the part p of a number of replicas, rounded up; never less than 0.
 func (p part) of(replicas int) int {
 	return int(max(0, (p.n*int64(replicas)+p.d-1)/p.d))
 }

@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// State is the state of a replica as its pods show it, ordered by how much its removal loses.
+// State is the state of a replica according to its pods. The states are ordered by how much the removal of the replica loses.
 type State int
 
 // The states of a replica.
 const (
-	// Lost is Leaving, but the remaining pods do not end, because no kubelet confirms it. Its ordinal stays in use, and another one is
-	// created.
+	// Lost is like Leaving, but the remaining pods do not disappear, because no kubelet confirms their termination. The replica's ordinal
+	// stays in use, and another replica is created.
 	Lost State = iota - 1
 	// Leaving: all remaining pods are terminating or have ended.
 	Leaving
@@ -37,27 +37,29 @@ type Replica struct {
 	Outdated bool
 	// InSet: another controller creates the missing pods, with the revision of the replica.
 	InSet bool
-	// Unplaceable: the replica is Outdated and Waiting, and the scheduler does not place it, because its size differs from the current one or
-	// its pods have two revisions.
+	// Unplaceable: the replica is Outdated and Waiting, and the scheduler does not place it, because its size differs from the current size
+	// or its pods have two revisions.
 	Unplaceable bool
 	// Generation is the worker generation to which the replica belongs; "" for none.
 	Generation string
-	// Excess is how far the replica's role exceeds the other role in its domain; the replica with more is scaled in first.
+	// Excess is how far the replica's role exceeds the other role in its domain. The replica with the larger excess is scaled in first.
 	Excess int
-	// Neighbours counts the pods of other replicas, of any graph, in the replica's domain; the replica with fewer is scaled in first.
+	// Neighbours counts the pods of other replicas, of any graph, in the replica's domain. The replica with fewer neighbours is scaled in
+	// first.
 	Neighbours int
 	// Created is the creation time of the replica's last pod, in seconds.
 	Created int64
-	// NoQuota: the replica waits for quota that its Kueue queue does not have. KeepsQuota: a successor of the current revision gets its quota.
+	// NoQuota: the replica waits for quota that its Kueue queue does not have. KeepsQuota: a successor of the current revision gets the
+	// replica's quota.
 	NoQuota, KeepsQuota bool
-	// Why says for people why the replica is Broken.
+	// Why explains to people why the replica is Broken.
 	Why string
 }
 
 // active reports whether the replica counts: it serves, or will serve without further action of this package.
 func (r Replica) active() bool { return r.State >= Partial }
 
-// denied reports whether a replica of the current revision waits for quota that its queue of Kueue does not have.
+// denied reports whether a replica of the current revision waits for quota that its Kueue queue does not have.
 func (r Replica) denied() bool {
 	return !r.Outdated && r.NoQuota && (r.State == Waiting || r.State == Partial)
 }
@@ -74,7 +76,8 @@ type Group struct {
 	Step *Step
 	// Stopped: all outdated replicas are removed and none is created, regardless of availability.
 	Stopped bool
-	// Leaving are the replicas that have to leave their nodes; see move. MovesInPlace: they are removed before their successors are created.
+	// Leaving are the replicas that have to leave their nodes; see move. MovesInPlace: these replicas are removed before their successors
+	// are created.
 	Leaving      []Leave
 	MovesInPlace bool
 }
@@ -102,7 +105,7 @@ type Plan struct {
 	Make []int
 	// Blocked: the update cannot proceed until a replica finds capacity.
 	Blocked bool
-	// Waits says for people what comes next; empty when nothing is awaited.
+	// Waits explains to people what the component waits for; "" for nothing.
 	Waits string
 }
 

@@ -12,15 +12,16 @@ func (g Group) leaves(r Replica) bool {
 	return r.active() && slices.ContainsFunc(g.Leaving, func(l Leave) bool { return l.Ordinal == r.Ordinal })
 }
 
-// overdue reports whether a replica leaves without a successor.
+// overdue reports whether a replica leaves its nodes without waiting for a successor.
 func (g Group) overdue(r Replica) bool {
 	return g.MovesInPlace || g.Recreate ||
 		slices.ContainsFunc(g.Leaving, func(l Leave) bool { return l.Ordinal == r.Ordinal && l.Overdue })
 }
 
-// surges reports whether successors are created before replicas leave. This is not done while an update replaces replicas: the update first
-// replaces those that have to leave, and creates the new ones on other nodes. An overdue replica gets no successor. A waiting successor
-// stays unless its queue of Kueue has no quota for it: the quota of the replica that leaves may be for its ordinal alone.
+// surges reports whether successors are created before replicas leave their nodes. They are not while an update replaces replicas: the
+// update first replaces the replicas that have to leave, and creates the new replicas on other nodes. An overdue replica gets no successor.
+// But an existing successor that waits stays, unless its Kueue queue has no quota for it: the quota of the leaving replica may be for the
+// leaving replica's ordinal alone.
 func (g Group) surges(replicas []Replica) bool {
 	waits := count(replicas, Replica.active) > g.Replicas && !slices.ContainsFunc(replicas, Replica.denied)
 	return g.Replicas > 0 && !g.Recreate && !g.Stopped && !g.MovesInPlace && g.settled(replicas) &&
@@ -34,8 +35,9 @@ func (g Group) settled(replicas []Replica) bool {
 
 func isOutdated(r Replica) bool { return r.active() && r.Outdated }
 
-// move removes the replicas that have to leave their nodes. A replica that serves is removed when as many others serve as are wanted, or,
-// once it is overdue, as far as MaxUnavailable (at least one replica) allows. A replica that does not serve is removed immediately.
+// move removes replicas that have to leave their nodes. It removes a replica that does not serve immediately. It removes a serving replica
+// when the wanted number of other replicas serve. It removes an overdue replica as soon as MaxUnavailable, or else a single unavailable
+// replica, allows that.
 func (s *step) move() {
 	for _, r := range s.in(func(r Replica) bool { return r.State == Starting && s.leaves(r) }) {
 		s.remove(r.Ordinal, "it is to leave its nodes and does not serve")

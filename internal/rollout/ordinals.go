@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// Ordinals returns the ordinals of the active replicas and of those still to be created, sorted. remembered are ordinals with recorded
-// state (their former domain), which successors reuse.
+// Ordinals returns, sorted, the ordinals of the active replicas and of the replicas still to be created. remembered are ordinals with
+// recorded state (their former domain), which successors reuse.
 //
-// Of the new ordinals without any state, only the first most are listed, so that the list stays short for any number of wanted replicas.
-// Wanted counts them all.
+// Of the new ordinals without recorded state, only the first most are listed, so that the list stays short for any number of wanted
+// replicas. Wanted counts all of them.
 func (g Group) Ordinals(replicas []Replica, remembered []int, most int) []int {
 	return g.ordinals(replicas, remembered, most, g.missing(replicas))
 }
@@ -29,8 +29,8 @@ func (g Group) ordinals(replicas []Replica, remembered []int, most, missing int)
 	return out
 }
 
-// successors returns the ordinals still to be created: first those of leaving replicas, which are created again once these are gone, then
-// remembered ones, then the lowest free ones.
+// successors returns the ordinals still to be created: first the ordinals of leaving replicas, which are created again once these replicas
+// are gone, then remembered ordinals, then the lowest free ordinals.
 func successors(replicas []Replica, remembered []int, most, missing int) []int {
 	taken := map[int]bool{}
 	var candidates []int
@@ -60,7 +60,7 @@ func successors(replicas []Replica, remembered []int, most, missing int) []int {
 	return out
 }
 
-// Wanted counts the active replicas and those still to be created, whether or not Ordinals lists them.
+// Wanted counts the active replicas and the replicas still to be created, whether or not Ordinals lists them.
 func (g Group) Wanted(replicas []Replica) int {
 	return count(replicas, Replica.active) + g.missing(replicas)
 }

@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// UpTo limits the steps of an update to a partition: the part of the graph that the new generation takes, as a number of steps or a
-// percentage of them. The rest stays in earlier generations. With 2 prefill and 4 decode, 1 and 50% both mean 1 prefill and 2 decode;
-// fractions of replicas round up.
+// UpTo limits the steps of an update to a partition. The partition is the part of the graph that the new generation replaces, as a number
+// of steps or a percentage of the steps. The remaining part stays in earlier generations. With 2 prefill and 4 decode replicas, the
+// partitions 1 and 50% both mean 1 prefill and 2 decode replicas. Fractions of replicas are rounded up.
 //
-// reached reports whether the new generation serves its part. A Recreate replaces all or nothing, and has no partition.
+// reached reports whether the new generation serves its part. A Recreate update replaces all replicas or none, and has no partition.
 func UpTo(steps []Step, components []Component, partition intstr.IntOrString) (out []Step, reached bool) {
 	if !Limits(components, partition) {
 		return steps, false
@@ -36,8 +36,8 @@ func Limits(components []Component, partition intstr.IntOrString) bool {
 	return partOf(partition, components).less(one) && !slices.ContainsFunc(components, func(c Component) bool { return c.Recreate })
 }
 
-// upTo limits the new generation to most replicas, or to those that no generation has if these are more. Earlier generations keep all
-// others; if both parts round up, they keep rest replicas, as far as the surge has space.
+// upTo limits the new generation to most replicas, or to the number that earlier generations lack if that is larger. Earlier generations
+// keep all other replicas. If the parts of both are rounded up, earlier generations keep rest replicas, as far as the surge has space.
 func (s Step) upTo(most, rest int, c Component) Step {
 	s.Make = min(s.Make, max(most, c.Replicas-c.Old))
 	stay := max(c.Replicas-most, min(rest, c.Replicas+c.MaxSurge-most))
@@ -50,8 +50,8 @@ func (s Step) upTo(most, rest int, c Component) Step {
 	return s
 }
 
-// partOf converts a partition to a part of the graph: a percentage, or a number of steps out of as many as the smallest component has
-// replicas.
+// partOf converts a partition to a part of the graph. The partition is a percentage, or a number of steps out of a total that equals the
+// number of replicas of the smallest component.
 func partOf(value intstr.IntOrString, components []Component) part {
 	if value.Type == intstr.String {
 		percent, err := strconv.Atoi(strings.TrimSuffix(value.StrVal, "%"))

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// Next returns the next step. remembered are ordinals with a known former place, most limits the other ordinals created in one step; see
-// Ordinals.
+// Next returns the next step. remembered are ordinals with a known former place. most limits how many other ordinals are created in one
+// step; see Ordinals.
 func (g Group) Next(replicas []Replica, remembered []int, most int) Plan {
 	s := step{Group: g, replicas: slices.Clone(replicas)}
 	s.repair()
@@ -56,8 +56,8 @@ func (s *step) repair() {
 	}
 }
 
-// roll replaces outdated replicas: immediately those that do not serve (a partial replica would get pods of two revisions), and the others
-// as far as enough replicas serve.
+// roll replaces outdated replicas. Replicas that do not serve are replaced immediately, which also prevents that a partial replica gets
+// pods of two revisions. Serving replicas are replaced as far as enough replicas serve.
 func (s *step) roll() {
 	if s.paused() {
 		for _, r := range s.in(func(r Replica) bool { return r.Unplaceable || r.State == Partial && r.Outdated && !r.InSet }) {
@@ -93,7 +93,7 @@ func (s *step) removeOutdated(why string) {
 	}
 }
 
-// make creates missing replicas. An ordinal that is still in use by a leaving replica has to wait until that is gone.
+// make creates missing replicas. An ordinal that a leaving replica still uses has to wait until that replica is gone.
 func (s *step) make(remembered []int, most int) {
 	if s.Recreate && !s.paused() && slices.ContainsFunc(s.replicas, func(r Replica) bool { return r.Outdated }) {
 		return
@@ -120,7 +120,7 @@ func (s *step) allowed() int {
 
 func (s *step) in(is func(Replica) bool) []Replica { return filter(s.replicas, is) }
 
-// floor returns how many available replicas an update leaves alone.
+// floor returns how many available replicas must remain during an update.
 func (g Group) floor() int { return max(0, g.Replicas-g.MaxUnavailable) }
 
 func isAvailable(r Replica) bool { return r.State == Available }
@@ -134,10 +134,10 @@ func (s *step) blocked() bool {
 // stopsAll reports whether no replica is created before r has stopped.
 func (s *step) stopsAll(r Replica) bool { return r.Outdated && s.Recreate }
 
-// WaitsForOthers is what a component waits for when its own step is done and the steps of others are not.
+// WaitsForOthers is the message of a component whose own step is complete, while the steps of other components are not.
 const WaitsForOthers = "waits for the other workers of its generation"
 
-// waits says what has to happen before the next step.
+// waits describes what has to happen before the next step.
 func (s *step) waits() string {
 	for _, w := range []struct {
 		state State

@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
-// scaleIn removes replicas above the ceiling. A replica without quota is removed as well while another replica ends, because the successor
-// of the ending one gets its quota.
+// scaleIn removes replicas above the ceiling. While a replica terminates, scaleIn also removes a replica that waits for quota, because the
+// successor of the terminating replica gets the terminating replica's quota.
 func (s *step) scaleIn() {
 	ceiling := s.ceiling(s.replicas)
 	active := s.byLoss()
@@ -29,7 +29,7 @@ func (s *step) scaleIn() {
 }
 
 // byLoss returns the active replicas in the order of CompareLoss. Replicas of the old generation that have to stay come last, because the
-// other components serve with them.
+// other components need them in order to serve.
 func (s *step) byLoss() []Replica {
 	active := s.in(Replica.active)
 	slices.SortFunc(active, s.CompareLoss)
@@ -38,8 +38,9 @@ func (s *step) byLoss() []Replica {
 	return active
 }
 
-// staying returns the ordinals of the available replicas of older revisions that stay, however many others are available. Of each
-// generation at most the wanted number stays: the step may date from a time when more were wanted, and the excess serves nothing.
+// staying returns the ordinals of the available replicas of older revisions that stay, regardless of how many other replicas are available.
+// Of each generation at most the wanted number stays. The step may date from a time when more replicas were wanted, and the excess replicas
+// serve nothing.
 func (s *step) staying() map[int]bool {
 	out := map[int]bool{}
 	if s.Step == nil {
@@ -66,7 +67,7 @@ func (s *step) staying() map[int]bool {
 	return out
 }
 
-// lossOf says why a replica is scaled in rather than another one of active.
+// lossOf describes why a replica is scaled in rather than another replica of active.
 func (s *step) lossOf(r Replica, active []Replica) string {
 	what := [...]string{Partial: "is not whole yet", Waiting: "is not placed", Starting: "does not serve",
 		Available: "is the youngest"}[r.State]
@@ -83,9 +84,9 @@ func (s *step) lossOf(r Replica, active []Replica) string {
 	return what
 }
 
-// CompareLoss orders replicas by how little their removal loses: those not placed first, then those that do not serve, then those of an
-// older revision, then those that have to leave their nodes, then those whose role is in excess, then those whose removal frees most of
-// their domain, then the youngest.
+// CompareLoss orders replicas by how little their removal loses. The order is: replicas that are not placed, replicas that do not serve,
+// replicas of an older revision, replicas that have to leave their nodes, replicas whose role is in excess, replicas whose removal frees
+// most of their domain, and then the youngest replicas.
 func (g Group) CompareLoss(a, b Replica) int {
 	return cmp.Or(
 		cmp.Compare(rank(a), rank(b)), bools.Compare(b.Outdated, a.Outdated), bools.Compare(g.leaves(b), g.leaves(a)),
@@ -94,5 +95,5 @@ func (g Group) CompareLoss(a, b Replica) int {
 	)
 }
 
-// rank treats Partial like Waiting, because neither has anything to lose.
+// rank treats Partial like Waiting, because the removal of neither loses anything.
 func rank(r Replica) State { return max(r.State, Waiting) }

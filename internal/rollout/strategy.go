@@ -20,10 +20,10 @@ const (
 	AnnotationMaxUnavailable = "nvidia.com/deployment-rolling-update-max-unavailable"
 )
 
-// Annotations lists these annotations.
+// Annotations lists the annotations with which users choose how a component is updated.
 var Annotations = []string{AnnotationStrategy, AnnotationMaxSurge, AnnotationMaxUnavailable}
 
-// Annotations with which users choose how many steps of all workers of a deployment are replaced at the same time: see Shared.
+// Annotations with which users choose how many steps of a deployment's workers are replaced at the same time: see Shared.
 const (
 	AnnotationSharedMaxSurge       = "trellis.dev/rolling-update-max-surge"
 	AnnotationSharedMaxUnavailable = "trellis.dev/rolling-update-max-unavailable"
@@ -62,8 +62,8 @@ func AnnotationsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.Co
 	return out
 }
 
-// StrategyOf reads the update strategy of a component. By default, packed components, whose replicas need capacity for whole gangs in the
-// right domain, are updated in place, one replica at a time; others like the pods of a Deployment.
+// StrategyOf reads the update strategy of a component. By default, packed components are updated in place, one replica at a time, because
+// their replicas need capacity for whole gangs in the right domain. Other components are updated like the pods of a Deployment.
 func StrategyOf(annotations map[string]string, packed bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
 	var problems []Problem
 	recreate := false
@@ -80,7 +80,7 @@ func StrategyOf(annotations map[string]string, packed bool) (trellisv1alpha1.Rol
 }
 
 // SharedStrategyOf reads the common update strategy of a deployment's workers. By default, packed workers are replaced in place, one step
-// at a time; others like the pods of a Deployment.
+// at a time. Other workers are replaced like the pods of a Deployment.
 func SharedStrategyOf(dgd *nvidiav1beta1.DynamoGraphDeployment, packed bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
 	return ofSteps.read(dgd.Annotations, packed, false)
 }
@@ -93,8 +93,8 @@ var (
 	ofSteps    = boundKeys{AnnotationSharedMaxUnavailable, AnnotationSharedMaxSurge, "steps"}
 )
 
-// read reads the bounds. If both are 0, nothing could be replaced: a surge annotation of 0 is then a problem, and without the annotation
-// surge becomes 1. mayBeZero disables this check.
+// read reads the bounds. If both bounds are 0, no replica could be replaced. A surge annotation of 0 is then a problem. Without a surge
+// annotation, the surge becomes 1. mayBeZero disables this check.
 func (k boundKeys) read(annotations map[string]string, packed, mayBeZero bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
 	s := trellisv1alpha1.RolloutStrategy{MaxUnavailable: intstr.FromString("25%"), MaxSurge: intstr.FromString("25%")}
 	if packed {
@@ -148,8 +148,8 @@ func zero(v intstr.IntOrString) bool {
 	return err == nil && n == 0
 }
 
-// For returns the desired state of a scaling group. Percentages are of its replicas: surge rounds up, unavailability down, and if both are
-// 0, one replica may be unavailable, as with Deployments. A step has its own bounds.
+// For returns the desired state of a scaling group. Percentages refer to the group's replicas. Surge is rounded up and unavailability down.
+// If both are 0, one replica may be unavailable, as with Deployments. A step has its own bounds.
 func For(sg *trellisv1alpha1.ScalingGroup) Group {
 	g := Group{
 		Replicas: int(sg.Spec.Replicas), MaxUnavailable: 1, Stopped: sg.Spec.Restart != nil && sg.Spec.Restart.Stop,

@@ -1,12 +1,12 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package adoption gives objects without an owner to the object that would recreate them.
+// Package adoption makes the object that would otherwise recreate ownerless objects the owner of these objects.
 //
-// Deleting an owner with --cascade=orphan leaves its objects. A later owner with the same name needs objects with the same names. Like the
-// controllers of Kubernetes, ours adopt such objects: those with their labels and names that have no other controller and are not being
-// deleted. The owner is first read from the API server, not from the cache, because an owner that is being deleted would adopt the objects
-// that the garbage collector has just orphaned.
+// Deleting an owner with --cascade=orphan leaves its objects behind. A later owner with the same name needs objects with the same names.
+// Like the controllers of Kubernetes, the controllers of Trellis adopt such objects if they have the expected labels and names, have no
+// other controller and are not being deleted. The owner is first read from the API server, not from the cache, because an owner that is
+// being deleted would adopt the objects that the garbage collector has just orphaned.
 package adoption
 
 import (
@@ -32,7 +32,7 @@ func Orphaned(object metav1.Object) bool {
 type Conflict struct {
 	// Object is the kind and name of the object.
 	Object string
-	// Owner is the kind and name of the object's controller; empty for an object without one that may not be adopted.
+	// Owner is the kind and name of the object's controller; empty if the object has no controller but may not be adopted.
 	Owner string
 	// Needs is the owner that needs the object.
 	Needs string
@@ -72,8 +72,8 @@ func (a Adopter) Current(ctx context.Context) (bool, error) {
 	return leftovers.Current(ctx, a.Live, a.Owner)
 }
 
-// Adopt makes the owner the controller of an object, provided the object has not changed since it was read: otherwise the event of that
-// change triggers the next reconcile. The caller must check Current first.
+// Adopt makes the owner the controller of an object, provided the object has not changed since it was read. If it has changed, the event of
+// that change triggers the next reconcile. The caller must check Current first.
 func (a Adopter) Adopt(ctx context.Context, object client.Object) error {
 	adopted := object.DeepCopyObject().(client.Object)
 	adopted.SetOwnerReferences(append(adopted.GetOwnerReferences(), *metav1.NewControllerRef(a.Owner, a.Kind)))
@@ -85,7 +85,7 @@ func (a Adopter) Adopt(ctx context.Context, object client.Object) error {
 	return nil
 }
 
-// kindOf returns the kind of an object that may have been read without one.
+// kindOf returns the kind of an object that may have been read without its kind.
 func kindOf(object client.Object) string {
 	if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {
 		return kind

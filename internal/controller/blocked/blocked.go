@@ -28,11 +28,11 @@ const (
 type Retries struct {
 	// First is the time until the first retry after a failure. The time doubles with each further retry, up to MaxRetry.
 	First time.Duration
-	// Unwatched is the interval at which objects are read again that are not watched.
+	// Unwatched is the interval between reads of objects that are not watched.
 	Unwatched time.Duration
 }
 
-// AfterUnwatched returns the interval at which objects are read again that are not watched.
+// AfterUnwatched returns the interval between reads of objects that are not watched.
 func (r Retries) AfterUnwatched() time.Duration { return cmp.Or(r.Unwatched, unwatched) }
 
 // Options returns the options of a controller that reconciles this many objects in parallel.
@@ -44,8 +44,8 @@ func Options(workers int, retries Retries) controller.Options {
 	}
 }
 
-// QuotaEased passes events of ResourceQuotas after which more may be created than before, according to their status, as the API server
-// judges.
+// QuotaEased selects the events of ResourceQuotas after which more objects may be created than before. Like the API server, it evaluates
+// the status of the quota.
 func QuotaEased() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
@@ -59,7 +59,7 @@ func QuotaEased() predicate.Predicate {
 	}
 }
 
-// eased reports whether a limit was raised or removed, or less of one is used.
+// eased reports whether a limit was raised or removed, or the usage of a limited resource has decreased.
 func eased(before, now *corev1.ResourceQuotaStatus) bool {
 	for name, hard := range before.Hard {
 		limit, limited := now.Hard[name]
@@ -71,8 +71,8 @@ func eased(before, now *corev1.ResourceQuotaStatus) bool {
 	return false
 }
 
-// NotOurs passes the deletion of objects that no controller owns, because objects that wait for their names can then be created. The
-// deletion of owned objects triggers a reconcile of their owner.
+// NotOurs selects the deletions of objects that no controller owns, because objects that wait for the names of these objects can then be
+// created. The deletion of an owned object triggers a reconcile of its owner.
 func NotOurs(owned func(client.Object) bool) predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },

@@ -76,7 +76,7 @@ func (r *Reconciler) request(ctx context.Context, ask *capacity.Ask, exclude [][
 	return r.make(ctx, object)
 }
 
-// make creates an object. The name has a hash of the object's content, so an existing object is the same.
+// make creates an object. The name has a hash of the object's content, so an existing object of this name has the same content.
 func (r *Reconciler) make(ctx context.Context, o client.Object) error {
 	err := r.Client.Create(ctx, o, client.FieldOwner(render.FieldOwner))
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -85,7 +85,8 @@ func (r *Reconciler) make(ctx context.Context, o client.Object) error {
 	return nil
 }
 
-// excluded returns, by set, the hosts that have room for a pod of the gang now. The gang waits in spite of them, so they do not help it.
+// excluded returns, by set, the hosts that have room for a pod of the gang now. The gang waits although these hosts have room, so they do
+// not help it.
 func (r *Reconciler) excluded(g *capacity.Gang) [][]string {
 	var out [][]string
 	for i := range g.Sets {
@@ -117,8 +118,8 @@ func (r *Reconciler) deletePlaceholder(ctx context.Context, name string, uid typ
 	return nil
 }
 
-// Clear deletes the placeholders of a deployment, and those on the given hosts, before a gang of the deployment is released. If it fails,
-// the kube-scheduler preempts them.
+// Clear deletes the placeholders of a deployment and the placeholders on the given hosts, before a gang of the deployment is released. If a
+// deletion fails, the kube-scheduler preempts the placeholder.
 func (r *Reconciler) Clear(ctx context.Context, graph types.UID, hosts []string) {
 	pods, err := r.placeholderPods(ctx)
 	for i := range pods {

@@ -33,7 +33,8 @@ const (
 // requests are the ProvisioningRequests of deployments.
 var requests = addon.Kind{GroupVersionKind: capacity.RequestKind, Resource: "provisioningrequests", UIDLabel: capacity.LabelGraphUID}
 
-// Autoscaler is the provider that reports whether the cluster serves ProvisioningRequests, and watches those of deployments.
+// Autoscaler is the provider that reports whether the cluster serves ProvisioningRequests, and that watches the ProvisioningRequests of
+// deployments.
 func Autoscaler(cluster addon.Cluster) provider.Provider {
 	return addon.Addon{
 		Cluster: cluster, Kind: requests, Called: Name, Places: "a ProvisioningRequest adds nodes and places no pods",
@@ -49,8 +50,8 @@ func Autoscaler(cluster addon.Cluster) provider.Provider {
 	}
 }
 
-// observeRequests reads the existing ProvisioningRequests. If they cannot be read, their gangs get the reason in Bars; until the cache is
-// ready after a start, the gangs are omitted.
+// observeRequests reads the existing ProvisioningRequests. If they cannot be read, the gangs that use them get the reason in Bars. Until
+// the cache is ready after a start, these gangs are omitted.
 func (r *Reconciler) observeRequests(ctx context.Context, o *capacity.Observation) error {
 	if !slices.Contains(r.Options.Kinds, capacity.KindProvisioningRequest) {
 		return nil
@@ -85,7 +86,8 @@ func (r *Reconciler) observeRequests(ctx context.Context, o *capacity.Observatio
 	return nil
 }
 
-// deleteRequest deletes the PodTemplates first, because while the ProvisioningRequest exists, a later reconcile can find them.
+// deleteRequest deletes a ProvisioningRequest and its PodTemplates. It deletes the PodTemplates first, because a later reconcile finds them
+// only while the ProvisioningRequest exists.
 func (r *Reconciler) deleteRequest(ctx context.Context, one capacity.Request) error {
 	for _, name := range one.Templates {
 		template := &corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: name}}

@@ -40,9 +40,9 @@ import (
 const (
 	// EventRequested means that nodes for a gang are requested from an autoscaler.
 	EventRequested = "CapacityRequested"
-	// EventNotRequested means that a gang waits for capacity that is not requested, and says why.
+	// EventNotRequested means that a gang waits for capacity that is not requested. The message has the reason.
 	EventNotRequested = "CapacityNotRequested"
-	// EventGivenUp means that a capacity request is deleted although its gang was not placed. It is repeated after a pause.
+	// EventGivenUp means that a capacity request is deleted although its gang was not placed. The request is repeated after a pause.
 	EventGivenUp = "CapacityRequestEnded"
 	// EventRefused means that the API server refuses an object of a capacity request. The operator tries again.
 	EventRefused = "CapacityRequestRefused"
@@ -65,9 +65,9 @@ type Results interface {
 
 // Options are the settings of the administrator.
 type Options struct {
-	// Kinds are the allowed kinds of capacity requests; without any, the controller does not run.
+	// Kinds are the allowed kinds of capacity requests; if empty, the controller does not run.
 	Kinds []string
-	// Preset is the kind of deployments without the annotation.
+	// Preset is the kind of capacity request for deployments without the annotation.
 	Preset string
 	capacity.Limits
 	// NewNodeLabels are the labels whose values the autoscaler knows for new nodes.
@@ -83,10 +83,11 @@ type Reconciler struct {
 	Hosts     Hosts
 	Results   Results
 	Providers addon.Registry
-	// Promises are Kueue Workloads that wait for their place: capacity for their pods is requested as they will be admitted; nil for none.
+	// Promises are the Kueue Workloads that wait for a place; nil for none. Capacity is requested for their pods as the pods will be once
+	// they are admitted.
 	Promises *quota.Promises
 	Recorder events.EventRecorder
-	// Namespace is the operator's own, where placeholders are created.
+	// Namespace is the operator's own namespace, in which placeholders are created.
 	Namespace string
 	Options   Options
 	Clock     clock.Clock
@@ -102,7 +103,7 @@ type gangKey struct {
 	name  string
 }
 
-// SetupWithManager registers the controller. changed has an event when scheduling results have changed.
+// SetupWithManager registers the controller. changed delivers an event when scheduling results have changed.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, providers *provider.Registry, changed <-chan event.GenericEvent,
 	retries blocked.Retries) error {
 	r.Providers, r.planner.Limits = providers, r.Options.Limits
@@ -136,7 +137,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: max(next.Sub(now), lookEvery)}, nil
 }
 
-// look observes, decides, reports and writes. It returns when to evaluate again without an event; zero if only an event requires it.
+// look reads the waiting gangs and capacity requests, plans, reports, and writes the changes. It returns when to evaluate again without an
+// event; zero for never.
 func (r *Reconciler) look(ctx context.Context, now time.Time) (next time.Time, err error) {
 	o, deployments, err := r.observe(ctx)
 	if err != nil {

@@ -49,8 +49,8 @@ func (r *Reconciler) observe(ctx context.Context) (o capacity.Observation, all d
 	return o, all, r.observeRequests(ctx, &o)
 }
 
-// gangs returns the gangs of a deployment that wait for capacity. known is false while the deployment is not planned since the operator
-// started, or not with all pods that have quota and wait for their place.
+// gangs returns the gangs of a deployment that wait for capacity. known is false until the deployment has been planned since the operator's
+// start, including all pods that have quota and wait for their place.
 func (r *Reconciler) gangs(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, kind string,
 ) (gangs []capacity.Gang, known bool, err error) {

@@ -14,7 +14,8 @@ import (
 
 // Bindings are the ClusterTopologyBindings of a cluster that Trellis did not write.
 type Bindings interface {
-	// Binding returns the Binding of a name as a ClusterTopology, nil without one. why is the reason why it cannot be read as one.
+	// Binding returns the Binding of a name as a ClusterTopology; nil if there is none. why is the reason why the Binding cannot be read as
+	// a ClusterTopology.
 	Binding(name string) (as *grovev1alpha1.ClusterTopology, why string)
 }
 
@@ -39,7 +40,7 @@ func (r *Reconciler) reportBinding(binding *grovev1alpha1.ClusterTopology, statu
 	r.reported[binding.Name] = status
 }
 
-// reportUnread handles a name without a topology: its Binding is gone, or cannot be read as one.
+// reportUnread handles a name without a ClusterTopology: the Binding of this name is gone, or cannot be read as a ClusterTopology.
 func (r *Reconciler) reportUnread(name string) {
 	binding, why := r.bindingOf(name)
 	if binding == nil || why == "" {
@@ -54,8 +55,8 @@ func (r *Reconciler) reportUnread(name string) {
 	r.reportBinding(binding, status)
 }
 
-// compareBinding compares a ClusterTopology with the Binding of the same name, and reports differences on both. The ClusterTopology is
-// used.
+// compareBinding compares a ClusterTopology with the Binding of the same name, and reports differences on both objects. The ClusterTopology
+// takes precedence.
 func (r *Reconciler) compareBinding(ct *grovev1alpha1.ClusterTopology, status *grovev1alpha1.ClusterTopologyStatus) {
 	binding, why := r.bindingOf(ct.Name)
 	if binding == nil || why != "" {

@@ -41,7 +41,7 @@ import (
 type Reconciler struct {
 	Client   client.Client
 	Recorder events.EventRecorder
-	// Providers reports which providers of Topologies are ready.
+	// Providers reports which of the providers in Topologies are ready.
 	Providers *provider.Registry
 	// Topologies are the providers that have their own topology objects.
 	Topologies []ProviderTopology
@@ -51,7 +51,8 @@ type Reconciler struct {
 	scans scans
 	// reported has the conditions of the last events about Bindings, by name. Only the controller's single worker accesses it.
 	reported map[string]grovev1alpha1.ClusterTopologyStatus
-	// written is when each status was last written, because each new deployment changes the number of deployments that use a topology.
+	// written has the time of the last write of each status. It limits the writes, because each new deployment changes the number of
+	// deployments that use a topology.
 	written pace.Writes
 }
 
@@ -162,7 +163,7 @@ func (r *Reconciler) observe(ctx context.Context, ct *grovev1alpha1.ClusterTopol
 	return status, failure, nil
 }
 
-// report writes the status if it changed. If the change can wait, it returns for how long; see [pace].
+// report writes the status if it changed. If the change can wait, report returns the remaining wait; see [pace].
 func (r *Reconciler) report(ctx context.Context, ct *grovev1alpha1.ClusterTopology, status grovev1alpha1.ClusterTopologyStatus) (
 	again time.Duration, err error) {
 	name := client.ObjectKeyFromObject(ct)

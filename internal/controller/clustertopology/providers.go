@@ -25,7 +25,7 @@ import (
 // ProviderTopology is a provider with its own topology object.
 type ProviderTopology struct {
 	Provider string
-	// For are other providers whose scheduler reads the object.
+	// For lists the other providers whose scheduler reads the object.
 	For []string
 	// Keep updates the provider's object and returns a description of remaining differences, or "".
 	Keep func(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error)
@@ -64,7 +64,8 @@ type kept struct {
 	differs   []string
 }
 
-// keepTopologies writes topology objects only for providers that deployments with this topology use; others may not know the topology.
+// keepTopologies writes topology objects only for ready providers that deployments with this topology use. Other providers may not know the
+// topology.
 func (r *Reconciler) keepTopologies(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (kept, error) {
 	groups := &trellisv1alpha1.ScalingGroupList{}
 	if err := r.Client.List(ctx, groups, client.UnsafeDisableDeepCopy); err != nil {

@@ -17,9 +17,9 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// spaced queues the topologies that an object concerns: immediately, and for all further events within [pace.Interval] once more at its
-// end. Each reconcile goes through all deployments that use a topology, so a thousand simultaneous deployments would otherwise cause a
-// thousand such passes.
+// spaced queues the topologies that an object concerns. It queues a topology immediately at the first event, and once more at the end of
+// [pace.Interval] for all further events within the interval. Each reconcile reads all deployments that use a topology, so a thousand
+// simultaneous deployments would otherwise cause a thousand such reconciles.
 func spaced(concerns handler.MapFunc) handler.EventHandler {
 	last := &pace.Writes{}
 	add := func(to queue, requests ...reconcile.Request) {

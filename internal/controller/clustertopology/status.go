@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// maxNames is how many nodes or deployments a message lists.
+// maxNames is the maximum number of nodes or deployments that a message lists.
 const maxNames = 5
 
 func statusOf(ct *grovev1alpha1.ClusterTopology, s scan, users []nvidiav1beta1.DynamoGraphDeployment,
@@ -52,8 +52,8 @@ func statusOf(ct *grovev1alpha1.ClusterTopology, s scan, users []nvidiav1beta1.D
 	return status
 }
 
-// isDefault returns a condition for each topology that is annotated as default: whether it is used as one
-// (docs/placement.md#where-a-constraint-comes-from).
+// isDefault returns, for a topology that is annotated as default, the condition that reports whether it is used as a default
+// (docs/placement.md#where-a-constraint-comes-from); nil for other topologies.
 func isDefault(ct *grovev1alpha1.ClusterTopology, defaults []*grovev1alpha1.ClusterTopology) *metav1.Condition {
 	if !slices.ContainsFunc(defaults, func(d *grovev1alpha1.ClusterTopology) bool { return d.Name == ct.Name }) {
 		return nil
@@ -114,8 +114,9 @@ func labelled(s topology.Scan) metav1.Condition {
 	return c
 }
 
-// consistent returns the condition that each domain is one place, and each level is broader than the next. It reports levels in the wrong
-// order alone, because they make the other checks meaningless, and duplicate hostnames before omitted levels.
+// consistent returns the condition that reports whether each domain is one place, and each level is broader than the next level. If levels
+// are in the wrong order, it reports nothing else, because the other checks are then meaningless. It reports duplicate hostnames before
+// omitted levels.
 func consistent(s scan) metav1.Condition {
 	c := metav1.Condition{
 		Type: grovev1alpha1.ConditionHierarchyConsistent, Status: metav1.ConditionTrue, Reason: grovev1alpha1.ReasonHierarchyValid,
@@ -173,7 +174,7 @@ func inUse(users []nvidiav1beta1.DynamoGraphDeployment) metav1.Condition {
 	}
 }
 
-// some lists the first of total names.
+// some lists the first names; total is the number of all names.
 func some(names []string, total int) string {
 	return limit.Join(names, total, maxNames, ", ")
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
-// First is the Ordinal that stands for the first replicas of a component, which start together.
+// First is the Ordinal of the gang that consists of a component's first replicas, which start together.
 const First = -1
 
 // Key identifies a gang in a namespace: one replica, the first replicas of a component, or a base gang.
@@ -30,7 +30,7 @@ type Key struct {
 	Ordinal int32
 }
 
-// owner can hold the turn: a scaling group, for its own gangs, or the base gang of a graph.
+// owner identifies a possible holder of the turn: a scaling group, for its own gangs, or the base gang of a graph.
 type owner struct {
 	graph types.UID
 	group string
@@ -60,7 +60,7 @@ type Part struct {
 	Group    types.NamespacedName
 	Created  time.Time
 	Priority int32
-	// Members are the scaling groups of a base gang of which Wants has a part.
+	// Members are the scaling groups of the base gang, if Wants has a part of the base gang.
 	Members []string
 	// Rests are the gangs that pause after a refused create.
 	Rests Rests
@@ -73,7 +73,7 @@ type Rests struct{ Successors, Others bool }
 // All selects all gangs of a group.
 var All = Rests{Successors: true, Others: true}
 
-// Of selects the gangs like those of a decision.
+// Of adds the gangs of the same kind as a decision's gang, successors or others, to the selection.
 func (r Rests) Of(d Decision) Rests {
 	return Rests{Successors: r.Successors || d.Succeeds, Others: r.Others || !d.Succeeds}
 }
@@ -88,7 +88,7 @@ type Lack struct {
 	Quota                  string
 	Resource               corev1.ResourceName
 	Requested, Used, Limit string
-	// Before are the names of up to maxBefore earlier gangs that lack the same resource; More counts the others.
+	// Before are the names of up to maxBefore earlier gangs that lack the same resource. More counts the further earlier gangs.
 	Before []string
 	More   int
 }
@@ -112,9 +112,9 @@ func (l *Lack) Error() string {
 
 // Decision is the next step of a gang.
 type Decision struct {
-	// Create the missing pods.
+	// Create: the missing pods may be created.
 	Create bool
-	// GiveBack the pods: delete them, because the gang is incomplete and does not have the turn.
+	// GiveBack: the existing pods have to be deleted, because the gang is incomplete and does not have the turn.
 	GiveBack bool
 	// Lack is the quota that the gang waits for; nil for none.
 	Lack *Lack
@@ -128,7 +128,7 @@ type Decision struct {
 type line struct {
 	gangs  []*gang
 	quotas []corev1.ResourceQuota
-	// holder has the turn; zero if no one has it. creates: pods of its gangs are being created.
+	// holder is the owner that has the turn; zero for none. creates: pods of the holder's gangs are being created.
 	holder  owner
 	creates bool
 	// refused: a create was refused recently, so quotas alone do not decide which gangs can be created.
@@ -140,8 +140,9 @@ type gang struct {
 	Want
 	created  time.Time
 	priority int32
-	// resting: one of its groups pauses. known: all its groups have stated their part. overdue: the gang was not completed during its turn.
-	// insists: it is the refused successor of a replica that served, and others wait for it all the same.
+	// resting: one of the gang's groups pauses. known: all of the gang's groups have stated their parts. overdue: the gang was not
+	// completed during its turn. insists: the gang is a refused successor of a replica that served, and other gangs wait for it
+	// nevertheless.
 	resting, known, overdue, insists bool
 	// missing counts the missing pods.
 	missing int64
@@ -229,7 +230,7 @@ func newBalance(quotas []corev1.ResourceQuota) *balance {
 	return b
 }
 
-// lack returns the first quota that is too small for a gang; nil for none. never: even the limit is smaller than the gang.
+// lack returns the first quota that is too small for a gang; nil for none. never: even the limit of a quota is too small for the gang.
 func (b *balance) lack(g *gang) (lack *Lack, never bool) {
 	for i := range b.quotas {
 		quota := &b.quotas[i]

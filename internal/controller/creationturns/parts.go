@@ -13,13 +13,14 @@ import (
 type part struct {
 	Part
 	at time.Time
-	// overdue are the owners of gangs that were not completed during their turn; reset when the group pauses.
+	// overdue are the owners of gangs that were not completed during their turn. It is reset when all gangs of the group pause.
 	overdue map[owner]bool
-	// refused is the first refused create of the successors that the group lacks; zero if none was refused.
+	// refused is the time of the first refused create among the successors that the group lacks; zero if none was refused.
 	refused time.Time
 }
 
-// succeed keeps the mark of successors until they are complete, because the pods of their predecessors no longer exist.
+// succeed copies the mark of successors from the former wants. A successor keeps the mark until it is complete, because its predecessor's
+// pods no longer exist.
 func (p *part) succeed(before *part) {
 	for i := range p.Wants {
 		want := &p.Wants[i]

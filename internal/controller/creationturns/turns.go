@@ -36,14 +36,14 @@ type Turns struct {
 // space is the state of one namespace.
 type space struct {
 	parts map[string]*part
-	// holder has the turn; zero if no one has it. since is the start of the turn or of its last progress; missing counts the holder's missing
-	// pods.
+	// holder is the owner that has the turn; zero for none. since is the start of the turn or the time of its last progress. missing is the
+	// number of the holder's missing pods.
 	holder  owner
 	since   time.Time
 	missing int64
 	// refused is the time of the last refused create.
 	refused time.Time
-	// told is the work that each group knows of.
+	// told is, by group, the work that the group has been notified of.
 	told map[string]told
 	// creating are the groups that create pods since their last Sync.
 	creating map[string]bool
@@ -82,7 +82,8 @@ func (t *Turns) Sync(stated Part, quotas []corev1.ResourceQuota) map[Key]Decisio
 	return decisions
 }
 
-// Created records the created gangs of a group, and the gangs of which a create was refused. It notifies other groups that have new work.
+// Created records the created gangs of a group, and whether a create was refused for successors or for other gangs. It notifies other
+// groups that have new work.
 func (t *Turns) Created(group types.NamespacedName, created map[Key]bool, refused Rests, quotas []corev1.ResourceQuota) {
 	t.mu.Lock()
 	s := t.space(group.Namespace)
@@ -106,7 +107,8 @@ func (t *Turns) Created(group types.NamespacedName, created map[Key]bool, refuse
 	t.tell(group.Namespace, tell)
 }
 
-// Yields reports whether a group that completed a gang leaves the turn to another group, for the successor of a replica that served.
+// Yields reports whether a group that has completed a gang has to yield the turn, because another group lacks the successor of a replica
+// that served.
 func (t *Turns) Yields(group types.NamespacedName) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,7 +199,8 @@ func (t *Turns) tell(namespace string, groups []string) {
 	}
 }
 
-// look decides about all gangs. Only the asking group can get the turn; other groups that could have it are notified to ask.
+// look makes the decisions about all gangs. Only the group named by asks can get the turn. Other groups that have new work, such as getting
+// the turn, are returned in tell.
 func (s *space) look(asks string, quotas []corev1.ResourceQuota, now time.Time) (own map[Key]Decision, tell []string) {
 	s.endTurn(now)
 	gangs := s.gangs(now)
@@ -226,7 +229,7 @@ func (s *space) look(asks string, quotas []corev1.ResourceQuota, now time.Time) 
 	return own, tell
 }
 
-// endTurn ends the turn of the holder when its gangs are complete, or it exceeded the time limit.
+// endTurn ends the turn of the holder when its gangs are complete, or when the time limit has passed without progress.
 func (s *space) endTurn(now time.Time) {
 	if s.holder == (owner{}) {
 		return

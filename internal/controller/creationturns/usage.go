@@ -12,7 +12,7 @@ import (
 	podresource "k8s.io/component-helpers/resource"
 )
 
-// Charge is how much a pod uses of ResourceQuotas, and the properties by which quotas select the pod.
+// Charge has a pod's usage of ResourceQuotas, and the properties by which quotas select the pod.
 type Charge struct {
 	usage corev1.ResourceList
 	// class is the PriorityClass. terminating: the pod has a deadline.
@@ -117,7 +117,7 @@ type Pods struct {
 	Count int64
 }
 
-// need returns how much pods use of a quota, by the resources that it limits.
+// need returns how much of a quota pods use, by limited resource.
 func need(pods []Pods, quota *corev1.ResourceQuota) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for i := range pods {

@@ -24,11 +24,11 @@ import (
 // binds no Role to a foreign ServiceAccount: otherwise a user who may create objects in a namespace could make the operator grant rights.
 type access struct {
 	accounts, roles map[string]origin
-	// missing lists the ServiceAccounts without rights, one sentence each, unless another client has bound a Role to them.
+	// missing has one sentence for each ServiceAccount that gets no rights from Trellis and that no other client has bound to a Role.
 	missing []string
 }
 
-// origin of a ServiceAccount or a Role. The zero value is Trellis.
+// origin identifies who created a ServiceAccount or a Role. The zero value is Trellis.
 type origin int
 
 const (
@@ -39,8 +39,9 @@ const (
 
 func newAccess() access { return access{accounts: map[string]origin{}, roles: map[string]origin{}} }
 
-// lookForAccess reads the graph's ServiceAccounts and Roles. The cache holds those that Trellis has created; shared ones of other clients
-// are read from the API server. applyExtras detects other clients' objects with the graph's own names when it creates them.
+// lookForAccess reads the graph's ServiceAccounts and Roles. The cache has only objects that Trellis has created, so shared objects of
+// other clients are read from the API server. If another client's object has the name of one of the graph's own objects, applyExtras
+// detects it at the create.
 func (r *Reconciler) lookForAccess(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted *render.Graph) (access, error) {
 	a := newAccess()
 	own := func(o client.Object) bool {
@@ -82,7 +83,8 @@ func (a *access) set(object client.Object, from origin) {
 	a.origins(object)[object.GetName()] = from
 }
 
-// isForeign reports whether an object of this kind and name exists that Trellis did not create. live: also if the cache lacks it.
+// isForeign reports whether an object of this kind and name exists that Trellis did not create. live: it also asks the API server if the
+// cache lacks the object.
 func (r *Reconciler) isForeign(ctx context.Context, wanted client.Object, ours func(client.Object) bool, live bool) (bool, error) {
 	existing, key := blank(wanted), client.ObjectKeyFromObject(wanted)
 	err := r.Client.Get(ctx, key, existing)
@@ -98,8 +100,8 @@ func (r *Reconciler) isForeign(ctx context.Context, wanted client.Object, ours f
 	return !ours(existing), nil
 }
 
-// addMissing adds the shared ServiceAccounts without a binding, unless another client has bound them. The condition Ready reports
-// ServiceAccounts and Roles of the graph itself that another client has created.
+// addMissing adds the shared ServiceAccounts that neither Trellis nor another client binds. It skips the graph's own ServiceAccounts and
+// Roles: if another client has created one of them, the condition Ready reports it.
 func (r *Reconciler) addMissing(ctx context.Context, a *access, wanted *render.Graph) error {
 	for _, object := range wanted.Shared() {
 		binding, ok := object.(*rbacv1.RoleBinding)
@@ -157,7 +159,7 @@ func (a *access) bindable(binding *rbacv1.RoleBinding) *rbacv1.RoleBinding {
 	return out
 }
 
-// any reports whether any object is foreign or of unknown origin. Its deletion triggers no event.
+// any reports whether any ServiceAccount or Role is foreign or of unknown origin. The deletion of such an object triggers no event.
 func (a *access) any() bool { return len(a.accounts)+len(a.roles) > 0 }
 
 // unshare deletes a binding of Trellis that is not bindable any more.

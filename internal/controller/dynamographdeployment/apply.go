@@ -27,7 +27,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/strip"
 )
 
-// apply creates the wanted children, and updates those that differ.
+// apply creates the wanted children, and updates existing children that differ.
 func (r *Reconciler) apply(ctx context.Context, o observed, wanted *render.Graph) error {
 	failures := []error{r.applyExtras(ctx, o, wanted)} // first: a pod cannot be created before its account
 	for _, sg := range wanted.ScalingGroups() {
@@ -64,8 +64,8 @@ type notOurs struct{ error }
 // Unwrap returns the cause.
 func (n *notOurs) Unwrap() error { return n.error }
 
-// applyChild creates a missing child, and applies a child that differs, also in its wanted labels and annotations. It adopts an orphan
-// with the child's name. It never takes over an object of another owner: if the cache does not show that object, the create fails.
+// applyChild creates a missing child, and applies a child whose content, labels or annotations differ from the wanted ones. It adopts an
+// orphan with the child's name. It never takes over an object of another owner: if the cache does not show that object, the create fails.
 func (r *Reconciler) applyChild(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child, existing client.Object,
 	same func() bool) error {
 	child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(dgd,
@@ -125,7 +125,8 @@ func (r *Reconciler) findOrCreate(ctx context.Context, dgd *nvidiav1beta1.Dynamo
 	if refused == nil {
 		return true, nil
 	}
-	// A full quota or a policy refuses a create before the API server reports a taken name, so a refused create reads the object.
+	// A full quota or a policy refuses a create before the API server reports that the name is taken, so the object is read after a refused
+	// create.
 	if r.Live.Get(ctx, key, existing) != nil {
 		return false, fmt.Errorf("creating %s %s: %w", kind, key.Name, refused)
 	}
@@ -133,7 +134,7 @@ func (r *Reconciler) findOrCreate(ctx context.Context, dgd *nvidiav1beta1.Dynamo
 	return false, nil
 }
 
-// create creates a child. It is cheaper for the API server than a server-side apply, which would also need a read of the object before.
+// create creates a child. A create costs the API server less than a server-side apply, which would also need a read of the object first.
 func (r *Reconciler) create(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child client.Object) error {
 	err := r.Client.Create(ctx, child.DeepCopyObject().(client.Object), client.FieldOwner(render.FieldOwner))
 	if err == nil {
@@ -142,7 +143,7 @@ func (r *Reconciler) create(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphD
 	return err
 }
 
-// change updates a child by server-side apply: it keeps fields of other writers, and removes fields that are no longer wanted.
+// change updates a child by server-side apply, which keeps the fields of other writers and removes fields that are no longer wanted.
 func (r *Reconciler) change(ctx context.Context, child client.Object) error {
 	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return r.ownAsApplied(ctx, child) }); err != nil {
 		return err
@@ -156,7 +157,8 @@ func (r *Reconciler) change(ctx context.Context, child client.Object) error {
 		client.FieldOwner(render.FieldOwner), client.ForceOwnership)
 }
 
-// ownAsApplied turns the fields that the operator owns by a create into fields owned by server-side apply, which removes only the latter.
+// ownAsApplied converts the ownership of fields that the operator set by a create into ownership by server-side apply. A server-side apply
+// removes only fields that were set by server-side apply.
 func (r *Reconciler) ownAsApplied(ctx context.Context, child client.Object) error {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(child.GetObjectKind().GroupVersionKind())

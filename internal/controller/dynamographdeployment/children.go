@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// indexByLabel indexes children by the deployment that their label names. A namespace may have the children of a thousand deployments.
+// indexByLabel indexes children by the deployment in their label, because a namespace may have the children of a thousand deployments.
 const indexByLabel = "trellis.graph"
 
 func indexChildren(ctx context.Context, indexer client.FieldIndexer) error {
@@ -45,7 +45,7 @@ func labelOf(child client.Object) []string {
 	return nil
 }
 
-// labelled lists the objects of a kind that have the deployment's label, of any owner.
+// labelled lists the objects of a kind that have the deployment's label, whoever owns them.
 func (r *Reconciler) labelled(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, list client.ObjectList) ([]runtime.Object,
 	error) {
 	err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingFields{indexByLabel: render.LabelValue(dgd.Name)})

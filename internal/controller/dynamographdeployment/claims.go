@@ -18,8 +18,8 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=create;list;watch
 
-// createClaims creates the volume claims that a deployment requests, once. Volumes hold the user's data, so it never changes an existing
-// claim, and uses a claim of the user.
+// createClaims creates the volume claims that a deployment requests, unless they exist. Volumes hold the user's data, so createClaims never
+// changes an existing claim. It uses an existing claim of the user unchanged.
 func (r *Reconciler) createClaims(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment,
 	claims []*corev1.PersistentVolumeClaim) []error {
 	var failures []error
@@ -55,7 +55,7 @@ func (r *Reconciler) claim(ctx context.Context, key client.ObjectKey) (*metav1.P
 	return existing, nil
 }
 
-// claimMetadata is the type in which volume claims are read and cached: metadata only.
+// claimMetadata returns an empty object with which volume claims are read and cached as metadata only.
 func claimMetadata() *metav1.PartialObjectMetadata {
 	out := &metav1.PartialObjectMetadata{}
 	out.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/nvlink"
 )
 
-// aboutCliques says which pods are in which clique of the NVLink domains that they share by claims of a ComputeDomain.
+// aboutCliques describes the NVLink domains that pods share through claims of a ComputeDomain: which pods are in which clique.
 func aboutCliques(o observed) (text string) {
 	n := 0
 	for _, claimed := range o.result.Cliques {

@@ -18,13 +18,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
-// component is the state of a component and its wanted state.
+// component has the actual and the wanted state of a component.
 type component struct {
 	name string
-	// group is nil until it is created.
+	// group is nil until the group is created.
 	group *trellisv1alpha1.ScalingGroup
-	// desired is the wanted number of replicas, revision their wanted revision, and restart the restart for which they are made. When the
-	// deployment cannot be resolved, revision and restart are nil and are not compared.
+	// desired is the wanted number of replicas, revision their wanted revision, and restart their wanted restart. If the deployment cannot
+	// be resolved, revision and restart are nil and are not compared.
 	desired  int32
 	revision *string
 	restart  *trellisv1alpha1.Restart
@@ -47,8 +47,8 @@ func lookAt(o observed, wanted *render.Graph) []component {
 	return out
 }
 
-// behind reports whether the group's counts are not for the current deployment yet: its spec is
-// older, or its controller has not observed it.
+// behind reports whether the group's counts do not cover the current deployment yet: the group's spec is older, or the group's controller
+// has not observed the spec.
 func behind(s component) bool {
 	return s.group == nil || s.group.Status.ObservedGeneration != s.group.Generation || s.group.Spec.Replicas != s.desired || s.otherRevision()
 }
@@ -58,7 +58,7 @@ func (s component) otherRevision() bool {
 	return s.revision != nil && (s.group.Spec.Revision != *s.revision || !equality.Semantic.DeepEqual(s.group.Spec.Restart, s.restart))
 }
 
-// refused says why the API server refuses pods of the group; "" if it does not.
+// refused returns the reason why the API server refuses pods of the group; "" if it refuses none.
 func (s component) refused() string {
 	if c := meta.FindStatusCondition(s.group.Status.Conditions, trellisv1alpha1.ConditionPodsInSync); c != nil && c.Status == "False" {
 		return c.Message
@@ -69,7 +69,7 @@ func (s component) refused() string {
 // maxUnhealthy bounds the text about the failing pods of one component, in bytes.
 const maxUnhealthy = 300
 
-// unhealthy says which replicas of the group fail, or which of its pods do not start; "" for none.
+// unhealthy describes which replicas of the group fail, or which of its pods do not start; "" for none.
 func (s component) unhealthy() string {
 	if c := meta.FindStatusCondition(s.group.Status.Conditions, trellisv1alpha1.ConditionPodsHealthy); c != nil && c.Status == "False" {
 		return limit.Middle(c.Message, maxUnhealthy)
@@ -83,7 +83,8 @@ func (s component) rolling() bool {
 		s.group.Status.UpdatedReplicas < s.group.Status.ReadyReplicas
 }
 
-// notReady says why the component is not ready, or "": it needs all its replicas, of the wanted revision and ready, and no others.
+// notReady returns the reason why the component is not ready; "" if it is ready. A ready component has all its replicas, Ready and of the
+// wanted revision, and no further replicas.
 func (s component) notReady() string {
 	if s.group == nil {
 		return fmt.Sprintf("scalinggroup for component %s: not created yet", s.name)
@@ -133,7 +134,8 @@ func summaryOf(components []component) string {
 	return fmt.Sprintf("%d/%d", ready, len(components))
 }
 
-// componentStatuses counts the replicas of all components. cut says, for each component whose places do not all fit, how many are listed.
+// componentStatuses returns the statuses of all components. For each component whose places do not all fit, cut has a text with the number
+// of listed places.
 func componentStatuses(o observed, components []component) (out map[string]nvidiav1beta1.ComponentStatus, cut []string) {
 	out = map[string]nvidiav1beta1.ComponentStatus{}
 	places, cut := placesOf(o, components)
@@ -145,7 +147,8 @@ func componentStatuses(o observed, components []component) (out map[string]nvidi
 		before := o.dgd.Status.Components[s.name]
 		status := s.status(before)
 		if replacing && before.RuntimeNamespace != "" {
-			// stays until all workers are of the new generation, because the planner reads their metrics by it
+			// the old namespace stays until all workers are of the new generation, because the planner reads the workers' metrics by this
+			// namespace
 			status.RuntimeNamespace = before.RuntimeNamespace
 		}
 		status.Placements = places[s.name]
@@ -157,8 +160,8 @@ func componentStatuses(o observed, components []component) (out map[string]nvidi
 	return out, cut
 }
 
-// status counts the replicas. Until the group has the wanted revision, its updated replicas are of a former one and are not counted:
-// clients that compare desired, updated and available must not take them for a completed rollout.
+// status returns the component's status. Until the group has the wanted revision, its updated replicas are of an earlier revision and are
+// not counted. Otherwise a client that compares desired, updated and available replicas would conclude that the rollout is complete.
 func (s component) status(before nvidiav1beta1.ComponentStatus) nvidiav1beta1.ComponentStatus {
 	sg := s.group
 	out := nvidiav1beta1.ComponentStatus{

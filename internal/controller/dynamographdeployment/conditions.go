@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// condition is a condition to set. Conditions are never Unknown: programs read Ready, and False says what is missing.
+// condition is a condition to set. A condition is never Unknown: programs read Ready, and a False condition describes what is missing.
 type condition struct {
 	kind, reason, message string
 	is                    bool
@@ -48,7 +48,8 @@ func set(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, c *condi
 	})
 }
 
-// conditionOrder is the order of conditions in docs/conditions.md: prerequisites of others first, the summary last.
+// conditionOrder is the order of conditions in docs/conditions.md. Conditions that are prerequisites of other conditions come first, the
+// summary last.
 var conditionOrder = []string{
 	nvidiav1beta1.ConditionValid,
 	nvidiav1beta1.ConditionMemoryReadable,
@@ -74,8 +75,8 @@ func sortConditions(conditions []metav1.Condition) {
 	})
 }
 
-// topologyCondition reports whether the current ClusterTopology has every level that the deployment uses. Under a provider that makes the
-// pods itself, the provider has to find the levels as well. The condition is absent without a constraint.
+// topologyCondition reports whether the current ClusterTopology has every level that the deployment uses. If a provider makes the pods
+// itself, the provider has to find the levels as well. Without a constraint, the condition is absent.
 func topologyCondition(o observed) *condition {
 	const kind = nvidiav1beta1.ConditionTopologyLevelsAvailable
 	if !o.constrained() {
@@ -99,8 +100,8 @@ func topologyCondition(o observed) *condition {
 	}
 }
 
-// levelsOfWorkload reports levels that a provider which makes the pods itself does not find. While its objects cannot be read, it returns
-// nil, which keeps the former condition.
+// levelsOfWorkload reports levels that are missing for a provider that makes the pods itself. While the provider's objects cannot be read,
+// it returns a nil condition, which keeps the former condition.
 func levelsOfWorkload(o observed) (c *condition, lacking bool) {
 	const kind = nvidiav1beta1.ConditionTopologyLevelsAvailable
 	switch w := o.workload; {
@@ -153,7 +154,7 @@ func lostLevels(o observed) []string {
 	return slices.Compact(lost)
 }
 
-// otherKeys says which lost levels now have another key; "" for none.
+// otherKeys describes which lost levels now have another key; "" for none.
 func otherKeys(o observed, lost []string) string {
 	keys := map[string]string{}
 	for _, sg := range o.groups {
@@ -170,8 +171,8 @@ func otherKeys(o observed, lost []string) string {
 	return out.String()
 }
 
-// placedCondition reports whether every replica is placed, and otherwise why not. After a start of the operator the former condition
-// stays until the scheduler has evaluated the graph.
+// placedCondition reports whether every replica is placed, and otherwise why not. After an operator start, the former condition stays until
+// the scheduler has evaluated the graph.
 func placedCondition(o observed, p *problem, failure error) *condition {
 	const kind = nvidiav1beta1.ConditionPlaced
 	switch {
@@ -187,7 +188,7 @@ func placedCondition(o observed, p *problem, failure error) *condition {
 	return schedulingCondition(o, failure)
 }
 
-// schedulingCondition is the condition Placed from the scheduling result.
+// schedulingCondition returns the condition Placed according to the scheduling result.
 func schedulingCondition(o observed, failure error) *condition {
 	const kind = nvidiav1beta1.ConditionPlaced
 	switch {
@@ -218,7 +219,8 @@ func schedulingCondition(o observed, failure error) *condition {
 		o.result.Wanted, withoutPartner(o))))
 }
 
-// withoutPartner names the replicas without the partner that kvTransferPolicy requires: a scale-in or a loss leaves such replicas behind.
+// withoutPartner names the replicas without the partner that kvTransferPolicy requires. The scale-in or loss of a replica can leave its
+// partner alone.
 func withoutPartner(o observed) string {
 	t := o.result.Transfer
 	if t == nil || !t.Required || t.AloneText() == "" {
@@ -227,7 +229,8 @@ func withoutPartner(o observed) string {
 	return "; " + t.AloneText() + ", which kvTransferPolicy requires"
 }
 
-// creatingGroups is the condition Placed while scaling groups are missing. failure may say why they cannot be created.
+// creatingGroups returns the condition Placed while scaling groups are missing. failure may contain the reason why the groups cannot be
+// created.
 func creatingGroups(failure error) *condition {
 	const kind = nvidiav1beta1.ConditionPlaced
 	groups := allAs[*groupFailure](failure)
@@ -244,7 +247,7 @@ func creatingGroups(failure error) *condition {
 	return no(kind, gang.CodeCreating, "the scaling groups are created when those of an earlier deployment of this name are gone")
 }
 
-// withRefusals returns the waiting replicas, with the reason for those whose pods the API server refuses.
+// withRefusals returns the waiting replicas. If the API server refuses the pods of a replica, the refusal is the replica's reason.
 func withRefusals(o observed) []gang.Waiting {
 	out := slices.Clone(o.result.Waiting)
 	for i := range out {

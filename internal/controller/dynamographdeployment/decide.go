@@ -25,8 +25,9 @@ type problem struct {
 	reason, message string
 }
 
-// decide resolves the deployment, or says why it cannot. It first repeats the webhook's validation, for objects that were created while
-// no webhook was available. Constraints frozen in scaling groups override the deployment and today's ClusterTopology.
+// decide resolves the deployment, or returns the problem that prevents this. It first repeats the webhook's validation, because the
+// deployment may have been created while no webhook was available. Constraints that are frozen in scaling groups override the deployment
+// and the current ClusterTopology.
 func decide(o observed, platform render.Platform) (*render.Graph, *problem) {
 	written := validation.FromHub(o.dgd)
 	if errs := guard(o, written); len(errs) > 0 {
@@ -52,7 +53,7 @@ func decide(o observed, platform render.Platform) (*render.Graph, *problem) {
 	return wanted, nil
 }
 
-// frozen returns the constraints of the scaling groups, by component, after a refresh the new ones.
+// frozen returns the constraints of the scaling groups by component. After a refresh, it returns the new constraints.
 func (o observed) frozen() map[string]*trellisv1alpha1.ResolvedTopology {
 	if o.refreshed != nil {
 		return o.refreshed
@@ -60,7 +61,8 @@ func (o observed) frozen() map[string]*trellisv1alpha1.ResolvedTopology {
 	return constraintsIn(o.groups)
 }
 
-// constrained reports whether the deployment has a constraint of its own: the frozen one or, without groups, the stated one.
+// constrained reports whether the deployment has a constraint that is not automatic. If the deployment has groups, this is their frozen
+// constraint, and otherwise the stated constraint.
 func (o observed) constrained() bool {
 	for _, sg := range o.groups {
 		if t := sg.Spec.Topology; t != nil && !t.Automatic {
@@ -70,7 +72,8 @@ func (o observed) constrained() bool {
 	return len(o.groups) == 0 && o.stated.Any()
 }
 
-// topologyName returns the name of the deployment's ClusterTopology, frozen or, without groups, stated; "" for none.
+// topologyName returns the name of the deployment's ClusterTopology, from the frozen constraint or, without groups, from the stated
+// constraint; "" for none.
 func (o observed) topologyName() string {
 	for _, component := range slices.Sorted(maps.Keys(o.groups)) {
 		if t := o.groups[component].Spec.Topology; t != nil {
@@ -88,8 +91,8 @@ func notFound(name string) string {
 		"created", name)
 }
 
-// guard validates a deployment. Once it has scaling groups, guard neither checks it against the topology, as admission does on create
-// only, nor reads its topology annotations.
+// guard validates a deployment. Once the deployment has scaling groups, guard ignores its topology annotations. It then also does not check
+// the deployment against the topology, which admission does on create only.
 func guard(o observed, written validation.Written) field.ErrorList {
 	if len(o.groups) > 0 {
 		written.DynamoGraphDeployment = constraint.WithoutAnnotations(o.dgd)

@@ -17,13 +17,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// EventDefaultTopologyUndecided says that several default topologies fit a component equally well, so it follows none.
+// EventDefaultTopologyUndecided reports that several default topologies fit a component equally well, so that the component follows none.
 const EventDefaultTopologyUndecided = "DefaultTopologyUndecided"
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 
-// observeDefaults reads the default topologies for a deployment without a constraint whose groups are not all created. If there are
-// several defaults, it also reads the nodes, which decide between them.
+// observeDefaults reads the default topologies for a multinode deployment that has no constraint and whose groups are not all created. If
+// there are several default topologies, it also reads the nodes, which determine the choice.
 func (r *Reconciler) observeDefaults(ctx context.Context, o *observed) error {
 	if len(o.groups) >= len(o.dgd.Spec.Components) || o.stated.Any() || !o.stated.Multinode {
 		return nil
@@ -46,7 +46,7 @@ func (r *Reconciler) observeDefaults(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// reportUndecided sends an event for each component of a new deployment that follows no default topology.
+// reportUndecided sends an event for each new component for which none of several default topologies could be chosen.
 func (r *Reconciler) reportUndecided(o observed, wanted *render.Graph) {
 	for _, u := range wanted.Undecided {
 		r.Recorder.Eventf(o.dgd, nil, corev1.EventTypeNormal, EventDefaultTopologyUndecided, "Place", "%s", limit.Text(fmt.Sprintf(

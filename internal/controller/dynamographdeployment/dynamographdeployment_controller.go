@@ -3,9 +3,9 @@
 
 // Package dynamographdeployment turns DynamoGraphDeployments into scaling groups and Services, and reports their state.
 //
-// It is the only writer of a deployment's status: the counts of the scaling groups come from the cache, the scheduler's results from
-// memory. A deployment that admission would have refused, created while no webhook was available, is reported and otherwise left
-// unchanged: its running pods continue.
+// It is the only writer of a deployment's status. It reads the counts of the scaling groups from the cache, and the scheduler's results
+// from memory. A deployment that was created while no webhook was available may be one that admission would have refused. Such a deployment
+// is reported and otherwise left unchanged, and its running pods continue.
 package dynamographdeployment
 
 import (
@@ -37,7 +37,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// IndexByTopology indexes deployments by the ClusterTopology they name.
+// IndexByTopology indexes deployments by the name of their ClusterTopology.
 const IndexByTopology = "trellis.clusterTopology"
 
 // workers is the number of deployments that are reconciled at once. The first reconcile of a deployment creates its
@@ -47,32 +47,32 @@ const workers = 32
 
 // Reconciler reconciles DynamoGraphDeployments.
 type Reconciler struct {
-	// Client reads from the cache and writes. An object that the cache does not show yet is created, applied or deleted again: the API
-	// server refuses to create it twice, and deletes name the UID.
+	// Client reads from the cache and writes. It may create, apply or delete an object again that the cache does not show yet. That is
+	// harmless: the API server refuses a second create, and each delete has the UID as a precondition.
 	Client client.Client
-	// Deployments reads deployments from the cache and writes their status. Its reads show its own writes: otherwise a status that the
+	// Deployments reads deployments from the cache and writes their status. Its reads show its own writes. Otherwise a status that the
 	// cache does not show yet would be announced twice.
 	Deployments client.Client
-	// Live reads from the API server: objects that the cache cannot show, and those that a create finds to exist.
+	// Live reads from the API server. It reads objects that the cache cannot show, and existing objects after a refused create.
 	Live     client.Reader
 	Recorder events.EventRecorder
-	// Results of the scheduler; Changed delivers an event for each change of a result.
+	// Results are the results of the scheduler. Changed delivers an event for each change of a result.
 	Results *scheduler.Results
 	Changed <-chan event.GenericEvent
-	// MayRefresh asks the scheduler whether the groups of a deployment may get new levels, because none of its pods is placed; a nil
-	// constraint ends a refresh. See [scheduler.Scheduler.MayRefresh].
+	// MayRefresh asks the scheduler whether the groups of a deployment may get new levels. They may if none of the deployment's pods is
+	// placed. A nil constraint ends a refresh. See [scheduler.Scheduler.MayRefresh].
 	MayRefresh func(context.Context, *nvidiav1beta1.DynamoGraphDeployment, *trellisv1alpha1.ResolvedTopology) bool
-	// Providers by name, and the Provider of deployments that name none.
+	// Providers has the providers by name. Provider is the provider of deployments that name none.
 	Providers *provider.Registry
 	Provider  string
-	// MaxPods bounds the pods of one graph; 0: any number.
+	// MaxPods is the maximum number of pods of one graph; 0: no limit.
 	MaxPods int64
 	// Platform holds the addresses of the services that all graphs share.
 	Platform render.Platform
-	// Retries of failed reconciles, and of reads of objects that are not watched: resource claims, and
-	// other clients' ServiceAccounts and Roles.
+	// Retries are the delays after failed reconciles, and between reads of objects that are not watched: resource claims, and other
+	// clients' ServiceAccounts and Roles.
 	Retries blocked.Retries
-	// ChecksDenied says why Kueue's AdmissionChecks cannot be decided; nil if the operator decides none.
+	// ChecksDenied has the reason why the operator cannot decide Kueue's AdmissionChecks; nil if the operator decides none.
 	ChecksDenied *quota.Denied
 
 	written  pace.Writes
@@ -183,7 +183,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: again}, errors.Join(failure, noted)
 }
 
-// separateFormer deletes the children of an earlier deployment of the same name, and returns those without an owner.
+// separateFormer deletes the children that an earlier deployment of the same name owned, and returns its children that have no owner.
 func (r *Reconciler) separateFormer(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (orphans []client.Object, err error) {
 	labelled, err := r.allLabelled(ctx, dgd)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// The objects of a graph other than its groups, pods and Services. The operator holds every right that it grants to pods, since the API
-// server lets nobody grant rights that they lack.
+// This file applies the objects of a graph other than its groups, pods and Services. The operator holds every right that it grants to pods,
+// because the API server lets no client grant a right that the client lacks.
 //
 // +kubebuilder:rbac:groups="",resources=serviceaccounts;configmaps,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=create;delete;get;list;patch;watch
@@ -38,14 +38,14 @@ import (
 // +kubebuilder:rbac:groups=resource.nvidia.com,resources=computedomains,verbs=create;get;patch
 // +kubebuilder:rbac:groups=inference.networking.x-k8s.io,resources=inferencemodelrewrites;inferenceobjectives;inferencepools,verbs=get;list;watch
 
-// ownedKinds are the kinds of objects that changes of the spec create and delete.
+// ownedKinds returns the kinds whose objects are created and deleted when the spec changes.
 func ownedKinds() []client.ObjectList {
 	return []client.ObjectList{
 		&corev1.ServiceAccountList{}, &corev1.ConfigMapList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &networkingv1.IngressList{},
 	}
 }
 
-// applyExtras applies the objects other than groups and Services, and deletes those that are no longer wanted.
+// applyExtras applies the graph's objects other than groups and Services, and deletes objects that are no longer wanted.
 func (r *Reconciler) applyExtras(ctx context.Context, o observed, wanted *render.Graph) error {
 	var failures []error
 	for _, object := range wanted.Shared() { // first: bindings of the deployment's own refer to shared accounts
@@ -105,7 +105,7 @@ func blank(object client.Object) client.Object {
 	return reflect.New(reflect.TypeOf(object).Elem()).Interface().(client.Object)
 }
 
-// sameContent reports whether an object equals the wanted one except for its metadata.
+// sameContent reports whether an object equals the wanted object except for its metadata.
 func sameContent(wanted, existing client.Object) bool {
 	switch wanted := wanted.(type) {
 	case *corev1.ServiceAccount:

@@ -21,9 +21,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// stepWorkers sets how many replicas of each worker component may be replaced while one generation of workers replaces another, and
-// pauses all components while the update is paused. It needs the counts of all groups for their current specs. Until it has them, the
-// former step stays, or, if the revision or the number of replicas changes, nothing is replaced.
+// stepWorkers limits how many replicas of each worker component may be replaced while one generation of workers replaces another. It pauses
+// all components while the update is paused. stepWorkers needs the counts of all groups for their current specs. Until it has these counts,
+// each group keeps its former step. If the revision or the number of replicas has changed, nothing is replaced.
 func stepWorkers(o observed, wanted *render.Graph) {
 	control, _ := rollout.ControlOf(o.dgd)
 	workers := wanted.InStep()
@@ -125,8 +125,8 @@ func replacing(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
 	return hasOthers(sg)
 }
 
-// stillPaused reports whether the group's update is paused and replicas remain to be replaced, although its revision is again the one
-// that it last rolled out. Only workers have generations, see [hasOthers], so this counts outdated replicas.
+// stillPaused reports whether the group's update is paused and outdated replicas remain, even if the revision has returned to the last one
+// that was rolled out. It counts outdated replicas, because only workers have generations, see [hasOthers].
 func stillPaused(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg != nil && sg.Spec.Step != nil && sg.Spec.Step.Paused && sg.Status.OutdatedReplicas > 0
 }
@@ -138,8 +138,8 @@ func hasOthers(sg *trellisv1alpha1.ScalingGroup) bool {
 	})
 }
 
-// counted reports whether the group has the wanted revision and its status counts the replicas for its
-// current spec, available ones by generation.
+// counted reports whether the group has the wanted revision, and its status has the counts for its current spec, including the available
+// replicas by generation.
 func counted(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
 	return sg.Spec.Revision == s.Revision && sg.Status.ObservedGeneration == sg.Generation &&
 		(render.GenerationOf(sg) == "" || len(sg.Status.Generations) > 0 || sg.Status.AvailableReplicas == sg.Status.UpdatedAvailableReplicas)
@@ -150,7 +150,7 @@ func stepped(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
 	return sg.Spec.Revision == s.Revision && sg.Spec.Replicas == s.Replicas && sg.Spec.Step != nil
 }
 
-// repairing returns the last step of a group, in which it may also replace lost replicas of the old generation.
+// repairing returns the last step of a group, extended so that the group may also replace lost replicas of the old generation.
 func repairing(sg *trellisv1alpha1.ScalingGroup, s *render.Component, c rollout.Component) *trellisv1alpha1.RolloutStep {
 	step := sg.Spec.Step.DeepCopy()
 	if counted(sg, s) {
@@ -159,9 +159,8 @@ func repairing(sg *trellisv1alpha1.ScalingGroup, s *render.Component, c rollout.
 	return step
 }
 
-// held returns the step of a component while not all groups have counted. A group that has not counted since the last
-// write keeps its limit of created replicas, so that its step changes only with its counts; without a step for the
-// revision, all its replicas count as old.
+// held returns the step of a component while not all groups have current counts. A group without current counts keeps the Make of its last
+// step, so that its step changes only with its counts. If such a group has no step for the revision, all its replicas count as old.
 func held(sg *trellisv1alpha1.ScalingGroup, s *render.Component, c rollout.Component) rollout.Step {
 	switch {
 	case sg == nil || counted(sg, s):
@@ -226,8 +225,8 @@ func countsOf(o observed, s *render.Component) rollout.Component {
 	return c
 }
 
-// earlierOf counts the available replicas of a group by generation. The generation that was rolled
-// out last comes first: it has served before.
+// earlierOf counts the available replicas of a group by generation. The generation that was rolled out last comes first, because it has
+// served before.
 func earlierOf(o observed, sg *trellisv1alpha1.ScalingGroup) []rollout.Earlier {
 	var out []rollout.Earlier
 	for _, g := range sg.Status.Generations {
@@ -239,7 +238,7 @@ func earlierOf(o observed, sg *trellisv1alpha1.ScalingGroup) []rollout.Earlier {
 }
 
 // servingGeneration returns the generation of workers that is rolled out and serves; "" for workers without generations. known is false
-// while another generation replaces it, or no worker serves.
+// while another generation replaces the workers, or if no worker serves.
 func servingGeneration(o observed, wanted *render.Graph) (generation string, known bool) {
 	serves := false
 	for i := range wanted.Components {

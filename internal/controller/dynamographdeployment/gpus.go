@@ -21,7 +21,7 @@ import (
 
 // +kubebuilder:rbac:groups=resource.k8s.io,resources=deviceclasses;resourceclaims;resourceclaimtemplates,verbs=get
 
-// shapes are the GPUs of one replica of each component, by name. A component whose GPUs cannot be counted is absent.
+// shapes has the GPUs of one replica of each component, by component name. A component whose GPUs cannot be counted is absent.
 type shapes struct {
 	of map[string]gpus.Shape
 	// claims: the GPUs of a component depend on resource claims, which are not watched.
@@ -30,7 +30,7 @@ type shapes struct {
 	channels map[string]bool
 }
 
-// countGPUs counts the GPUs of the wanted pods. A component with an unreadable claim is absent.
+// countGPUs counts the GPUs of the wanted pods. A component whose claims cannot be read is absent from the result.
 func (r *Reconciler) countGPUs(ctx context.Context, wanted *render.Graph) shapes {
 	out := shapes{of: map[string]gpus.Shape{}, channels: map[string]bool{}}
 	for i := range wanted.Components {
@@ -55,7 +55,8 @@ func (r *Reconciler) countGPUs(ctx context.Context, wanted *render.Graph) shapes
 	return out
 }
 
-// readDevices reads the resource claims of pods and their classes from the API server. It leaves out objects that do not exist.
+// readDevices reads the resource claims of pods, and the device classes of these claims, from the API server. It skips objects that do not
+// exist.
 func (r *Reconciler) readDevices(ctx context.Context, namespace string, pods []gpus.Pods) (gpus.Devices, error) {
 	templates, claims := gpus.Named(pods)
 	if len(templates)+len(claims) == 0 {

@@ -48,9 +48,9 @@ func (r *Reconciler) historyOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGra
 	return out, nil
 }
 
-// rollbackOf returns the rollback of the workers while the generation that the deployment asks for is aborted; nil
-// while none is. They return to the generation that was rolled out last, or else to the newest other one that was ever
-// rolled out, or else to the newest other one.
+// rollbackOf returns the rollback of the workers while a generation is aborted; nil if none is aborted. The workers return to the
+// generation that was rolled out last. Without such a generation, they return to the newest other generation that was ever rolled out, or
+// else to the newest other generation.
 func rollbackOf(o observed) *render.Rollback {
 	control, _ := rollout.ControlOf(o.dgd)
 	if control.Aborted == "" || !specs.Named(o.provider.Name).Planned {
@@ -98,8 +98,8 @@ func generationIn(revision *appsv1.ControllerRevision) string {
 	return revision.Labels[render.LabelWorkerHash]
 }
 
-// keepHistory stores the running generation and the wanted one, which becomes the newest, and deletes the oldest. The first generation is
-// stored once it serves, or once there is another one: before that no rollback can return to it.
+// keepHistory stores the running and the wanted generation, which becomes the newest, and deletes the oldest generations. The first
+// generation is stored once it serves, or once another generation is wanted, because no rollback can return to it before that.
 func (r *Reconciler) keepHistory(ctx context.Context, o observed, wanted *render.Graph) error {
 	if !specs.Named(o.provider.Name).Planned {
 		return nil
@@ -119,8 +119,8 @@ func (r *Reconciler) keepHistory(ctx context.Context, o observed, wanted *render
 	return errors.Join(failures...)
 }
 
-// history is the stored generations of a deployment, the newest first. serving is the name of the serving generation, or "", and needed
-// holds the names of those to keep.
+// history has the stored generations of a deployment, the newest first. serving is the name of the serving generation's ControllerRevision,
+// or "". needed has the names of the ControllerRevisions to keep.
 type history struct {
 	*Reconciler
 	dgd     *nvidiav1beta1.DynamoGraphDeployment
@@ -157,7 +157,7 @@ func (h *history) next() int64 {
 	return h.stored[0].Revision + 1
 }
 
-// store stores a generation, as the newest if newest is set.
+// store stores a generation unless it is stored already. If newest is set, it makes the generation the newest.
 func (h *history) store(ctx context.Context, generation *render.StoredGeneration, newest bool) error {
 	name := generation.RevisionName(h.dgd)
 	h.needed[name] = true
@@ -195,7 +195,7 @@ func (h *history) create(ctx context.Context, generation *render.StoredGeneratio
 	return storing(revision, h.Client.Create(ctx, revision, client.FieldOwner(render.FieldOwner)))
 }
 
-// storing wraps the error of a write. It drops errors of a stale cache: the next reconcile corrects these.
+// storing wraps the error of a write. It drops errors that a stale cache causes, because the next reconcile corrects them.
 func storing(revision *appsv1.ControllerRevision, err error) error {
 	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
@@ -203,22 +203,22 @@ func storing(revision *appsv1.ControllerRevision, err error) error {
 	return fmt.Errorf("storing a generation as ControllerRevision %s: %w", revision.Name, err)
 }
 
-// isWanted reports whether a generation is the one that the deployment asks for.
+// isWanted reports whether a stored generation is the deployment's wanted generation.
 func (h *history) isWanted(revision *appsv1.ControllerRevision) bool {
 	return h.wanted.Generation != "" && generationIn(revision) == h.wanted.Generation
 }
 
-// noteInput records the input of the wanted generation's workers, because another release may render other pods from it.
+// noteInput records the input of the wanted generation's workers, because another release may render other pods from the same input.
 func (h *history) noteInput(ctx context.Context) error {
 	return h.note(ctx, render.AnnotationWorkersInput, h.wanted.WorkersInput, h.isWanted)
 }
 
-// noteServing records that the running generation is rolled out and serves: an abort prefers generations that have served.
+// noteServing records that the running generation is rolled out and serves, because an abort prefers generations that have served.
 func (h *history) noteServing(ctx context.Context) error {
 	return h.note(ctx, render.AnnotationRolledOut, "true", func(r *appsv1.ControllerRevision) bool { return r.Name == h.serving })
 }
 
-// note sets an annotation of one stored generation. A generation that the cache does not show yet gets it later.
+// note sets an annotation of one stored generation. A generation that the cache does not show yet gets the annotation later.
 func (h *history) note(ctx context.Context, key, value string, of func(*appsv1.ControllerRevision) bool) error {
 	at := slices.IndexFunc(h.stored, of)
 	if at < 0 || h.stored[at].ResourceVersion == "" || h.stored[at].Annotations[key] == value {
@@ -234,20 +234,21 @@ func (h *history) note(ctx context.Context, key, value string, of func(*appsv1.C
 	return nil
 }
 
-// aborted reports whether a generation is the aborted one, whose input has to stay known meanwhile.
+// aborted reports whether a stored generation is the aborted generation. The input of the aborted generation has to stay stored.
 func (h *history) aborted(revision *appsv1.ControllerRevision) bool {
 	control, _ := rollout.ControlOf(h.dgd)
 	return control.Aborted != "" && generationIn(revision) == control.Aborted
 }
 
-// rolledOut reports whether a generation is the one that was rolled out last. For workers without generations none is recorded.
+// rolledOut reports whether a stored generation is the generation that was rolled out last. It returns false if the deployment records no
+// generation, as for workers without generations.
 func (h *history) rolledOut(revision *appsv1.ControllerRevision) bool {
 	last := h.dgd.Annotations[render.AnnotationWorkerHash]
 	return last != "" && generationIn(revision) == last
 }
 
-// prune deletes the oldest generations beyond the limit. It keeps those that run, are wanted, are aborted, were rolled
-// out last, or were rolled out before that.
+// prune deletes the oldest generations beyond the limit. It always keeps the running, the wanted and the aborted generation, the generation
+// that was rolled out last, and the newest generation that was rolled out before.
 func (h *history) prune(ctx context.Context) error {
 	var failures []error
 	before := slices.IndexFunc(h.stored, func(revision *appsv1.ControllerRevision) bool {

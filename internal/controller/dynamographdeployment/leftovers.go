@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/leftovers"
 )
 
-// leftoversAgain is the delay before leftovers are evaluated again: some of their kinds are not watched.
+// leftoversAgain is the requeue delay while leftovers exist, because some of their kinds are not watched.
 const leftoversAgain = 5 * time.Second
 
 // leftover is an object of an earlier deployment of the same name that is still being deleted.
@@ -42,7 +42,7 @@ func waitsForLeftovers(failure error) bool {
 	return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !waitsForLeftovers(err) })
 }
 
-// allLabelled lists the objects of all kinds of children that have the deployment's label, of any owner.
+// allLabelled lists the objects of all child kinds that have the deployment's label, whoever owns them.
 func (r *Reconciler) allLabelled(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) ([]client.Object, error) {
 	var out []client.Object
 	for _, list := range append(ownedKinds(), &trellisv1alpha1.ScalingGroupList{}, &corev1.ServiceList{}) {
@@ -57,9 +57,9 @@ func (r *Reconciler) allLabelled(ctx context.Context, dgd *nvidiav1beta1.DynamoG
 	return out, nil
 }
 
-// deleteLeftovers deletes the children of an earlier deployment of this name, including those whose names no child of this deployment
-// has. The garbage collector deletes volume claims: the operator has no right to delete data. The controllers of scaling groups and of
-// scaling adapters delete pods and adapters.
+// deleteLeftovers deletes the children of an earlier deployment of this name, including children whose names this deployment does not use.
+// It leaves volume claims to the garbage collector, because the operator has no right to delete data. The controllers of scaling groups and
+// of scaling adapters delete leftover pods and adapters.
 func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, labelled []client.Object) error {
 	found := slices.DeleteFunc(slices.Clone(labelled), func(object client.Object) bool { return !isLeftover(object, dgd) })
 	return leftovers.DeleteAll(ctx, r.Client, r.Live, dgd, found)

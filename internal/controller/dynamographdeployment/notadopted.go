@@ -25,7 +25,7 @@ const (
 	whyShape    = "it is multinode and the component is not, or vice versa, and that is immutable"
 )
 
-// whyNotAdopted says why a scaling group cannot become the wanted one, because an immutable field differs; "" if it can.
+// whyNotAdopted returns the reason why a scaling group cannot become the wanted group, because an immutable field differs; "" if it can.
 func whyNotAdopted(wanted, existing *trellisv1alpha1.ScalingGroup) string {
 	switch {
 	case existing.Spec.Graph != wanted.Spec.Graph, existing.Spec.Component != wanted.Spec.Component:
@@ -51,7 +51,7 @@ func adoptable(o observed, wanted *render.Graph) []*trellisv1alpha1.ScalingGroup
 	return out
 }
 
-// notAdopted lists the orphans that are not adopted: those without a wanted child of their name, and those in failure.
+// notAdopted lists the orphans that are not adopted: orphans without a wanted child of the same name, and orphans in failure.
 func notAdopted(orphans []client.Object, wanted *render.Graph, failure error) []*orphan {
 	names := map[string]bool{}
 	for _, sg := range wanted.ScalingGroups() {
@@ -98,11 +98,11 @@ func allAs[T error](err error) []T {
 	return out
 }
 
-// moreOrphans ends a command that does not delete all orphans.
+// moreOrphans is the end of a command that does not name all orphans.
 const moreOrphans = "; %d more are named when these are gone"
 
-// orphansCondition lists the orphans that are not adopted, as one command that deletes them; nil for none.
-// It names as many as fit into a condition.
+// orphansCondition returns the condition with a command that deletes the orphans that are not adopted; nil for none. The command names as
+// many orphans as fit into a condition.
 func orphansCondition(o observed) *condition {
 	if len(o.notAdopted) == 0 {
 		return nil

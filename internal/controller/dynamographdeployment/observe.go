@@ -25,38 +25,38 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// observed holds everything that a reconcile decides from.
+// observed is the state from which a reconcile decides.
 type observed struct {
 	dgd *nvidiav1beta1.DynamoGraphDeployment
 	// now is the time of the observation.
 	now time.Time
 	// stated is the constraint that the deployment states.
 	stated constraint.Statement
-	// clusterTopology is the deployment's ClusterTopology; nil if it names or has none.
+	// clusterTopology is the deployment's ClusterTopology; nil if the deployment has none, or if it does not exist.
 	clusterTopology *grovev1alpha1.ClusterTopology
-	// refreshed maps components to the constraints with the current levels of the topology that their groups
-	// get; nil if they keep their frozen ones.
+	// refreshed has, by component, the constraints with the topology's current levels that the groups get; nil if the groups keep their
+	// frozen constraints.
 	refreshed map[string]*trellisv1alpha1.ResolvedTopology
-	// defaults are the default topologies, for a new deployment without a constraint, and nodes the
-	// cluster's nodes, read if there are several.
+	// defaults are the default topologies, read for a new deployment without a constraint. nodes are the cluster's nodes, read if there are
+	// several default topologies.
 	defaults []*grovev1alpha1.ClusterTopology
 	nodes    []*corev1.Node
 	// groups are the deployment's own scaling groups, by component.
 	groups map[string]*trellisv1alpha1.ScalingGroup
 	// adapters are the scaling adapters that refer to the deployment's name.
 	adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter
-	// settled is the deployment with its allowed replicas. overLimit says that the pod limit allows fewer
-	// than it asks for, or is "": see [settle].
+	// settled is the deployment with its allowed replicas. overLimit is the message that the pod limit allows fewer replicas than
+	// requested; "" if it does not apply. See [Reconciler.settle].
 	settled   *nvidiav1beta1.DynamoGraphDeployment
 	overLimit string
-	// result of the scheduler; judged is false until there is a result after the operator's start.
+	// result is the result of the scheduler. judged is false until there is a result after the operator's start.
 	result gang.Result
 	judged bool
-	// provider of the deployment, and its state.
+	// provider is the provider of the deployment, with its state.
 	provider providerView
 	// workload is the provider's observation of the deployment's pods, if it makes the pods itself; nil otherwise.
 	workload *provider.Observation
-	// orphans are objects of earlier deployments of this name without an owner; notAdopted are those that cannot be
+	// orphans are objects without an owner that earlier deployments of this name left behind. notAdopted are the orphans that cannot be
 	// adopted, known once children are applied.
 	orphans    []client.Object
 	notAdopted []*orphan
@@ -64,9 +64,9 @@ type observed struct {
 	prerequisites prerequisites
 	// history holds the stored generations of the workers, the newest first.
 	history []*appsv1.ControllerRevision
-	// quota is the state of the deployment in Kueue; nil outside queues.
+	// quota is the state of the deployment in Kueue; nil if the deployment is in no queue.
 	quota *quota.Report
-	// shapes are the GPUs of one replica of each component, known once the deployment is resolved.
+	// shapes has the GPUs of one replica of each component, known once the deployment is resolved.
 	shapes shapes
 }
 

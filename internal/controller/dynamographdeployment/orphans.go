@@ -23,7 +23,7 @@ import (
 )
 
 // Orphans are the children of an earlier deployment of the same name that was deleted with --cascade=orphan. Orphans with the name of a
-// wanted child are adopted and applied. The others stay, and the condition OrphansAdopted has the command that deletes them. Volume
+// wanted child are adopted and applied. Other orphans stay, and the condition OrphansAdopted has the command that deletes them. Volume
 // claims are not adopted, so that their data outlives the deployment.
 
 // isOrphan reports whether Trellis made an object for a deployment of this name, and the object has no controller.
@@ -56,8 +56,8 @@ func (r *Reconciler) adopter(dgd *nvidiav1beta1.DynamoGraphDeployment) adoption.
 	return adoption.Adopter{Client: r.Client, Live: r.Live, Owner: dgd, Kind: nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment")}
 }
 
-// adoptGroups adopts scaling groups unchanged: the next reconcile decides the wanted state from their content, such as revisions and the
-// provider of running pods. done: adoption was tried, and its events trigger the next reconcile.
+// adoptGroups adopts scaling groups without changing their specs. The next reconcile derives the wanted state from the groups, for example
+// from their revisions and the provider of running pods. done: adoption was tried, and its events trigger the next reconcile.
 func (r *Reconciler) adoptGroups(ctx context.Context, o observed, wanted *render.Graph) (done bool, err error) {
 	groups := adoptable(o, wanted)
 	if len(groups) == 0 {
@@ -78,7 +78,7 @@ func (r *Reconciler) adoptGroups(ctx context.Context, o observed, wanted *render
 	return true, errors.Join(failures...)
 }
 
-// adoptProviders adopts the objects that the providers of groups made for the graph.
+// adoptProviders adopts the objects that the groups' providers made for the graph.
 func (r *Reconciler) adoptProviders(ctx context.Context, adopter adoption.Adopter, groups []*trellisv1alpha1.ScalingGroup) error {
 	names := map[string]bool{}
 	for _, sg := range groups {
@@ -94,8 +94,8 @@ func (r *Reconciler) adoptProviders(ctx context.Context, adopter adoption.Adopte
 	return nil
 }
 
-// mayApplyOrphan reports whether to apply an orphan with the name of a child, which adopts it. It is false for scaling groups:
-// adoptGroups adopts those.
+// mayApplyOrphan reports whether to adopt an orphan with the name of a child by applying the child. It returns false for scaling groups,
+// because adoptGroups adopts them.
 func (r *Reconciler) mayApplyOrphan(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, child, existing client.Object) (bool,
 	error) {
 	if wanted, ok := child.(*trellisv1alpha1.ScalingGroup); ok {
@@ -114,8 +114,8 @@ func (r *Reconciler) mayApplyOrphan(ctx context.Context, dgd *nvidiav1beta1.Dyna
 	return isOrphan(existing, dgd), nil
 }
 
-// deploymentsOfOrphan returns the deployments that may adopt or report an object without a controller.
-// Events of other objects go to their owners.
+// deploymentsOfOrphan returns the deployments that may adopt or report an object without a controller. Events of objects with a controller
+// go to their owners.
 func (r *Reconciler) deploymentsOfOrphan(ctx context.Context, object client.Object) []reconcile.Request {
 	label := object.GetLabels()[render.LabelGraph]
 	if label == "" || metav1.GetControllerOfNoCopy(object) != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
-// ownershipCondition names the objects that the deployment needs and another controller owns. It is absent if there never was a conflict.
-// While another failure keeps children from being applied, and so from being checked, it stays unchanged.
+// ownershipCondition names the objects that the deployment needs and another controller owns. The condition is absent if there never was a
+// conflict. While another failure keeps children from being applied, their owners are not checked, and the condition stays unchanged.
 func ownershipCondition(o observed, failure error) *condition {
 	const kind = nvidiav1beta1.ConditionOwnershipConflict
 	var conflicts []string
@@ -35,8 +35,8 @@ func ownershipCondition(o observed, failure error) *condition {
 	return nil
 }
 
-// takenAdapters lists the conflicts about scaling adapters with the deployment's names and another controller. An adapter of an earlier
-// deployment of this name is deleted, and an adapter without a controller is adopted, so neither is a conflict.
+// takenAdapters lists the conflicts over scaling adapters that have a name which the deployment needs, but another controller. An adapter
+// of an earlier deployment of this name is deleted, and an adapter without a controller is adopted, so neither is a conflict.
 func takenAdapters(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter) []*adoption.Conflict {
 	var out []*adoption.Conflict

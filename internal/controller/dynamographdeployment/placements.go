@@ -20,9 +20,9 @@ const (
 	placementCost = 118
 )
 
-// placesOf returns the places that components list, by component: the bound replicas in the scheduling result, as far as the status has
-// space for them. Components that need less than an equal share leave the rest to the others. cut says which components list fewer. Before
-// the scheduler has evaluated the graph the reported places stay.
+// placesOf returns, by component, the places that the status lists: the places of bound replicas in the scheduling result, as far as they
+// fit. If a component needs less than an equal share of the space, the other components get the remainder. cut names the components that
+// list fewer places than they have. Until the scheduler has evaluated the graph, the reported places stay.
 func placesOf(o observed, components []component) (out map[string][]nvidiav1beta1.ReplicaPlacement, cut []string) {
 	all := map[string][]nvidiav1beta1.ReplicaPlacement{}
 	for _, s := range components {
@@ -50,7 +50,7 @@ func placesOf(o observed, components []component) (out map[string][]nvidiav1beta
 	return out, cut
 }
 
-// fitting returns the first places, as many as a number of bytes holds.
+// fitting returns as many of the first places as fit into a number of bytes.
 func fitting(places []nvidiav1beta1.ReplicaPlacement, bytes int) []nvidiav1beta1.ReplicaPlacement {
 	for i := range places {
 		if bytes -= sizeOf(places[i : i+1]); bytes < 0 {

@@ -45,7 +45,7 @@ func (o observed) lacks(object client.Object) bool {
 }
 
 // lookForPrerequisites checks that the claims that pods mount exist and that the third-party kinds of the graph's objects are served. It
-// does not check Secrets and ConfigMaps, because the operator does not read those of others.
+// does not check Secrets and ConfigMaps, because the operator does not read Secrets and ConfigMaps of other clients.
 func (r *Reconciler) lookForPrerequisites(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment,
 	wanted *render.Graph) (prerequisites, error) {
 	p := prerequisites{noAPI: map[string]bool{}}
@@ -91,7 +91,7 @@ func (r *Reconciler) lookForPrerequisites(ctx context.Context, dgd *nvidiav1beta
 // few lists at most three names.
 func few(names []string) string { return limit.Join(names, len(names), 3, ", ") }
 
-// prerequisitesCondition reports missing prerequisites; nil for a deployment without any.
+// prerequisitesCondition reports missing prerequisites; nil for a deployment without prerequisites.
 func prerequisitesCondition(o observed) *condition {
 	const kind = nvidiav1beta1.ConditionPrerequisitesMet
 	switch {
@@ -103,7 +103,7 @@ func prerequisitesCondition(o observed) *condition {
 	return nil
 }
 
-// whileMissing adds the missing prerequisites to a message about pods that are not ready, which may wait for them.
+// whileMissing adds the missing prerequisites to a message about pods that are not ready, because the pods may wait for them.
 func whileMissing(o observed, message string) string {
 	if len(o.prerequisites.missing) == 0 {
 		return message
@@ -111,7 +111,7 @@ func whileMissing(o observed, message string) string {
 	return message + ". Missing: " + strings.Join(o.prerequisites.missing, ". ")
 }
 
-// claimNames lists the claims in the deployment's pvcs, and those that its components mount.
+// claimNames lists the claims in the deployment's pvcs, and the claims that its components mount.
 func claimNames(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	names := map[string]bool{}
 	if alpha, err := nvidiav1alpha1.AlphaOnlyOf(dgd); err == nil { // otherwise admission refuses the deployment
@@ -176,7 +176,7 @@ func (r *Reconciler) deployments(ctx context.Context, options ...client.ListOpti
 	return out
 }
 
-// aboutPlaces adds to a message about places: the NVLink cliques, and resources that the scheduler did not count.
+// aboutPlaces adds two facts to a message about places: the NVLink cliques, and the resources that the scheduler did not count.
 func aboutPlaces(o observed, message string) string {
 	message += aboutCliques(o)
 	if components := slices.Sorted(maps.Keys(o.result.UncountedClaims)); len(components) > 0 {

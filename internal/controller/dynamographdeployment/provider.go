@@ -26,9 +26,9 @@ type providerView struct {
 	// asked is the provider that would be chosen now; it differs while the deployment has pods of another provider.
 	asked render.ProviderChoice
 	state provider.State
-	// unsuited says why the provider cannot place this graph; "" if it can.
+	// unsuited is the reason why the provider cannot place this graph; "" if it can.
 	unsuited string
-	// workload is the maker of the pods of multinode components, "" for Trellis; askedWorkload is the one that would be chosen now.
+	// workload is the maker of the pods of multinode components; "" for Trellis. askedWorkload is the maker that would be chosen now.
 	workload, askedWorkload string
 }
 
@@ -50,7 +50,7 @@ func (r *Reconciler) providerOf(ctx context.Context, o observed) providerView {
 	return v
 }
 
-// addWorkload adds the maker of the pods of multinode components, which has to work in this cluster as well.
+// addWorkload adds the maker of the pods of multinode components. The state is ready only if both the provider and the maker are ready.
 func (r *Reconciler) addWorkload(ctx context.Context, o observed, v *providerView) {
 	if !o.stated.Multinode {
 		return
@@ -126,7 +126,7 @@ func providerCondition(o observed) *condition {
 	return yes(kind, nvidiav1beta1.ReasonProviderAvailable, chosen)
 }
 
-// applyWorkload applies the objects by which a provider makes the pods itself.
+// applyWorkload applies the objects from which a provider makes the pods itself.
 func (r *Reconciler) applyWorkload(ctx context.Context, o observed, wanted *render.Graph) error {
 	workload := r.Providers.Workload(o.provider.Name)
 	if workload == nil || !o.provider.state.Ready || o.provider.unsuited != "" || o.dgd.Labels[render.LabelKueueQueue] != "" {

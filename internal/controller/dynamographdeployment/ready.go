@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// readyCondition summarizes why components are not ready. The reason tells programs whether waiting helps: a shortage of capacity, pods
-// that do not start, and a running update have reasons of their own, if only one of these applies.
+// readyCondition summarizes why components are not ready. The reason tells programs whether waiting helps. A shortage of capacity, pods
+// that do not start, and a running update each have their own reason, which is reported if no other reason applies.
 func readyCondition(o observed, components []component, p *problem, failure error, placed *metav1.Condition) *condition {
 	const kind = nvidiav1beta1.ConditionReady
 	switch {
@@ -76,8 +76,8 @@ func notReadyReason(o observed, s component, placed *metav1.Condition) string {
 	return nvidiav1beta1.ReasonSomeResourcesNotReady
 }
 
-// waitsForObject names the missing object, such as a claim, for which all waiting replicas of a component wait; more capacity would not
-// help them. It is "" if any of them waits for something else.
+// waitsForObject names the missing object, such as a claim, for which all waiting replicas of a component wait. More capacity would not
+// help these replicas. It returns "" if one of them waits for something else.
 func waitsForObject(o observed, s component) (why string) {
 	for i := range o.result.Waiting {
 		if w := &o.result.Waiting[i]; w.Component == s.name {
@@ -95,7 +95,8 @@ func notReadyBefore(o observed) bool {
 	return last != nil && last.Reason == nvidiav1beta1.ReasonSomeResourcesNotReady
 }
 
-// noCapacity reports whether a reason of Placed is a shortage of capacity, either of free capacity or of all nodes.
+// noCapacity reports whether a reason of the condition Placed is a shortage of capacity: too little capacity is free, or all nodes would be
+// too small even if they were empty.
 func noCapacity(reason string) bool {
 	return reason == placement.CodeInsufficientCapacity || reason == placement.CodeNeverFits
 }

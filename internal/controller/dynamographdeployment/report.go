@@ -26,8 +26,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// report writes the status if it changed, and then sends the events for the change. It delays a change
-// that can wait: again is the time until then.
+// report writes the status if it changed, and then sends the events for the change. It delays a change that can wait; again is the
+// remaining delay.
 func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta1.DynamoGraphDeploymentStatus) (again time.Duration,
 	err error) {
 	name := client.ObjectKeyFromObject(o.dgd)
@@ -59,8 +59,8 @@ func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta
 	return 0, nil
 }
 
-// beginning reports whether the deployment has no status yet and starts as expected: it is not Ready, and nothing blocks it. In a queue,
-// Kueue may still have to decide, or to remove its gate.
+// beginning reports whether the deployment has no status yet and starts as expected: it is not Ready, and nothing blocks it. If it is in a
+// queue, Kueue may not have decided yet, or may not have removed its gate yet.
 func beginning(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus, of *quota.Report) bool {
 	asked, given := of != nil && of.Undecided, of != nil && of.Reserved
 	return len(before.Conditions) == 0 && before.State == "" && now.State == nvidiav1beta1.StatePending && now.Restart == nil &&
@@ -84,12 +84,12 @@ func canWait(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus) bool {
 		equality.Semantic.DeepEqual(before.Restart, now.Restart) && equality.Semantic.DeepEqual(before.RollingUpdate, now.RollingUpdate)
 }
 
-// EventChangeNotRolledOut says that a deployment and the operator's version changed at the same time.
+// EventChangeNotRolledOut reports that a deployment and the operator's version changed at the same time.
 const EventChangeNotRolledOut = "ChangeNotRolledOut"
 
-// reportAdopted sends a Warning when running pods were adopted although the deployment was changed while no operator ran: an upgrade of
-// the operator replaces no pod, and whether the change concerned the pods is unknown. It is sent once: then the groups' input is stored,
-// and the next change can be compared with it.
+// reportAdopted sends a Warning if running pods were adopted after the deployment was changed while no operator ran. An upgrade of the
+// operator replaces no pods, and it is unknown whether the change concerned them. The Warning is sent once: afterwards the groups' input is
+// stored, and the next change can be compared with it.
 func (r *Reconciler) reportAdopted(o observed, wanted *render.Graph) {
 	if o.dgd.Status.ObservedGeneration == o.dgd.Generation {
 		return
@@ -108,7 +108,7 @@ func (r *Reconciler) reportAdopted(o observed, wanted *render.Graph) {
 	}
 }
 
-// EventSpecRestored says that the operator has applied the spec of a scaling group again after an edit by another client.
+// EventSpecRestored reports that the operator has applied the spec of a scaling group again after an edit by another client.
 const EventSpecRestored = "SpecRestored"
 
 // reportEdit sends a Warning when the spec of a group was applied again because another client had
@@ -136,9 +136,9 @@ func changing(o observed, before *metav1.Condition) bool {
 	return false
 }
 
-// eventFor returns a Warning for each change to False and each new reason while False, and a Normal event for each change to True. It
-// returns none for expected states: a new deployment that is not ready or whose pods are still being created, a provider that works and
-// levels that exist from the start, or a deployment that is not ready during a scale-out or an update.
+// eventFor returns the event for a change of a condition: a Normal event for a change to True, and a Warning for a change to False or a new
+// reason while False. Not being ready during a scale-out or an update, and the progress of updates and moves, are Normal events. An
+// ownership conflict is a Warning. There is no event for expected states, see [expected].
 func eventFor(before *metav1.Condition, now metav1.Condition, changing bool) (kind, action string) {
 	if before != nil && before.Status == now.Status && before.Reason == now.Reason {
 		return "", ""
@@ -161,8 +161,8 @@ func eventFor(before *metav1.Condition, now metav1.Condition, changing bool) (ki
 	return corev1.EventTypeWarning, "Report"
 }
 
-// expected reports whether the condition needs no event: a new deployment is not Ready or its pods are being created, or its
-// prerequisites exist from the start.
+// expected reports whether the condition needs no event: pods are still being created, a deployment that was not Ready before is still not
+// Ready without a failure, or the provider or the topology levels were available from the start.
 func expected(before *metav1.Condition, now metav1.Condition) bool {
 	if now.Status == metav1.ConditionTrue {
 		return before == nil && (now.Type == nvidiav1beta1.ConditionProviderReady || now.Type == nvidiav1beta1.ConditionTopologyLevelsAvailable)

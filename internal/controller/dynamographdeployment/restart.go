@@ -14,14 +14,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// restartsOf decides for which restart the replicas of each component are made, from the scaling groups alone: each has the request that
-// it has received, and its progress.
+// restartsOf returns, by component, the restart for which the component's replicas are made. It decides from the scaling groups alone: each
+// group has the request that it has received, and its progress.
 //
 //	Sequential   a component gets the request once those before it in the order serve again; within it the update's bounds hold
 //	Parallel     all stop; once nothing of before is left of the graph, all start, so that it may choose its domain again.
 //	             A provider that makes the pods itself stops nothing: all get the request at once, and it replaces the pods
 //
-// A restart stays in the groups after it is complete, and after the request is withdrawn: removing it would restart the pods again.
+// The groups keep a restart after it is complete and after the request is withdrawn, because its removal would restart the pods again.
 func restartsOf(o observed) map[string]*trellisv1alpha1.Restart {
 	out := map[string]*trellisv1alpha1.Restart{}
 	for name, sg := range o.groups {
@@ -51,8 +51,9 @@ func restartsOf(o observed) map[string]*trellisv1alpha1.Restart {
 // maxRestartID bounds the request's id in a message, in bytes.
 const maxRestartID = 63
 
-// defersRestart reports whether the request has to wait because an update is paused or limited to its partition: a restart would create
-// replicas of the new generation. A Parallel restart that has stopped components is completed, because they would not start otherwise.
+// defersRestart reports whether the restart request has to wait because an update is paused or limited to its partition. The restart would
+// create replicas of the new generation. A Parallel restart that has already stopped components is not deferred, because these components
+// would not start otherwise.
 func defersRestart(o observed, wanted *render.Graph) bool {
 	if wanted == nil || o.dgd.Spec.Restart == nil || restarted(o) || !holdsBack(o, wanted) {
 		return false
@@ -109,7 +110,7 @@ func restarted(o observed) bool {
 	return s.ObservedID == o.dgd.Spec.Restart.ID && s.Phase == nvidiav1beta1.RestartCompleted
 }
 
-// restartNext passes the request to the first component without it, once those before it are done.
+// restartNext gives the request to the first component that does not have it, once all components before it serve again.
 func restartNext(o observed, out map[string]*trellisv1alpha1.Restart) {
 	for _, name := range restartOrder(o) {
 		switch {
@@ -123,7 +124,8 @@ func restartNext(o observed, out map[string]*trellisv1alpha1.Restart) {
 	}
 }
 
-// restartAll stops every component without the request, and starts them once all have stopped. If stops is false, all start at once.
+// restartAll stops every component without the request, and starts the components once all of them have stopped. If stops is false, no
+// component is stopped.
 func restartAll(o observed, out map[string]*trellisv1alpha1.Restart, stops bool) {
 	allDown := true
 	for name := range o.groups {
@@ -149,8 +151,8 @@ func requested(o observed, name string) bool {
 	return sg != nil && sg.Spec.Restart != nil && sg.Spec.Restart.ID == o.dgd.Spec.Restart.ID
 }
 
-// down reports whether the group has no replica from before the restart, other than terminating ones. Replicas made for the restart do
-// not count: another leader may have let the group start before a leader with an older view stopped it again.
+// down reports whether the group has no replica from before the restart, other than terminating replicas. Replicas that were made for the
+// restart do not count, because another leader may have let the group start before a leader with an older view stopped it again.
 func down(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Status.ObservedGeneration == sg.Generation && sg.Status.OutdatedReplicas == 0
 }

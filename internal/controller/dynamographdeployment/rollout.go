@@ -51,8 +51,8 @@ func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *conditio
 	return no(nvidiav1beta1.ConditionRolledOut, cmp.Or(reason, rolling), strings.Join(append(leads, parts...), ". "))
 }
 
-// controlledReason returns the reason if the user has aborted or paused the update, or its deadline has passed; "" otherwise. rolling:
-// replicas are being replaced.
+// controlledReason returns a reason and the lead of its message if the user has aborted or paused the update, or if the progress deadline
+// has passed; "" otherwise. rolling: replicas are being replaced.
 func controlledReason(o observed, wanted *render.Graph, rolling bool, now time.Time) (reason, lead string) {
 	control := controlOf(o)
 	switch {
@@ -79,7 +79,7 @@ func controlledReason(o observed, wanted *render.Graph, rolling bool, now time.T
 	return "", ""
 }
 
-// controlOf returns the user's control of updates. It has no effect under a provider that makes the pods itself.
+// controlOf returns the user's control of updates. It returns the zero value for a provider that makes the pods itself.
 func controlOf(o observed) rollout.Control {
 	if o.provider.Name != "" && !specs.Named(o.provider.Name).Planned {
 		return rollout.Control{}
@@ -88,7 +88,7 @@ func controlOf(o observed) rollout.Control {
 	return control
 }
 
-// rolledBack says which generation was aborted, and what ends the rollback.
+// rolledBack describes which generation was aborted, and what ends the rollback.
 func rolledBack(wanted *render.Graph) string {
 	to := "none"
 	if stored, one := wanted.Stored(); one && stored.Generation != "" {
@@ -109,8 +109,8 @@ func pausedGroups(o observed) bool {
 	return false
 }
 
-// lastProgress returns the time of the running update's last progress, in any component, including completed ones; running is false if no
-// update runs, or it is paused.
+// lastProgress returns the time of the running update's last progress in any component, including components that have completed the
+// update. running is false if no update runs, or if the update is paused.
 func lastProgress(o observed) (last time.Time, running bool) {
 	for _, sg := range o.groups {
 		at := doneAt(sg)
@@ -135,7 +135,7 @@ func doneAt(sg *trellisv1alpha1.ScalingGroup) time.Time {
 	return c.LastTransitionTime.Time
 }
 
-// progressDueIn returns the time until the running update's deadline; 0 if there is none or it has passed.
+// progressDueIn returns the time until the running update's deadline; 0 if no deadline applies or the deadline has passed.
 func progressDueIn(o observed, now time.Time) time.Duration {
 	control, _ := rollout.ControlOf(o.dgd)
 	last, running := lastProgress(o)
@@ -181,11 +181,11 @@ func rollingParts(o observed) (reason string, parts []string) {
 	return reason, parts
 }
 
-// maxBlocking bounds how many components a message names as blocking others.
+// maxBlocking is the maximum number of components that a message names as blocking other components.
 const maxBlocking = 3
 
-// waitsFor names the workers for which a component waits: those with the smallest part of their replicas in the new generation. If only
-// the component itself is behind, its next step is not decided yet.
+// waitsFor names the workers for which a component waits: the workers with the smallest part of their replicas in the new generation. If
+// this is only the component itself, it waits for its next step.
 func waitsFor(o observed, name string) string {
 	var stepped []*trellisv1alpha1.ScalingGroup
 	for _, name := range sortedNames(o) {
@@ -216,8 +216,8 @@ func compareServed(a, b *trellisv1alpha1.ScalingGroup) int {
 }
 
 // refusalOf returns why the scheduler does not place a replica for which an update waits. refused is false if no refusal is known, for
-// example because the scheduler has not evaluated the replica. It is true, without a reason, for a group that is not gated: the
-// kube-scheduler places its pods, and reports refusals on them.
+// example because the scheduler has not evaluated the replica. For a group that is not gated, refused is true without a reason: the
+// kube-scheduler places the group's pods, and reports refusals on the pods.
 func refusalOf(o observed, sg *trellisv1alpha1.ScalingGroup) (why string, refused bool) {
 	if !render.Gated(sg) {
 		return "", true
@@ -230,8 +230,8 @@ func refusalOf(o observed, sg *trellisv1alpha1.ScalingGroup) (why string, refuse
 	return "", false
 }
 
-// rollingUpdateOf reports one update of all components whose revision changed, from the first change until the last of them serves its
-// new revision. A change meanwhile belongs to the same update.
+// rollingUpdateOf reports one update of all components whose revision changed, from the first change until the last component serves its
+// new revision. A change during the update belongs to the same update.
 func rollingUpdateOf(o observed, wanted *render.Graph, now metav1.Time) *nvidiav1beta1.RollingUpdateStatus {
 	before := o.dgd.Status.RollingUpdate
 	running := before != nil && before.EndTime == nil && before.StartTime != nil
@@ -253,9 +253,9 @@ func rollingUpdateOf(o observed, wanted *render.Graph, now metav1.Time) *nvidiav
 	return s
 }
 
-// rollingComponents returns the components that do not fully run their wanted revision. During an update it includes components that
-// serve fewer replicas than wanted: a rollback to the last revision is complete when the replaced replicas serve again. begun reports
-// whether one of their groups has the wanted revision.
+// rollingComponents returns the components that do not fully run their wanted revision. During an update it includes components that serve
+// fewer replicas than wanted, because a rollback to the last revision is complete only when the replaced replicas serve again. begun
+// reports whether the group of one of these components has the wanted revision.
 func rollingComponents(o observed, wanted *render.Graph, running bool) (rolling map[string]bool, begun bool) {
 	rolling = map[string]bool{}
 	revisions := map[string]string{}

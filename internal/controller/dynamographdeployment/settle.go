@@ -20,7 +20,7 @@ import (
 )
 
 // settle returns the deployment with its allowed replicas, and the message about its pod limit, or "". Before the limit reduces a group,
-// it counts the pods of the groups in the API server.
+// settle counts the groups' pods in the API server.
 func (r *Reconciler) settle(ctx context.Context, o observed) (settled *nvidiav1beta1.DynamoGraphDeployment, overLimit string, err error) {
 	settled, overLimit = settleBy(o, o.groups, r.MaxPods)
 	if overLimit == "" || !reduces(settled, o.groups) {
@@ -34,8 +34,8 @@ func (r *Reconciler) settle(ctx context.Context, o observed) (settled *nvidiav1b
 	return settled, overLimit, nil
 }
 
-// settleBy is [Reconciler.settle] with the counts of groups. A component whose adapter and deployment disagree keeps its replicas until
-// they agree; then all components together keep the limit on the pods of a graph.
+// settleBy settles the deployment with the given groups and their counts, see [Reconciler.settle]. A component whose adapter and deployment
+// disagree keeps its replicas until they agree. After that, the pod limit of the graph bounds the replicas of all components together.
 func settleBy(
 	o observed, groups map[string]*trellisv1alpha1.ScalingGroup, maxPods int64,
 ) (settled *nvidiav1beta1.DynamoGraphDeployment, overLimit string) {
@@ -61,8 +61,8 @@ func reduces(settled *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*tr
 	return false
 }
 
-// counted returns copies of the groups whose status.replicas counts at least the replicas with pods in the API server. The status lags
-// behind the pods, for example when the operator that created them has stopped.
+// counted returns copies of the groups in which status.replicas is at least the number of replicas with pods in the API server. The status
+// lags behind the pods, for example when the operator that created them has stopped.
 func (r *Reconciler) counted(
 	ctx context.Context, groups map[string]*trellisv1alpha1.ScalingGroup,
 ) (map[string]*trellisv1alpha1.ScalingGroup, error) {

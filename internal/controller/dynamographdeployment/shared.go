@@ -25,11 +25,11 @@ import (
 // errNotMade: the shared object exists, but Trellis did not make it.
 var errNotMade = &notOurs{errors.New("it was not made by Trellis")}
 
-// applyShared makes an object that several deployments of a namespace share. Each deployment is an owner, none the
-// controller, so the garbage collector deletes the object with the last of them. An object of that name that Trellis did not
-// make is used as it is; notOurs reports it.
+// applyShared makes an object that several deployments of a namespace share. Each deployment is an owner and none is the controller, so the
+// garbage collector deletes the object with its last owner. An object of that name that Trellis did not make is used unchanged, and
+// reported by the error notOurs.
 //
-// It uses no server-side apply: each deployment only adds itself to the list of owners, which needs an optimistic lock.
+// applyShared does not use server-side apply. Each deployment only adds itself to the list of owners, which needs an optimistic lock.
 func (r *Reconciler) applyShared(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted client.Object) error {
 	kind := wanted.GetObjectKind().GroupVersionKind().Kind
 	existing := blank(wanted)
@@ -53,8 +53,9 @@ func (r *Reconciler) applyShared(ctx context.Context, dgd *nvidiav1beta1.DynamoG
 	return nil
 }
 
-// lockOf returns the lock of a shared object: deployments join it one by one, since of concurrent joins all but one would be refused. The
-// number of locks is fixed, because locks by name would never be freed; unrelated objects rarely share a lock.
+// lockOf returns the lock with which deployments join a shared object one by one. Without it, the API server would refuse all but one of
+// several concurrent joins. The number of locks is fixed, because locks by name would never be freed. Unrelated objects rarely share a
+// lock.
 func (r *Reconciler) lockOf(object client.Object) *sync.Mutex {
 	hash := fnv.New32a()
 	_, _ = fmt.Fprintf(hash, "%T %s/%s", object, object.GetNamespace(), object.GetName())
@@ -64,7 +65,7 @@ func (r *Reconciler) lockOf(object client.Object) *sync.Mutex {
 // isRace reports whether another client has changed or created the object first.
 func isRace(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
-// joinShared creates the object or adds the deployment to its owners, which it reads from the API server.
+// joinShared creates the object, or adds the deployment to the object's owners. It reads the object from the API server.
 func (r *Reconciler) joinShared(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted client.Object) error {
 	existing := blank(wanted)
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(wanted), existing)

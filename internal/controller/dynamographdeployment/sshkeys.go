@@ -42,7 +42,7 @@ func (r *Reconciler) createSSHKeys(ctx context.Context, dgd *nvidiav1beta1.Dynam
 		},
 		Data: map[string][]byte{framework.SSHPrivateKey: private, framework.SSHPublicKey: public},
 	}
-	// Waiting until the cache shows the Secret would need the right to list Secrets.
+	// The create does not wait until the cache shows the Secret, because that would need the right to list Secrets.
 	err = r.Client.Create(ctx, secret, client.FieldOwner(render.FieldOwner))
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating Secret %s: %w", secret.Name, err)

@@ -54,7 +54,7 @@ func statusOf(o observed, wanted *render.Graph, p *problem, failure error) nvidi
 	return status
 }
 
-// setOrRemove sets a condition, or removes it if it is nil.
+// setOrRemove sets a condition, or removes the condition of this kind if c is nil.
 func setOrRemove(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, kind string, c *condition) {
 	if c == nil {
 		meta.RemoveStatusCondition(&status.Conditions, kind)

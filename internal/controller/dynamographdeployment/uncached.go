@@ -12,16 +12,16 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// uncached holds the children whose names are taken although the cache does not show them: those just created, and those of other
-// clients, which the cache never shows. They are read from the API server before a create, because a refused create costs more than a
-// read: it takes an address for a Service, and is charged to the namespace's ResourceQuota until the next recount. Forgetting a child
-// only costs a refused create. The zero value is ready to use.
+// uncached has the children whose names are taken although the cache does not show them: children that were just created, and objects of
+// other clients, which the cache never shows. They are read from the API server before a create, because a refused create costs more than a
+// read. For a Service, a refused create takes an address. It is also charged to the namespace's ResourceQuota until the next recount. A
+// child that is missing in uncached only costs a refused create. The zero value is ready to use.
 type uncached struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]names
 }
 
-// names of the children of one deployment.
+// names has the names of one deployment's children.
 type names struct {
 	owner    types.UID
 	children map[childName]bool
@@ -33,7 +33,8 @@ func nameOf(object client.Object) childName {
 	return childName{object.GetObjectKind().GroupVersionKind().Kind, object.GetName()}
 }
 
-// has reports whether a create for the deployment found or made the object's name taken, and the cache has not shown the object since.
+// has reports whether a create for the deployment has shown that the object's name is taken, or has taken the name, and the cache has not
+// shown the object since.
 func (u *uncached) has(dgd *nvidiav1beta1.DynamoGraphDeployment, object client.Object) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -33,7 +33,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// PoolDefinition is the definition of InferencePools, which a cluster may get after Trellis.
+// PoolDefinition is the name of the CustomResourceDefinition of InferencePools, which may be installed after Trellis.
 const PoolDefinition = "inferencepools.inference.networking.k8s.io"
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=inferencepools.inference.networking.k8s.io,verbs=list;watch
@@ -62,7 +62,7 @@ func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
 }
 
 // changedForOwners drops updates of shared objects that only add owners. Each new deployment of a namespace causes such an update, which
-// would reconcile all others.
+// would reconcile all other deployments.
 func changedForOwners() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		if metav1.GetControllerOf(e.ObjectNew) != nil {
@@ -83,8 +83,8 @@ func changedForOwners() predicate.Predicate {
 	}}
 }
 
-// topologyChanged drops updates of a ClusterTopology's status. It counts the deployments that use the topology, so each new deployment
-// would reconcile all others.
+// topologyChanged drops updates of a ClusterTopology's status. The status counts the deployments that use the topology, so each new
+// deployment would reconcile all other deployments.
 func topologyChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
@@ -109,8 +109,9 @@ func (r *Reconciler) failedIn(ctx context.Context, object client.Object) []recon
 	return out
 }
 
-// movedElsewhere passes events of pods that a provider makes itself: the pod is bound or deleted, or its scheduler reports another
-// reason. The condition Placed contains the places and these reasons. The scalinggroup controller follows the pods of Trellis.
+// movedElsewhere selects events of pods that a provider makes itself: a pod is bound or deleted, or its scheduler reports another reason
+// why it is not bound. The condition Placed contains these places and reasons. The scalinggroup controller watches the pods that Trellis
+// makes.
 func movedElsewhere() predicate.Funcs {
 	node := func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName }
 	return predicate.Funcs{
@@ -131,8 +132,8 @@ func theirs(pod client.Object) bool {
 		owner.Kind != "ScalingGroup")
 }
 
-// nodeRelabelled queues the deployments with pods of a provider on a node whose labels now show another domain. The
-// scheduler reports the domains of other pods.
+// nodeRelabelled queues the deployments that have provider-made pods on a node whose labels now show another domain. For other pods, the
+// scheduler reports the domains.
 func (r *Reconciler) nodeRelabelled(
 	ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request],
 ) {
@@ -182,7 +183,7 @@ func (r *Reconciler) graphOfPod(ctx context.Context, pod client.Object) []reconc
 	return out
 }
 
-// DefinitionMetadata is the type in which definitions are read and cached: metadata only.
+// DefinitionMetadata returns an empty object with which CustomResourceDefinitions are read and cached as metadata only.
 func DefinitionMetadata() *metav1.PartialObjectMetadata {
 	out := &metav1.PartialObjectMetadata{}
 	out.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))

@@ -1,9 +1,10 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package evictionresponder responds to Evictions of lifecycle.k8s.io (KEP-4563, alpha since Kubernetes 1.37): while one of them has the
-// operator as its active responder, the replica of the pod moves. The responder completes when the pod is being deleted, or if its replica
-// does not move. The next responder, by default the API server's own evictor, continues.
+// Package evictionresponder responds to Evictions of lifecycle.k8s.io (KEP-4563, alpha since Kubernetes 1.37). While the operator is the
+// active responder of an Eviction, the replica of the Eviction's pod moves. The operator completes its response when the pod is being
+// deleted, or if the pod's replica does not serve or does not move. Then the next responder continues, by default the API server's own
+// evictor.
 package evictionresponder
 
 import (
@@ -92,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return r.report(ctx, eviction, target.Progress(), false)
 }
 
-// stateOf returns the state of the operator in an Eviction; "" if it is no responder.
+// stateOf returns the state of the operator in an Eviction; "" if the operator is no responder.
 func stateOf(eviction *lifecyclev1alpha1.Eviction) lifecyclev1alpha1.ResponderStateType {
 	for _, responder := range eviction.Status.TargetResponders {
 		if responder.Name == evictions.Responder {
@@ -103,7 +104,8 @@ func stateOf(eviction *lifecyclev1alpha1.Eviction) lifecyclev1alpha1.ResponderSt
 }
 
 // activeUntil returns the latest time at which the operator can have stored a request for a canceled Eviction: a heartbeat after its last
-// report. It is zero if the operator was never active. A canceled Eviction continues to exist, so later requests are of other clients.
+// report. It is zero if the operator was never active. A canceled Eviction continues to exist, so a later request comes from another
+// client.
 func activeUntil(eviction *lifecyclev1alpha1.Eviction) time.Time {
 	at := slices.IndexFunc(eviction.Status.Responders, ours)
 	if at < 0 {

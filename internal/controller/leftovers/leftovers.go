@@ -3,9 +3,9 @@
 
 // Package leftovers deletes objects of an earlier owner with the same name.
 //
-// An object that is deleted and created again has a new UID. The objects of the first one keep their names and devices until the garbage
-// collector deletes them, which may take long, or never happen after a gap in its watches. So a controller that finds such an object
-// deletes it itself.
+// An owner that is deleted and created again has a new UID. The objects of the first owner keep their names and devices until the garbage
+// collector deletes them. This may take long, or never happen after a gap in the garbage collector's watches. So a controller that finds
+// such an object deletes the object itself.
 package leftovers
 
 import (
@@ -28,8 +28,9 @@ func Of(object metav1.Object, kind, name string, uid types.UID) bool {
 	return owner != nil && owner.Kind == kind && owner.Name == name && owner.UID != uid
 }
 
-// Current reports whether, according to the API server, owner is the object that exists now. An owner without UID means that no owner
-// exists. With a stale cache, the objects of a successor would be mistaken for those of an earlier owner.
+// Current reports whether, according to the API server, owner is the object that exists now and is not being deleted. If owner has no UID,
+// Current reports whether no owner exists. With a stale cache, the objects of a successor would be mistaken for objects of an earlier
+// owner.
 func Current(ctx context.Context, live client.Reader, owner client.Object) (bool, error) {
 	now := owner.DeepCopyObject().(client.Object)
 	err := live.Get(ctx, client.ObjectKeyFromObject(owner), now)
@@ -61,8 +62,8 @@ func DeleteAll[T client.Object](ctx context.Context, c client.Client, live clien
 	return errors.Join(failures...)
 }
 
-// remove deletes an object, provided it has not changed since it was read: an object that, for example, has lost its owner reference stays
-// until the next reconcile.
+// remove deletes an object, provided it has not changed since it was read. For example, an object that has lost its owner reference since
+// then stays until the next reconcile.
 func remove(ctx context.Context, c client.Client, object client.Object) error {
 	log.FromContext(ctx).Info("deleting an object of an earlier owner of this name", "object", fmt.Sprintf("%T", object), "name",
 		object.GetName())

@@ -1,13 +1,14 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodelabels copies labels of nodes to the bound pods that request them by annotation: the workers of graphs with a transfer policy
-// for KV caches, with any provider. The label becomes a file in the pod, for which the worker waits at its start.
+// Package nodelabels copies node labels to the bound pods that request them by annotation. These pods are the workers of graphs with a
+// transfer policy for KV caches, under any provider. A copied label becomes a file in the pod, and the worker waits for this file at its
+// start.
 //
 //	pod annotation nvidia.com/topology-label-key: example.com/rack     label example.com/rack of its node
 //	pod annotation nvidia.com/topology-cluster-topology-name: gb200    a label nvidia.com/dynamo-topology.LEVEL for each level
 //
-// Existing labels of the pod stay, because they come from its pins. Labels that the node lacks are omitted.
+// Existing labels of the pod stay, because they come from the pod's pins. Labels that the node lacks are omitted.
 package nodelabels
 
 import (

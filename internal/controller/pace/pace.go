@@ -2,20 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package pace spaces the status writes of an object. Of a burst of changes, the first is written immediately, and the result after
-// [Interval]; the states in between are never written:
+// [Interval]. The states in between are never written:
 //
 //	0.0 s  1 of 8 replicas ready   written
 //	0.1 s  2 of 8 replicas ready   waits
 //	0.4 s  7 of 8 replicas ready   waits
 //	1.0 s  7 of 8 replicas ready   written
 //
-// Changes on which clients act, such as a condition that changes its status, must not wait: the controller decides that, see [Turned].
+// Changes on which clients act, such as a changed status of a condition, must not wait. The controller decides which changes can wait, see
+// [Turned].
 //
-// The first status of an object may wait too, counted from the first evaluation, see [Writes.First]: of the states until then only the last
-// is written.
+// The first status of an object may also wait, counted from the first evaluation of the object, see [Writes.First]. Of the states until
+// then, only the last is written.
 //
-// If many objects have a waiting change, each waits longer, so that together they write [Rate] statuses per second; none waits longer than
-// [Longest]. When many deployments start at once, creating their pods takes precedence over writing their progress.
+// If many objects have a waiting change, each object waits longer, so that all objects together write [Rate] statuses per second. No object
+// waits longer than [Longest]. When many deployments start at once, the creation of their pods takes precedence over status writes about
+// their progress.
 package pace
 
 import (
@@ -29,9 +31,10 @@ import (
 )
 
 const (
-	// Interval is the minimum time between two writes of one status if the second can wait.
+	// Interval is the minimum time between two writes of one status if the second write can wait.
 	Interval = time.Second
-	// Rate is how many changes that can wait are written per second, for all objects of one [Writes], unless one has waited for Longest.
+	// Rate is the number of waiting changes that are written per second for all objects of one [Writes], unless a change has waited for
+	// Longest.
 	Rate = 10
 	// Longest is the maximum wait, as a multiple of the wait while few objects wait.
 	Longest = 5
@@ -49,7 +52,8 @@ type Writes struct {
 	Now func() time.Time
 }
 
-// Left returns the time until a change of this object's status that can wait must be written; 0 is now: write it, or call [Writes.Settled].
+// Left returns the time until a change of this object's status that can wait must be written; 0: now. The caller then writes the change, or
+// calls [Writes.Settled].
 func (w *Writes) Left(name types.NamespacedName) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

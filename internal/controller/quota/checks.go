@@ -43,7 +43,8 @@ type Checks struct {
 		Get(name types.NamespacedName, uid types.UID) (gang.Result, bool)
 	}
 	Changed chan event.GenericEvent
-	// Denied is the reason why AdmissionChecks cannot be read. Graphs triggers a new write of deployment conditions when the reason changes.
+	// Denied is the reason why AdmissionChecks cannot be read. Graphs delivers the deployments whose conditions have to be written again
+	// when the reason changes.
 	Denied *quota.Denied
 	Graphs chan<- event.GenericEvent
 	Waits  quota.Waits
@@ -116,8 +117,8 @@ func (r *Reconciler) decide(ctx context.Context, v quota.Verdict) (written bool,
 	return applyStatus(ctx, r.Client, object, data)
 }
 
-// pause makes a Workload without a place request no quota for a while, after the decision was written. It does not require the read
-// version, because Kueue may have changed the Workload: it takes back the quota after the decision.
+// pause keeps a Workload without a place from requesting quota for a while, after the decision was written. It does not require the
+// resourceVersion that was read, because Kueue may have changed the Workload: Kueue takes the quota back after the decision.
 func (r *Reconciler) pause(ctx context.Context, v quota.Verdict) error {
 	if v.Pause == nil {
 		return nil

@@ -23,11 +23,12 @@ import (
 // entire deployment is now in that queue.
 const EventQueueJoined = "QueueJoined"
 
-// join puts a deployment without a queue into the queue into which Kueue has put pods of the deployment: it sets the label, as Kueue does
-// on objects of kinds that it knows. Without permissions on Workloads it does nothing, because otherwise no further pods would be created.
+// join sets the queue label of a deployment that has no queue but has pods that Kueue has put into a queue. Kueue sets this label itself on
+// objects of the kinds that it knows. Without permissions on Workloads, join does nothing, because no further pods would be created for a
+// deployment with the label.
 func (r *Reconciler) join(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (joined bool, err error) {
 	name := client.ObjectKeyFromObject(dgd)
-	// The record is deleted before pods are read, so that a later pod records the deployment again.
+	// The record in strays is deleted before pods are read, so that a later pod records the deployment again.
 	if _, stray := r.strays.LoadAndDelete(name); !stray || dgd.DeletionTimestamp != nil || dgd.Labels[render.LabelKueueQueue] != "" {
 		return false, nil
 	}

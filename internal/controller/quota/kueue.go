@@ -40,7 +40,7 @@ func Kueue(cluster addon.Cluster) provider.Provider {
 	}
 }
 
-// Reader returns a reader of the cached Workloads of deployments; nil, with the reason, while there is none.
+// Reader returns a reader of the cached Workloads of deployments. While Workloads cannot be read, it returns nil and the reason.
 func Reader(ctx context.Context, registry addon.Registry) (client.Reader, quota.Report) {
 	if state := registry.State(ctx, Name); !state.Ready {
 		return nil, quota.Report{Reason: state.Reason, Message: state.Message}
@@ -52,7 +52,7 @@ func Reader(ctx context.Context, registry addon.Registry) (client.Reader, quota.
 		Message: "Workloads of Kueue are not read yet, which takes a moment after the start"}
 }
 
-// Workloads lists the Workloads of a deployment. Callers must not change them.
+// Workloads lists the Workloads of a deployment. Callers must not change the Workloads.
 func Workloads(ctx context.Context, from client.Reader, dgd types.NamespacedName, uid types.UID) ([]*quota.Workload, error) {
 	list := workloads.List()
 	if err := from.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingLabels{quota.LabelGraphUID: string(uid)},
@@ -76,7 +76,8 @@ type decoded struct {
 	workload        *quota.Workload
 }
 
-// byUID caches decoded Workloads. Three controllers read all Workloads of a deployment each time, and few of them have changed.
+// byUID caches decoded Workloads. Three controllers read all Workloads of a deployment in each reconcile, and few of these Workloads have
+// changed.
 var byUID = lru.New(maxDecoded)
 
 // maxDecoded is how many decoded Workloads are cached.

@@ -60,7 +60,7 @@ type Reconciler struct {
 	RecordOf RecordOf
 	// queued: some deployment is, or was, in a queue of a usable Kueue.
 	queued atomic.Bool
-	// strays are the names of deployments with pods in a queue that the deployment itself may not name.
+	// strays are the names of deployments that have pods in a queue although the deployment itself may be in no queue.
 	strays sync.Map
 	unseen unseen
 }
@@ -122,7 +122,7 @@ func (r *Reconciler) mayHaveWorkloads(ctx context.Context, dgd *nvidiav1beta1.Dy
 	return len(left) > 0, err
 }
 
-// Reconcile compares the Workloads of a deployment with those that its pods name.
+// Reconcile compares the Workloads of a deployment with the Workloads that its pods name.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	if err := r.Client.Get(ctx, req.NamespacedName, dgd); err != nil {
@@ -228,7 +228,8 @@ func (r *Reconciler) apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 	return errors.Join(failures...)
 }
 
-// create creates a Workload. Its name has a hash of the deployment's UID, so an existing one is the same Workload, not yet in the cache.
+// create creates a Workload. Its name has a hash of the deployment's UID, so an existing Workload of this name is the same Workload, which
+// the cache does not show yet.
 func (r *Reconciler) create(ctx context.Context, w *quota.Workload) error {
 	object, err := external.Object(w)
 	if err != nil {

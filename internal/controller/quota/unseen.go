@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
-// seenWithin is how long a created Workload that the cache does not show is not created again. A Workload that was deleted before the cache
-// showed it is created again after this time.
+// seenWithin is how long a created Workload is not created again while the cache does not show it. A Workload that was deleted before the
+// cache showed it is created again after this time.
 const seenWithin = 5 * time.Second
 
 // unseen has, by deployment, the names and creation times of created Workloads that the cache does not show yet. A second create would be
@@ -27,7 +27,8 @@ func (u *unseen) of(dgd types.NamespacedName) map[string]time.Time {
 	return names.(map[string]time.Time)
 }
 
-// known reports whether quota of a deployment was decided, so that Workloads may exist, even if its status does not report the queue yet.
+// known reports whether the quota of a deployment has been evaluated. Its Workloads may then exist, even if its status does not report the
+// queue yet.
 func (u *unseen) known(dgd types.NamespacedName) bool {
 	_, known := u.byDeployment.Load(dgd)
 	return known
@@ -53,5 +54,5 @@ func (u *unseen) await(o *quota.Observation, s *quota.Steps) {
 	})
 }
 
-// notCreated allows a Workload whose creation failed to be created again.
+// notCreated records that the create of a Workload failed, so that the Workload may be created again.
 func (u *unseen) notCreated(dgd types.NamespacedName, name string) { delete(u.of(dgd), name) }

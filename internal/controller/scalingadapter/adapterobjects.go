@@ -20,7 +20,7 @@ type (
 	adapter    = nvidiav1beta1.DynamoGraphDeploymentScalingAdapter
 )
 
-// steps are the changes of the set of adapters in one reconcile.
+// steps are the adapters to create, adopt and delete in one reconcile.
 type steps struct {
 	create []*adapter
 	// adopt are adapters with the right name and component that a user created: the deployment becomes their owner.
@@ -30,8 +30,8 @@ type steps struct {
 	leftovers []*adapter
 }
 
-// plan compares the adapters that name the deployment with those that it requests. It ignores adapters of other owners. An adapter of an
-// earlier deployment with this name must be deleted before its successor is created.
+// plan compares the adapters that name the deployment with the adapters that the deployment requests. It ignores adapters of other owners.
+// An adapter of an earlier deployment with this name must be deleted before its successor is created.
 func plan(dgd *deployment, adapters []adapter) steps {
 	var s steps
 	there := map[string]bool{}
@@ -81,7 +81,7 @@ func ownerReference(dgd *deployment) metav1.OwnerReference {
 	return *metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))
 }
 
-// whyIdle says why the component that an adapter names does not follow the adapter.
+// whyIdle returns the reason why the component that an adapter names does not follow the adapter.
 func whyIdle(dgd *deployment, a *adapter) string {
 	ref := a.Spec.DGDRef
 	if dgd == nil {

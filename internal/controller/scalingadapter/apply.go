@@ -29,7 +29,7 @@ func (r *Reconciler) apply(ctx context.Context, dgd *deployment, s steps) error 
 			failures = append(failures, fmt.Errorf("deleting scaling adapter %s: %w", a.Name, err))
 		}
 	}
-	// the events of their deletion trigger the next reconcile
+	// the deletion events of the leftovers trigger the next reconcile
 	failures = append(failures, leftovers.DeleteAll(ctx, r.Client, r.Live, dgd, s.leftovers))
 	for _, a := range s.adopt {
 		adopted := a.DeepCopy()
@@ -46,9 +46,9 @@ func (r *Reconciler) apply(ctx context.Context, dgd *deployment, s steps) error 
 	return errors.Join(failures...)
 }
 
-// create creates an adapter. It ignores an adapter with the same name for another deployment ("a-b" with component c, "a" with component
-// b-c): the two scaling groups have the same name too, and the graph controller reports that. An adapter that already exists is not yet in
-// the cache.
+// create creates an adapter, unless the cache shows an adapter of this name. That adapter is for another deployment whose name and
+// component give the same adapter name ("a-b" with component c, "a" with component b-c). The two scaling groups then have the same name
+// too, and the graph controller reports that. If the create fails because the adapter exists, the cache does not show it yet.
 func (r *Reconciler) create(ctx context.Context, a *adapter) error {
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(a), &adapter{})
 	if apierrors.IsNotFound(err) {
@@ -60,8 +60,8 @@ func (r *Reconciler) create(ctx context.Context, a *adapter) error {
 	return nil
 }
 
-// carrying returns a patch of the numbers of replicas alone. It causes a conflict if the deployment has changed since it was read, so that
-// the indices are valid.
+// carrying returns a patch that changes only the numbers of replicas. The patch causes a conflict if the deployment has changed since it
+// was read, because the indices in the patch may then be wrong.
 func carrying(dgd *deployment, numbers map[string]int32) (client.Patch, error) {
 	type operation struct {
 		Op    string `json:"op"`
@@ -81,18 +81,18 @@ func carrying(dgd *deployment, numbers map[string]int32) (client.Patch, error) {
 	return client.RawPatch(types.JSONPatchType, raw), nil
 }
 
-// outcome is the result of carrying the adapters' numbers.
+// outcome is the result of writing the adapters' numbers into the deployment.
 type outcome struct {
 	// scaled are the components whose number was just changed.
 	scaled map[string]bool
 	// refused is, by component, the reason why a number is refused.
 	refused map[string]string
-	// failed is, by component, the reason why a number could not be written yet, without a refusal.
+	// failed is, by component, the error that prevented the write of a number and is not a refusal.
 	failed map[string]string
 }
 
 // carry writes the adapters' numbers into the deployment in one patch. If the deployment has changed since it was read, its event triggers
-// another reconcile, which determines the owners again.
+// another reconcile, which determines again which object owns each number.
 func (r *Reconciler) carry(ctx context.Context, o observed) (outcome, error) {
 	numbers, refused := replicas.ToCarry(o.dgd, o.adapters, r.MaxPods)
 	out := outcome{scaled: map[string]bool{}, refused: refused, failed: map[string]string{}}
@@ -124,8 +124,8 @@ func (r *Reconciler) carry(ctx context.Context, o observed) (outcome, error) {
 	return out, nil
 }
 
-// isRefusal reports whether an error is a refusal of the request, 4xx. Other errors, such as 5xx of a slow webhook or a missing answer, say
-// nothing about the request.
+// isRefusal reports whether an error is a refusal of the request, 4xx. Other errors, such as 5xx because of a slow webhook or a missing
+// answer, do not mean that the request is wrong.
 func isRefusal(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || apierrors.IsTooManyRequests(err) {

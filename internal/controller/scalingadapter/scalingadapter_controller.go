@@ -87,7 +87,8 @@ type observed struct {
 	groups   map[string]*trellisv1alpha1.ScalingGroup
 }
 
-// Reconcile updates the set of adapters to what the deployment requests, copies their numbers, and reports their status.
+// Reconcile creates, adopts and deletes adapters as the deployment requests, copies the adapters' numbers into the deployment, and reports
+// the adapters' status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.observe(ctx, req)
 	if err != nil {

@@ -129,8 +129,8 @@ type leaves struct {
 	// until is the time at which the reason expires unless the request is repeated; zero: the reason lasts until the node or the pod
 	// changes.
 	until time.Time
-	// forOthers: the only reason is to free the place for another deployment. The replica stays until its successor serves, however long that
-	// takes.
+	// forOthers: the only reason is to free the place for another deployment. The replica stays until its successor serves, however long
+	// that takes.
 	forOthers bool
 }
 

@@ -26,8 +26,8 @@ type replica struct {
 	notAccepted string
 	// generation is the worker generation of the replica's pods; "" for none.
 	generation string
-	// pods are the live pods, by index. leaving are the terminating pods. lost are the pods that have ended (Failed, Succeeded) or whose node
-	// is gone.
+	// pods are the live pods, by index. leaving are the terminating pods. lost are the pods that have ended (Failed, Succeeded) or whose
+	// node is gone.
 	pods          map[int32]*corev1.Pod
 	leaving, lost []*corev1.Pod
 	// notEnding describes the pods in leaving that do not terminate in time. lostNode: the node of an overdue pod is not ready, and HoldFor

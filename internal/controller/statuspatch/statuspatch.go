@@ -25,7 +25,7 @@ type operation struct {
 // Write replaces the status of an object, and updates the object to the stored state. It returns false without an error when the object is
 // gone, or was replaced by another object with the same name, which has its own event.
 //
-// The patch tests the UID. A merge patch cannot do that: the API server ignores metadata in a patch of the status, and so a wrong UID. A
+// The patch tests the UID. A merge patch cannot test it: in a patch of the status, the API server ignores metadata, and so a wrong UID. A
 // resource version would cause a conflict after any other change of the object.
 func Write(ctx context.Context, c client.StatusClient, object client.Object, status any) (written bool, err error) {
 	patch, err := json.Marshal([]operation{{"test", "/metadata/uid", object.GetUID()}, {"add", "/status", status}})
@@ -39,8 +39,8 @@ func Write(ctx context.Context, c client.StatusClient, object client.Object, sta
 	return err == nil, err
 }
 
-// notApplied reports whether a JSON patch did not apply to the object because its test failed. When the API server refuses the patched
-// object, the error has the same code, but names the kind. A webhook that answers with this code gives no details.
+// notApplied reports whether a JSON patch did not apply to the object because its test failed. If the API server refuses the patched object
+// instead, the error has the same code but names the kind. The error of a webhook with this code has no details.
 func notApplied(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {

@@ -15,7 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// ConditionStorageMigrated reports on a definition whether all its objects are stored in its storage version.
+// ConditionStorageMigrated is the condition of a CustomResourceDefinition that reports whether all its objects are stored in its storage
+// version.
 const ConditionStorageMigrated apiextensionsv1.CustomResourceDefinitionConditionType = "StorageMigrated"
 
 // Reasons of ConditionStorageMigrated.
@@ -103,7 +104,8 @@ type refusal struct {
 
 func (r refusal) String() string { return r.NamespacedName.String() + ": " + r.err.Error() }
 
-// shrink removes the outdated versions from the status. It returns false if the definition is not the one whose objects were rewritten.
+// shrink removes the outdated versions from the status. It returns false if the definition is not the revision whose objects were
+// rewritten.
 func shrink(crd *apiextensionsv1.CustomResourceDefinition, rewritten revision) bool {
 	if revisionOf(crd) != rewritten {
 		return false

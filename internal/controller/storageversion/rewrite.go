@@ -62,7 +62,7 @@ func (r rewriter) all(ctx context.Context, resource schema.GroupVersionResource,
 	}
 }
 
-// goOn returns the token that continues a list after its revision was compacted, or "" to begin again. The continued list is of the current
+// goOn returns the token that continues a list after its revision was compacted, or "" to begin again. The continued list shows the current
 // revision, which is sufficient, because newer objects are stored in the right version.
 func goOn(err error) string {
 	status := apierrors.APIStatus(nil)
@@ -72,7 +72,8 @@ func goOn(err error) string {
 	return ""
 }
 
-// one writes an object. It ignores objects that are gone, and objects that were changed, and so written, since they were listed.
+// one writes an object. It ignores an object that is gone, or that was changed since it was listed, because the change has already written
+// it.
 func (r rewriter) one(ctx context.Context, resource schema.GroupVersionResource, object *metav1.PartialObjectMetadata) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.UID, "resourceVersion": object.ResourceVersion}})
 	if err != nil {

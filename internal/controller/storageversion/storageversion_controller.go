@@ -37,8 +37,8 @@ import (
 const fieldManager = "trellis-storage-migration"
 
 const (
-	// settle is how long a definition must be unchanged before its objects are rewritten: each API server of the cluster learns of a new
-	// storage version independently, and writes the previous one until then.
+	// settle is how long a definition must be unchanged before its objects are rewritten. Each API server of the cluster learns of a new
+	// storage version independently, and writes objects in the previous version until then.
 	settle = 10 * time.Second
 	// requestsPerSecond limits the load on the API server and the webhooks.
 	requestsPerSecond = 20
@@ -51,7 +51,7 @@ const (
 // Reconciler rewrites the objects of the converted definitions. It is the only writer of their status.storedVersions and
 // ConditionStorageMigrated.
 type Reconciler struct {
-	// Client reads definitions and writes their status, past every cache, because the manager's cache has other definitions only.
+	// Client reads definitions and writes their status. It reads past every cache, because the manager's cache has only other definitions.
 	Client client.Client
 	// Objects lists and writes the objects as metadata.
 	Objects metadata.Interface
@@ -107,7 +107,7 @@ func (r *Reconciler) unsettled(crd *apiextensionsv1.CustomResourceDefinition) ti
 	return r.Settle - r.Clock.Since(r.seen[crd.Name].since)
 }
 
-// migrate rewrites all objects, and then reports it in the definition.
+// migrate rewrites all objects, and then reports the result in the definition.
 func (r *Reconciler) migrate(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
 	if have := apihelpers.FindCRDCondition(crd, ConditionStorageMigrated); have == nil || have.Reason == reasonMigrated ||
 		have.Reason == reasonRewriting {
@@ -195,8 +195,8 @@ func (r *Reconciler) write(ctx context.Context, crd, before *apiextensionsv1.Cus
 	return nil
 }
 
-// SetupWithManager adds the controller for the objects of the given namespaces, or of all if none are given. It uses its own clients; the
-// client for objects has its own rate limit.
+// SetupWithManager adds the controller for the objects of the given namespaces, or of all namespaces if none are given. It uses its own
+// clients; the client for objects has its own rate limit.
 func SetupWithManager(mgr ctrl.Manager, namespaces []string) error {
 	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(),
 		Mapper: mgr.GetRESTMapper()})
