@@ -20,8 +20,8 @@ func (g Group) overdue(r Replica) bool {
 
 // surges reports whether successors are created before replicas leave their nodes. They are not while an update replaces replicas: the
 // update first replaces the replicas that have to leave, and creates the new replicas on other nodes. An overdue replica gets no successor.
-// But an existing successor that waits stays, unless its Kueue queue has no quota for it: the quota of the leaving replica may be for the
-// leaving replica's ordinal alone.
+// But an existing successor that waits stays, unless its Kueue queue has no quota for it: the leaving replica's quota may be for its own
+// ordinal alone.
 func (g Group) surges(replicas []Replica) bool {
 	waits := count(replicas, Replica.active) > g.Replicas && !slices.ContainsFunc(replicas, Replica.denied)
 	return g.Replicas > 0 && !g.Recreate && !g.Stopped && !g.MovesInPlace && g.settled(replicas) &&
@@ -36,8 +36,7 @@ func (g Group) settled(replicas []Replica) bool {
 func isOutdated(r Replica) bool { return r.active() && r.Outdated }
 
 // move removes replicas that have to leave their nodes. It removes a replica that does not serve immediately. It removes a serving replica
-// when the wanted number of other replicas serve. It removes an overdue replica as soon as MaxUnavailable, or else a single unavailable
-// replica, allows that.
+// when the wanted number of other replicas serve. It removes an overdue replica as far as MaxUnavailable allows, where 0 counts as 1.
 func (s *step) move() {
 	for _, r := range s.in(func(r Replica) bool { return r.State == Starting && s.leaves(r) }) {
 		s.remove(r.Ordinal, "it is to leave its nodes and does not serve")

@@ -56,8 +56,8 @@ func (s *step) repair() {
 	}
 }
 
-// roll replaces outdated replicas. Replicas that do not serve are replaced immediately, which also prevents that a partial replica gets
-// pods of two revisions. Serving replicas are replaced as far as enough replicas serve.
+// roll replaces outdated replicas. Replicas that do not serve are replaced immediately: otherwise a partial replica would get pods of two
+// revisions. Serving replicas are replaced as far as enough replicas serve.
 func (s *step) roll() {
 	if s.paused() {
 		for _, r := range s.in(func(r Replica) bool { return r.Unplaceable || r.State == Partial && r.Outdated && !r.InSet }) {
