@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Kind is a kind of objects that arguments name.
+// Kind is a kind of object that arguments can name.
 type Kind struct {
-	// Name and Group as in its API, e.g. DynamoGraphDeployment and nvidia.com.
+	// Name and Group of the kind in its API, e.g. DynamoGraphDeployment and nvidia.com.
 	Name, Group string
 	// Short is kubectl's short name.
 	Short string
@@ -36,7 +36,8 @@ func (k Kind) plural() string {
 	return name + "s"
 }
 
-// called reports whether kubectl accepts a word for the kind: short, singular or plural, also with the group, or with version and group.
+// called reports whether kubectl accepts a word as a name of the kind: the short, singular or plural name, alone, with the group, or with
+// version and group.
 func (k Kind) called(word string) bool {
 	resource, rest, qualified := strings.Cut(strings.ToLower(word), ".")
 	if resource != k.Short && resource != strings.ToLower(k.Name) && resource != k.plural() {

@@ -1,8 +1,9 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli holds the code that the subcommands of kubectl trellis share: connecting to a cluster, and arguments. Each subcommand is a
-// package below this one with three parts: reading, which needs a cluster, deciding and rendering, which are pure.
+// Package cli contains the code that the subcommands of kubectl trellis share: connecting to a cluster, and reading arguments. Each
+// subcommand is a package below this package with three parts: reading, deciding and rendering. Reading needs a cluster. Deciding and
+// rendering are pure.
 package cli
 
 import (
@@ -39,7 +40,7 @@ func NewScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// NewClient connects to the cluster of the user's flags and kubeconfig, and returns their namespace as well.
+// NewClient connects to the cluster that the user's flags and kubeconfig select. It also returns the selected namespace.
 func NewClient(flags *genericclioptions.ConfigFlags) (c client.Client, namespace string, err error) {
 	namespace, _, err = flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -67,7 +68,7 @@ func NewClient(flags *genericclioptions.ConfigFlags) (c client.Client, namespace
 	return dated{c, clock, server}, namespace, nil
 }
 
-// Explain wraps an error of the API server, and asks about the installation if the cluster does not have the kind.
+// Explain wraps an error of the API server. If the cluster does not know the kind, the message asks whether Trellis is installed.
 func Explain(err error, doing string) error {
 	if meta.IsNoMatchError(err) {
 		return fmt.Errorf("%s: the cluster does not know this kind; is Trellis installed there? (%w)", doing, err)

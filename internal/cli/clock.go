@@ -19,8 +19,8 @@ type dated struct {
 	discovery.ServerVersionInterfaceWithContext
 }
 
-// ahead reads the API server's clock from the Date header of its responses. by is its lead over the clock of
-// this machine, in nanoseconds.
+// ahead reads the API server's clock from the Date header of its responses. by is the lead of that clock over the clock of this machine, in
+// nanoseconds.
 type ahead struct {
 	next http.RoundTripper
 	by   *atomic.Int64
@@ -42,8 +42,8 @@ func (a *ahead) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// Now returns the time by the API server's clock. Ages of objects are computed from it, because the clock of a laptop may be minutes off.
-// For a client that is not from [NewClient], it is the time of this machine.
+// Now returns the time of the API server's clock. Ages of objects are computed with this clock, because the clock of a laptop may be
+// minutes off. For a client that is not from [NewClient], Now returns the time of this machine.
 func Now(c client.Reader) time.Time {
 	if d, ok := c.(dated); ok {
 		return time.Now().Add(time.Duration(d.by.Load()))

@@ -31,7 +31,7 @@ const (
 // Completion is cobra's function for completions.
 type Completion = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
 
-// versions of the kinds in which names are listed.
+// versions are the API versions in which the names of each kind are listed.
 var versions = map[Kind]schema.GroupVersion{
 	Graph: nvidiav1beta1.GroupVersion, Group: trellisv1alpha1.GroupVersion, Pod: corev1.SchemeGroupVersion,
 	Topology: grovev1alpha1.GroupVersion, Binding: grovev1alpha1.GroupVersion,
@@ -109,7 +109,7 @@ func (o *Output) contexts() []string {
 	return list
 }
 
-// names lists the names of all objects of a kind in the user's namespace, each after a prefix.
+// names lists the names of all objects of a kind in the user's namespace, and puts a prefix before each name.
 func (o *Output) names(ctx context.Context, k Kind, prefix string) []string {
 	namespace, _, err := o.Config.ToRawKubeConfigLoader().Namespace()
 	if err != nil {

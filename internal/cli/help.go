@@ -22,8 +22,8 @@ const optionsName = "options"
 // helpFlag is the flag that cobra adds to every command.
 const helpFlag = "help"
 
-// SetHelp makes all commands below root show their help and usage in the width of the terminal, with their own flags only. It adds the
-// command options, which lists kubectl's flags.
+// SetHelp makes all commands below root show their help and usage in the width of the terminal, with only their own flags. It also adds the
+// command "options", which lists kubectl's flags.
 func SetHelp(root *cobra.Command) {
 	root.AddCommand(newOptionsCommand())
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
@@ -45,7 +45,7 @@ func SetHelp(root *cobra.Command) {
 	})
 }
 
-// paragraphs joins the lines of each paragraph, so that it can be wrapped again. Indented lines stay.
+// paragraphs joins the lines of each paragraph, so that the paragraph can be wrapped again. Indented lines remain separate lines.
 func paragraphs(s string) string {
 	var b strings.Builder
 	before := ""
@@ -120,7 +120,7 @@ func kubectlFlags() *pflag.FlagSet {
 // shownFlags are the flags of kubectl that the help of a command shows.
 var shownFlags = []string{"context", "namespace"}
 
-// global returns the flags that the help of a command shows last: the help flag, and a few of kubectl's.
+// global returns the flags that the help of a command shows last: the help flag, and a few of kubectl's flags.
 func global(cmd *cobra.Command, kubectl *pflag.FlagSet) *pflag.FlagSet {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	if f := cmd.Flags().Lookup(helpFlag); f != nil {

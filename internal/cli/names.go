@@ -16,8 +16,8 @@ import (
 // maxNames bounds the names in an error.
 const maxNames = 10
 
-// NotFound returns an error that lists the existing names and suggests a similar one. what ends with the name that was not found; none
-// describes the case without any objects of the kind.
+// NotFound returns an error that lists the existing names and suggests a similar name. what ends with the missing name. none is the text
+// for the case that no object of the kind exists.
 func NotFound(what string, names []string, none string) error {
 	if len(names) == 0 {
 		return fmt.Errorf("%s not found; there are %s", what, none)
@@ -34,7 +34,8 @@ func NotFound(what string, names []string, none string) error {
 	return fmt.Errorf("%s not found; there are: %s", what, strings.Join(names, ", "))
 }
 
-// Nearest returns the name that was probably meant by a word: one that begins with it, or differs in few letters; "" for none.
+// Nearest returns the name that was probably meant by a word: a name that begins with the word, or that differs in few letters; "" for
+// none.
 func Nearest(word string, names []string) string {
 	return nearest.Of(word, slices.SortedFunc(slices.Values(names), Natural))
 }

@@ -15,8 +15,8 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// FindGraph returns the error for a missing DynamoGraphDeployment. It names the existing ones in the namespace, and the namespaces with
-// the same name, as far as the user may list them.
+// FindGraph returns the error for a missing DynamoGraphDeployment. If the user may list such deployments, the error names the other
+// namespaces with a deployment of this name, or else the existing deployments of the namespace.
 func FindGraph(ctx context.Context, c client.Reader, asked types.NamespacedName) error {
 	list := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := c.List(ctx, list); err != nil {
@@ -31,7 +31,7 @@ func FindGraph(ctx context.Context, c client.Reader, asked types.NamespacedName)
 	return GraphNotFound(asked, all)
 }
 
-// GraphNotFound returns the error for a DynamoGraphDeployment that is not in all.
+// GraphNotFound returns the error for a missing DynamoGraphDeployment. all are the existing deployments.
 func GraphNotFound(asked types.NamespacedName, all []types.NamespacedName) error {
 	what := fmt.Sprintf("%s %s", Graph.Name, asked)
 	var names, namespaces []string

@@ -29,7 +29,7 @@ const (
 
 // Ref identifies an object of a report.
 type Ref struct {
-	// Kind, Group and Name, from which -o name writes e.g. dynamographdeployment.nvidia.com/NAME.
+	// Kind, Group and Name of the object. For example, -o name writes them as dynamographdeployment.nvidia.com/NAME.
 	Kind, Group, Name string
 }
 
@@ -51,7 +51,7 @@ type Output struct {
 	printer printers.ResourcePrinter
 }
 
-// NewOutput returns an Output as text, for the cluster of the kubeconfig.
+// NewOutput returns an Output with the text format, for the cluster of the kubeconfig.
 func NewOutput(streams genericiooptions.IOStreams) Output {
 	return Output{IOStreams: streams, Config: genericclioptions.NewConfigFlags(true), format: formatText,
 		flags: genericclioptions.NewPrintFlags("")}
@@ -74,7 +74,7 @@ func (o *Output) formats() []string {
 	return slices.Compact(list)
 }
 
-// Check refuses an unknown format.
+// Check refuses an unknown format, and sets the printer of a known format.
 func (o *Output) Check() error {
 	format, _, _ := strings.Cut(o.format, "=")
 	if format == "" {

@@ -18,10 +18,10 @@ const (
 	tick     = 250 * time.Millisecond
 )
 
-// During runs work, and shows on the terminal what it is doing if that takes more than a second.
+// During runs work. If work takes more than a second, During shows on the terminal what the command is doing.
 func (o *Output) During(doing string, work func() error) error { return During(o.ErrOut, doing, work) }
 
-// During runs work, and shows what it is doing on out, if that is a terminal, after more than a second.
+// During runs work. If out is a terminal and work takes more than a second, During shows on out what the command is doing.
 func During(out io.Writer, doing string, work func() error) error {
 	f, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor is small
@@ -30,7 +30,7 @@ func During(out io.Writer, doing string, work func() error) error {
 	return during(f, doing, work)
 }
 
-// during writes one line repeatedly, and removes it at the end.
+// during updates one line repeatedly while work runs, and then removes the line.
 func during(out io.Writer, doing string, work func() error) error {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -68,8 +68,9 @@ func misused(cmd *cobra.Command, what string) error {
 	return fmt.Errorf("%s\nUsage:\n  %s\nExample:\n  %s\nSee '%s --help'", what, cmd.UseLine(), example, cmd.CommandPath())
 }
 
-// RefuseUnknown makes commands that only have subcommands fail for an unknown name, with their usage and the name that was probably
-// meant. Without arguments they print their help. It applies to all commands below root, including those that cobra adds.
+// RefuseUnknown makes commands that only have subcommands fail for an unknown subcommand. They then print their usage, and the name that
+// was probably meant. Without arguments, they print their help. RefuseUnknown applies to all commands below root, including those that
+// cobra adds.
 func RefuseUnknown(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
@@ -100,7 +101,7 @@ func refuseUnknown(cmd *cobra.Command) {
 	}
 }
 
-// help shows the help of a command, or fails for an unknown one.
+// help shows the help of a command, or fails for an unknown command.
 func help(cmd *cobra.Command, args []string) error {
 	of, rest, err := cmd.Root().Find(args)
 	if err != nil {

@@ -20,23 +20,23 @@ import (
 // Plan is the result for one deployment.
 type Plan struct {
 	Namespace, Name string
-	// Levels of the paths below; none when the deployment has no constraint.
+	// Levels of the domain paths in this plan; empty if the deployment has no constraint.
 	Levels topology.Levels
-	// Domain in which the entire graph must be placed, planned or that of its running pods; empty without a graph domain.
+	// Domain of the entire graph: the planned domain, or the domain of its running pods; empty without a graph domain.
 	Domain topology.Path
-	// Score of all replicas with nodes, planned or bound: see [placement.Score]. 0 when none has.
+	// Score of all replicas whose pods have nodes, planned or bound; see [placement.Score]. 0 if no replica has nodes.
 	Score float64
-	// Transfer describes how prefill and decode replicas would share domains; nil without a KV transfer policy that places them.
+	// Transfer describes how prefill and decode replicas would share domains; nil if no KV transfer policy places these replicas.
 	Transfer *gang.Transfer
 	// Replicas by component and ordinal.
 	Replicas []Replica
-	// Groups are the planned scaling groups, and Exist their existing pods.
+	// Groups are the planned scaling groups, and Exist are the existing pods of these groups.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Exist  []*corev1.Pod
 
-	// admitted returns a pod to be created as the API server would store it.
+	// admitted returns a new pod as the API server would store it.
 	admitted func(*corev1.Pod) *corev1.Pod
-	// shapes of the pods to place, and the request to the planner.
+	// shapes are the shapes of the pods to place, and request is the planner's input.
 	shapes  []*topology.Shape
 	request *request
 }
@@ -56,7 +56,7 @@ func (g *Plan) Packed() (n int) {
 	return n
 }
 
-// Waiting lists the refused replicas that the operator places, not those of the kube-scheduler.
+// Waiting lists the refused replicas that the operator places. It omits refused replicas that the kube-scheduler places.
 func (g *Plan) Waiting() []gang.Waiting {
 	var list []gang.Waiting
 	for i := range g.Replicas {
@@ -69,7 +69,7 @@ func (g *Plan) Waiting() []gang.Waiting {
 	return list
 }
 
-// Words returns the message about the waiting replicas in the condition Placed; "" when all are placed.
+// Words returns the message about waiting replicas in the condition Placed; "" if all replicas are placed.
 func (g *Plan) Words() string {
 	waits := g.Waiting()
 	if len(waits) == 0 {
@@ -89,19 +89,19 @@ type Replica struct {
 	// Domain is the narrowest domain, broader than a host, that holds the pods.
 	Domain topology.Path
 	Pods   []Pod
-	// Preempts names the pods to preempt for it; nil when the capacity is free.
+	// Preempts names the pods to preempt for the replica; nil if its capacity is free.
 	Preempts *placement.Preemption
-	// Reason is nil when it is placed.
+	// Reason why the replica is not placed; nil if it is placed.
 	Reason *Reason
 }
 
-// Pod is a pod and its node, "" for a released pod for which no capacity was found.
+// Pod is a pod and its node. Node is "" for a released pod for which no capacity was found.
 type Pod struct{ Name, Node string }
 
 // Reason explains why a replica is not placed.
 type Reason struct {
 	Code, Message string
-	// Refusal has the numbers; nil if the planner was not asked.
+	// Refusal contains the planner's numbers; nil if the replica was not planned.
 	Refusal *placement.Refusal
 }
 
@@ -155,7 +155,7 @@ func (p *Planner) answer(r *request) Plan {
 	return g
 }
 
-// shapesOf lists the shapes of all waiting pods, in the order of the graphs.
+// shapesOf lists the distinct shapes of all waiting pods, in the order of the graphs.
 func shapesOf(graphs ...placement.Demand) []*topology.Shape {
 	var out []*topology.Shape
 	seen := map[string]bool{}
@@ -238,7 +238,7 @@ func (p *Planner) planned(one *Replica, levels topology.Levels, result placement
 	one.Domain, one.Preempts = gang.PinnedDomain(p.cluster, levels, result), result.Preempts
 }
 
-// existing sets the result of a replica that was not planned, because it is placed or about to be recreated.
+// existing sets the result of a replica that was not planned, because it is already placed or is about to be recreated.
 func (p *Planner) existing(one *Replica, levels topology.Levels, sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) {
 	if len(pods) == 0 || len(pods) < render.ReplicaSize(sg, pods[0]) || slices.ContainsFunc(pods, gang.Leaving) {
 		one.Reason = p.beingReplaced(pods)
@@ -256,7 +256,8 @@ func (p *Planner) existing(one *Replica, levels topology.Levels, sg *trellisv1al
 	one.Domain = gang.PinnedDomain(p.cluster, levels, found)
 }
 
-// beingReplaced returns the reason for a replica that is being recreated, which a pod that does not terminate may delay.
+// beingReplaced returns why a replica that is being recreated is not placed. If a pod does not terminate in time, the reason names this
+// pod.
 func (p *Planner) beingReplaced(pods []*corev1.Pod) *Reason {
 	for _, pod := range pods {
 		if why := gang.NotEnding(pod, p.world.Now, p.cluster.NodeReady); why != "" {
@@ -266,7 +267,7 @@ func (p *Planner) beingReplaced(pods []*corev1.Pod) *Reason {
 	return &Reason{Code: gang.CodeCreating, Message: beingReplaced}
 }
 
-// nodeOf returns the node to which a pod is bound, or on which capacity is reserved for it.
+// nodeOf returns the node to which a pod is bound, or on which capacity is reserved for the pod.
 func (p *Planner) nodeOf(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return pod.Spec.NodeName

@@ -13,14 +13,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Cluster is the state that the planner counts: the nodes of its world with bound pods, reservations, and earlier plans.
-// Callers must not change it.
+// Cluster returns the state that the planner counts: the nodes of its world with bound pods, reservations, and earlier plans. Callers must
+// not change it.
 func (p *Planner) Cluster() *topology.Cluster { return p.cluster }
 
-// Asking returns the shapes of pods that request a resource, "" for any, for [topology.Cluster.CapacityOf]: of the given pods, and of
-// those that would be created for the groups, one shape per list of tolerations. If there are none, it returns the shape of a pod
-// that tolerates the taint with the resource's name: the admission plugin ExtendedResourceToleration adds this toleration to pods
-// that request the resource.
+// Asking returns the pod shapes to use with [topology.Cluster.CapacityOf]. They are the shapes of the given pods, and of the pods that
+// would be created for the groups, that request the resource. With resource "", all of these pods qualify. Pods with the same tolerations
+// share one shape. If no pod qualifies, Asking returns the shape of a pod that tolerates the taint with the resource's name, because the
+// admission plugin ExtendedResourceToleration adds this toleration to pods that request the resource.
 func (p *Planner) Asking(resource string, groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []*topology.Shape {
 	pods = slices.Clone(pods)
 	for _, sg := range groups {

@@ -3,23 +3,23 @@
 
 // Package whatif plans graphs on a cluster that is a list of objects: it computes the operator's decisions without an operator.
 //
-// It decides nothing itself. A deployment passes through the same calls as in the operator, in the same order,
+// The package makes no decisions of its own. A deployment passes through the same calls as in the operator, in the same order,
 //
 //	validation ──> render.Resolve ──> ScalingGroups ──> gang.NewRequest ──> placement.PlanGraph
 //	                    (missing pods: render.BuildPod and newpod.Admit)        on a topology.Cluster
 //
-// so the result equals the operator's for the same objects. The package adds the bookkeeping: it gives an identity to scaling groups that
-// do not exist, counts existing pods as active members, reports the places of replicas that need no plan, and reserves capacity for the
-// pods that the kube-scheduler places, which [Planner] plans last.
+// so the result equals the operator's result for the same objects. The package adds the bookkeeping: it gives an identity to scaling groups
+// that do not exist, counts existing pods as active members, and reports the places of replicas that need no plan. It also reserves
+// capacity for the pods that the kube-scheduler places, which [Planner] plans last.
 //
-// Graphs are planned one after the other, and each takes its capacity from the next:
+// Graphs are planned one after the other, and each plan reduces the capacity for the next plan:
 //
 //	p := whatif.NewPlanner(world)
 //	first, errs := p.Plan(a)    // takes rack-1
 //	second, errs := p.Plan(b)   // finds rack-1 taken
 //
-// [Planner.Cluster] has the free capacity, and [Planner.Asking] the pods for which it is free. [Planner.Begin] and [Planner.Rollback] try
-// a plan and drop it. [Planner.Obstacles] lists what has to be freed for a refused replica, and has verified it by a plan.
+// [Planner.Cluster] contains the free capacity, and [Planner.Asking] returns the pods for which it is free. To try a plan and drop it, call
+// [Planner.Begin] and [Planner.Rollback]. [Planner.Obstacles] lists the hosts to free for a refused replica, verified by a plan.
 //
-// The package reads no cluster, takes no context and no clock. The cost is that of counting nodes and pods once, and of the plans.
+// The package reads no cluster, and needs neither a context nor a clock. It counts nodes and pods once; the plans are the other cost.
 package whatif

@@ -22,13 +22,14 @@ const (
 	maxSteps  = 8
 )
 
-// trial searches, on the planner's cluster, for changes that make a refused replica fit. It reverts all of them.
+// trial searches for changes on the planner's cluster that make a refused replica fit. It reverts all of its changes.
 type trial struct {
 	*Planner
 	graph   *Plan
 	replica replicaKey
 	tree    *topology.Tree
-	// own are the graph's pods; occupants are the pods of others on the evaluated hosts that may have to go. priority is the replica's.
+	// own are the graph's pods. occupants are the other pods, by evaluated host, that may have to be removed. priority is the replica's
+	// priority.
 	own       map[types.NamespacedName]bool
 	occupants map[string][]Occupant
 	priority  int32
@@ -39,7 +40,8 @@ type trial struct {
 	orders map[types.NamespacedName][]int32
 	// nodes holds the changed Node objects.
 	nodes map[string]*corev1.Node
-	// plans counts the plans of the graph. places are the replicas that the last plan placed, of the same demand as the refused replica.
+	// plans is the number of plans made for the graph. places are the ordinals that the last plan placed, by component; only the demand
+	// that contains the refused replica is included.
 	plans  int
 	places map[string][]int
 }
@@ -66,7 +68,7 @@ func (g *Plan) priorityOf(component string) int32 {
 	return g.request.asked.Graph.Priority
 }
 
-// free tries to free a domain. It returns the hosts to free for the replica, and the domain that contains them.
+// free tries to free a domain for the replica. It returns the hosts to free, and the domain that contains these hosts.
 func (t *trial) free(c candidate, leaf *placement.Refusal) (domain topology.Path, hosts []Obstacle, fits bool) {
 	t.cluster.Begin()
 	defer t.cluster.Rollback()
@@ -98,7 +100,7 @@ func (t *trial) free(c candidate, leaf *placement.Refusal) (domain topology.Path
 	return nil, nil, false
 }
 
-// nameWays sets how each pod that has to go leaves.
+// nameWays sets the way to remove each pod on the hosts.
 func (t *trial) nameWays(hosts []Obstacle) {
 	for i := range hosts {
 		for j := range hosts[i].Pods {
@@ -108,7 +110,7 @@ func (t *trial) nameWays(hosts []Obstacle) {
 	}
 }
 
-// common returns the narrowest domain that contains both.
+// common returns the narrowest domain that contains two domains.
 func common(a, b topology.Path) topology.Path {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -117,7 +119,8 @@ func common(a, b topology.Path) topology.Path {
 	return a[:n]
 }
 
-// open opens hosts, in the order of the list, until the domain holds the number of pods of a shape. It opens at least one.
+// open opens hosts of a domain, in the order of the list, until the domain holds the given number of pods of a shape. It opens at least one
+// host.
 func (t *trial) open(at topology.DomainID, shape *topology.Shape, pods int, list []Obstacle, hosts *[]Obstacle) bool {
 	view, opened := t.tree.View(shape), false
 	for _, o := range list {
@@ -142,7 +145,7 @@ func (t *trial) open(at topology.DomainID, shape *topology.Shape, pods int, list
 	return opened && view.Fit(at) >= pods
 }
 
-// openHost takes steps for a host until it takes a pod of the shape.
+// openHost changes a host step by step until a pod of the shape fits on it.
 func (t *trial) openHost(o *Obstacle, shape *topology.Shape) bool {
 	o.Taints, o.Pods = slices.Clone(o.Taints), slices.Clone(o.Pods)
 	for range maxSteps {
@@ -157,7 +160,7 @@ func (t *trial) openHost(o *Obstacle, shape *topology.Shape) bool {
 	return false
 }
 
-// step removes one exclusion of pods from a host; false if that is impossible.
+// step removes one reason that keeps the pods off a host; false if that is impossible.
 func (t *trial) step(o *Obstacle, why topology.Exclusion) bool {
 	if why.Kind == topology.KindResource {
 		return t.evict(o, why)
@@ -188,10 +191,11 @@ func (t *trial) step(o *Obstacle, why topology.Exclusion) bool {
 	return true
 }
 
-// conditionTaints is the prefix of the node lifecycle controller's taints, which it removes together with their cause.
+// conditionTaints is the key prefix of the taints that the node lifecycle controller sets. The controller removes each taint when its cause
+// is gone.
 const conditionTaints = "node.kubernetes.io/"
 
-// repair makes a node ready, without the taints for its former state.
+// repair makes a node ready and removes the taints that mark it as unfit, except for the taint of a cordon.
 func repair(node *corev1.Node) {
 	for i := range node.Status.Conditions {
 		if node.Status.Conditions[i].Type == corev1.NodeReady {
@@ -213,7 +217,7 @@ func dropTaints(node *corev1.Node, drop func(*corev1.Taint) bool) {
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return drop(&taint) })
 }
 
-// node returns a copy of a Node object with the changes so far; nil if it does not exist.
+// node returns a copy of a Node object that includes the trial's changes so far; nil if the node does not exist.
 func (t *trial) node(name string) *corev1.Node {
 	node := t.nodes[name]
 	if node == nil {
@@ -228,7 +232,7 @@ func (t *trial) node(name string) *corev1.Node {
 	return node
 }
 
-// evict removes the fewest pods of others that free the missing resource of a host, and all pods that leave with them.
+// evict removes the fewest other pods that free enough of a host's missing resource, and all pods that are removed together with them.
 func (t *trial) evict(o *Obstacle, why topology.Exclusion) bool {
 	pods, enough := chosen(t.present(o.Node), why)
 	if !enough || len(pods) == 0 {
@@ -241,8 +245,8 @@ func (t *trial) evict(o *Obstacle, why topology.Exclusion) bool {
 	return true
 }
 
-// again plans the graph on the current state, drops the plan, and returns the replica's refusal; planned is false if the plan
-// does not contain the replica.
+// again plans the graph on the cluster in its current state, drops the plan, and returns the replica's refusal. planned is false if the
+// plan does not contain the replica.
 func (t *trial) again() (refusal *placement.Refusal, planned bool) {
 	t.plans++
 	t.cluster.Begin()

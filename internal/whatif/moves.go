@@ -24,7 +24,7 @@ import (
 // Unblocking is the result of [Planner.Moves].
 type Unblocking struct {
 	repack.Result
-	// Gang is the name of the first waiting gang in messages, and Levels are the levels of its domains.
+	// Gang is the name of the first waiting gang, as in messages. Levels are the levels of the gang's domains.
 	Gang   string
 	Levels topology.Levels
 }
@@ -38,8 +38,8 @@ func (g *Plan) Priority() int32 {
 }
 
 // Moves finds the cheapest moves of replicas that free a place for the first waiting gang of a plan. It returns nil if no gang waits for
-// capacity, or if different topologies place components of the deployment, for which moves are not searched. Call it before the plan is
-// rolled back. It changes nothing.
+// capacity. It also returns nil if the components of the deployment have different topologies, because the search does not support that.
+// Call it before the plan is rolled back. It changes nothing.
 func (p *Planner) Moves(g Plan, limits repack.Limits) *Unblocking {
 	if g.request == nil {
 		return nil
@@ -58,7 +58,7 @@ func (p *Planner) Moves(g Plan, limits repack.Limits) *Unblocking {
 	}
 }
 
-// Free finds moves that leave a number of domains of a level without pods that use GPUs; see [repack.Free].
+// Free finds moves after which a number of domains of a level have no pods that use GPUs; see [repack.Free].
 func (p *Planner) Free(levels topology.Levels, nodeSelector map[string]string, level, domains int, limits repack.Limits) repack.Freed {
 	place := repack.Place{Cluster: p.cluster, Levels: levels, NodeSelector: nodeSelector}
 	devices := p.devices()
@@ -67,7 +67,7 @@ func (p *Planner) Free(levels topology.Levels, nodeSelector map[string]string, l
 	return repack.Free(place, level, domains, p.hosts(replicas), replicas, limits)
 }
 
-// hosts returns the nodes with GPUs, and those on which pods other than the replicas' use GPUs.
+// hosts returns the nodes with GPUs, and the nodes on which pods outside of the replicas use GPUs.
 func (p *Planner) hosts(replicas []repack.Replica) repack.Hosts {
 	h := repack.Hosts{Offer: map[string]bool{}, Busy: map[string]bool{}}
 	for _, node := range p.world.Nodes {
@@ -100,8 +100,8 @@ func (p *Planner) hosts(replicas []repack.Replica) repack.Hosts {
 	return h
 }
 
-// movable returns the running replicas of other deployments that may move by their annotation, and that a plan in
-// this place could place again.
+// movable returns the running replicas of other deployments whose annotation allows moves, if a plan in this place could place these
+// replicas again.
 func (p *Planner) movable(
 	place repack.Place, except *nvidiav1beta1.DynamoGraphDeployment, count func(*corev1.Pod) (int64, bool),
 ) []repack.Replica {
@@ -135,7 +135,7 @@ func byName(a, b *nvidiav1beta1.DynamoGraphDeployment) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// devicesOf holds device classes and, by namespace, claims of devices.
+// devicesOf holds the DeviceClasses and, by namespace, the device claims.
 type devicesOf struct {
 	classes map[string]*resourcev1.DeviceClass
 	spaces  map[string]gpus.Devices

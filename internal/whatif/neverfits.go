@@ -12,9 +12,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// NeverFits describes the gangs of a deployment that no domain could hold even without other pods, because hosts are too few or too
-// small, or because of their labels: one sentence per cause. It considers nodes, topologies and ignored resources, and only the replicas
-// that start together. It does not evaluate an invalid deployment.
+// NeverFits describes the gangs of a deployment that no domain could hold even without other pods, one sentence per cause: hosts are too
+// few or too small, or their labels are unsuitable. It considers nodes, topologies and ignored resources, and only the replicas that start
+// together. It returns nothing for an invalid deployment.
 func (p *Planner) NeverFits(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	p.Begin()
 	defer p.Rollback()

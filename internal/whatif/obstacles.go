@@ -15,31 +15,31 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Obstacle is a host of a domain that takes no pod of a refused replica, and the changes that are all needed for it to take one.
+// Obstacle is a host of a domain on which no pod of a refused replica fits, and all changes that are necessary for a pod to fit.
 type Obstacle struct {
 	Node string
-	// Why is the first exclusion of the pods from the host.
+	// Why is the first reason that keeps the pods off the host.
 	Why topology.Exclusion
-	// Cordoned: the host has to be uncordoned. Broken: it has to become ready, or lose the taints of the kubelet or the node controller.
+	// Cordoned: the host has to be uncordoned. Broken: the host has to become ready, or has to lose taints that mark it as unfit.
 	Cordoned, Broken bool
 	// Taints to remove or tolerate.
 	Taints []string
-	// Pods that have to go, the fewest for each missing resource.
+	// Pods that have to be removed, the fewest for each missing resource.
 	Pods []Occupant
 
-	// effort is an estimate, made before the trial.
+	// effort is an estimated effort to free the host, made before the trial.
 	effort int
 }
 
 // Occupant is a pod that occupies resources that a refused replica needs.
 type Occupant struct {
 	types.NamespacedName
-	// Amount that it occupies of the missing Resource.
+	// Amount of the missing Resource that the pod occupies.
 	Resource string
 	Amount   int64
-	// Planned: it is not bound; capacity is reserved for it, or the same command has planned it there.
+	// Planned: the pod is not bound. Capacity is reserved for it, or the same command has planned it on this host.
 	Planned bool
-	// Way to remove it permanently.
+	// Way to remove the pod permanently.
 	Way Way
 
 	id       string
@@ -48,14 +48,14 @@ type Occupant struct {
 	group      *trellisv1alpha1.ScalingGroup
 	ordinal    int32
 	controller string
-	// rank is the number of replicas that leave with it.
+	// rank is the number of replicas that are removed together with the pod; see rankOf.
 	rank int
 }
 
-// Obstacles returns, of the domains that come closest to holding a refused replica of the graph, the one that is easiest to free, and the
-// hosts to free in it, the easiest first. A trial has verified that the replica is then placed; places are the ordinals of all replicas
-// placed in that trial, by component. It removes neither pods of the graph itself nor pods of a higher priority. It returns nothing if no
-// trial succeeds. Call it before the plan is rolled back.
+// Obstacles evaluates the domains that come closest to holding a refused replica of the graph. It returns the domain that is easiest to
+// free, and the hosts to free in this domain, the easiest first. A trial has verified that the replica is then placed. places are the
+// ordinals of all replicas that the trial placed, by component. The trial removes neither the graph's own pods nor pods of a higher
+// priority. If no trial succeeds, Obstacles returns nothing. Call it before the plan is rolled back.
 func (p *Planner) Obstacles(g Plan, r *placement.Refusal) (domain topology.Path, hosts []Obstacle, places map[string][]int) {
 	leaf := culprit(r)
 	if r.Never != nil || leaf == nil || leaf.Closest == nil || g.request == nil {
@@ -73,19 +73,19 @@ func (p *Planner) Obstacles(g Plan, r *placement.Refusal) (domain topology.Path,
 	return nil, nil, nil
 }
 
-// maxDomains bounds the domains that are evaluated.
+// maxDomains is the maximum number of evaluated domains.
 const maxDomains = 128
 
-// candidate is a domain that may be freed, with the hosts that take no pod, the easiest first.
+// candidate is a domain that may be freed, with its hosts that take no pod, the easiest to free first.
 type candidate struct {
 	domain topology.DomainID
 	list   []Obstacle
-	// holds is the number of the gang's pods that fit now, and cost estimates the effort to make all of them fit.
+	// holds is the number of the gang's pods that fit now. cost estimates the effort to make all of the gang's pods fit.
 	holds, cost int
 }
 
-// candidates returns the domains at the level of the closest domain: first those that hold as many pods, then the
-// others, each group by cost.
+// candidates returns the closest domain and other domains of its level. Domains that hold as many pods as the closest domain come first.
+// Among these, and among the other domains, the cheapest come first.
 func (t *trial) candidates(leaf *placement.Refusal) []candidate {
 	closest, found := t.tree.Find(leaf.Closest.Domain)
 	bound, inside := t.tree.Find(leaf.Within)
@@ -116,7 +116,7 @@ func (t *trial) candidates(leaf *placement.Refusal) []candidate {
 	return list
 }
 
-// blocked lists the hosts of each domain that take no pod, the easiest to free first.
+// blocked lists, for each domain, the hosts that take no pod, the easiest to free first.
 func (t *trial) blocked(view *topology.View, domains []topology.DomainID) [][]Obstacle {
 	lists := make([][]Obstacle, len(domains))
 	for i, d := range domains {
@@ -137,9 +137,9 @@ func (t *trial) blocked(view *topology.View, domains []topology.DomainID) [][]Ob
 	return lists
 }
 
-// effort ranks hosts: first those that one command frees, then by the number of pods or replicas that have to go, then hosts with
-// taints or failures. Hosts that cannot take such pods are last: they are too small, a selector or affinity excludes them, or the
-// graph's own pods are on them.
+// effort estimates the effort to free a host. Cordoned hosts come first, then hosts by the number of pods or replicas to remove, then hosts
+// with taints or failures. Last come hosts that cannot be freed for the pods: they are too small, a selector or affinity excludes them, or
+// the graph's own pods occupy them.
 func (t *trial) effort(o *Obstacle) int {
 	switch o.Why.Kind {
 	case topology.KindCordoned:
@@ -162,7 +162,7 @@ func (t *trial) effort(o *Obstacle) int {
 	return 1 << 20
 }
 
-// cost estimates the effort to free a number of hosts.
+// cost estimates the effort to free the given number of hosts of a list.
 func cost(list []Obstacle, hosts int) int {
 	sum := 0
 	for i := range list[:min(max(hosts, 0), len(list))] {
@@ -185,7 +185,7 @@ func (g *Plan) names() map[types.NamespacedName]bool {
 	return own
 }
 
-// culprit returns the innermost cause: the part of a gang that does not fit.
+// culprit returns the innermost cause of a refusal: the part of a gang that does not fit.
 func culprit(r *placement.Refusal) *placement.Refusal {
 	for r != nil && r.Cause != nil {
 		r = r.Cause
@@ -193,7 +193,8 @@ func culprit(r *placement.Refusal) *placement.Refusal {
 	return r
 }
 
-// missing returns the shape of which a domain holds too few, and the needed number; the first shape if each fits by itself.
+// missing returns the first shape of which a domain holds too few pods, and the needed number of pods. If each shape fits by itself,
+// missing returns the first shape.
 func missing(tree *topology.Tree, at topology.DomainID, needs []placement.Need, shapes []*topology.Shape) (shape *topology.Shape,
 	pods int) {
 	for _, need := range needs {

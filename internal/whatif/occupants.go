@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// readOccupants records the current pods of others on the hosts.
+// readOccupants records the pods on the hosts that could be removed, without the graph's own pods.
 func (t *trial) readOccupants(list []Obstacle) {
 	found := map[string][]Occupant{}
 	for _, o := range list {
@@ -50,7 +50,7 @@ func (t *trial) readOccupants(list []Obstacle) {
 	maps.Copy(t.occupants, found)
 }
 
-// present returns the occupants of a host that are not removed yet.
+// present returns the occupants of a host that the trial has not removed yet.
 func (t *trial) present(node string) []Occupant {
 	return slices.DeleteFunc(slices.Clone(t.occupants[node]), func(o Occupant) bool {
 		_, bound := t.cluster.Bound(o.id)
@@ -59,7 +59,7 @@ func (t *trial) present(node string) []Occupant {
 	})
 }
 
-// nameOf returns the name for an ID, of an existing or a future pod.
+// nameOf returns the name of the existing or future pod that has this ID.
 func (p *Planner) nameOf(id string) types.NamespacedName {
 	if name, known := p.index.names[id]; known {
 		return name
@@ -68,8 +68,8 @@ func (p *Planner) nameOf(id string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// chosen returns the fewest pods that free the missing resource of a host: the smallest single pod that suffices, or else the largest
-// ones; false if all of them do not suffice.
+// chosen returns the fewest pods that free enough of a host's missing resource. It prefers the smallest pod that suffices alone. Without
+// such a pod, it chooses the largest pods. It returns false if all pods together do not suffice.
 func chosen(pods []Occupant, why topology.Exclusion) (some []Occupant, enough bool) {
 	var using []Occupant
 	for _, pod := range pods {

@@ -43,11 +43,11 @@ type Planner struct {
 	// admission applies the API server's defaults to pods that do not exist yet.
 	admission newpod.Objects
 	options   placement.Options
-	// problems of the levels of topologies, by name, cached.
+	// problems caches the problems of topology levels, by the name of the topology.
 	problems map[string][]problem
 }
 
-// NewPlanner counts the world's nodes and pods, and reserves capacity for released pods that are not bound yet.
+// NewPlanner creates a planner that counts the world's nodes and pods. It reserves capacity for released pods that are not bound yet.
 func NewPlanner(w World) *Planner {
 	store, devices := w.Volumes.store(w.AllVolumes), w.claimStore()
 	p := &Planner{
@@ -88,7 +88,7 @@ func (p *Planner) Begin() { p.cluster.Begin() }
 // Rollback drops the plans made since Begin.
 func (p *Planner) Rollback() { p.cluster.Rollback() }
 
-// Check returns the errors with which admission would refuse the deployment, as a create or, if it exists, an update.
+// Check returns the errors with which admission would refuse to create the deployment or, if it exists, to update it.
 func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	name := nameOf(dgd)
 	if old := p.world.Graph(name); old != nil && old != dgd {
@@ -107,7 +107,7 @@ func (p *Planner) Check(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 	return append(errs, validation.GraphTopology(dgd, p.world.Topology(constraint.TopologyName(dgd)))...)
 }
 
-// Warnings returns the warnings of admission, and those about the plan itself.
+// Warnings returns the warnings of admission, and warnings about the plan itself.
 func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []field.Text {
 	written, ct := validation.FromHub(dgd), p.world.Topology(constraint.TopologyName(dgd))
 	warnings := validation.GraphWarnings(written, ct, render.NotActedOn(dgd, written.AlphaOnly(), ""))
@@ -124,7 +124,7 @@ func (p *Planner) Warnings(dgd *nvidiav1beta1.DynamoGraphDeployment) []field.Tex
 }
 
 // Plan places the unplaced replicas of the deployment, and keeps their capacity reserved for later plans. The deployment must have passed
-// Check; the error is for problems that only rendering its pods shows.
+// Check. The error reports problems that Check does not find: another provider places the pods, or the pods cannot be rendered.
 func (p *Planner) Plan(dgd *nvidiav1beta1.DynamoGraphDeployment) (Plan, error) {
 	r, err := p.request(dgd)
 	if err != nil {
@@ -143,12 +143,12 @@ func (p *Planner) plan(r *request) Plan {
 
 // request is one deployment during planning.
 type request struct {
-	// observation is the input of the planner: the existing pods, and those that would be created.
+	// observation is the input of the planner: the existing pods, and the pods that would be created.
 	observation gang.Observation
 	existing    []*corev1.Pod
 	asked       *gang.Request
 	result      placement.Result
-	// freeGraphs and free are the replicas that the kube-scheduler places, as demand and result.
+	// freeGraphs are the demands of the replicas that the kube-scheduler places, and free are the planned results.
 	freeGraphs []placement.Demand
 	free       []placement.ReplicaResult
 }
@@ -159,7 +159,7 @@ func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, e
 	return p.requestWith(dgd, p.index.members)
 }
 
-// requestWith is request with another function for the pods of a group.
+// requestWith does the same as request, but gets the pods of a group from the function members.
 func (p *Planner) requestWith(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	members func(*trellisv1alpha1.ScalingGroup, bool) []*corev1.Pod) (*request, error) {
 	existing, stated := p.index.groups[nameOf(dgd)], constraint.StatementOf(dgd)
@@ -210,7 +210,8 @@ func (p *Planner) addClaims(g *render.Graph) {
 	}
 }
 
-// settled returns a deployment of the cluster with the replicas that the operator uses, and any other deployment unchanged.
+// settled returns a deployment that exists in the world with the replica numbers that the operator uses. It returns any other deployment
+// unchanged.
 func (p *Planner) settled(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	existing map[string]*trellisv1alpha1.ScalingGroup) *nvidiav1beta1.DynamoGraphDeployment {
 	if p.world.Graph(nameOf(dgd)) != dgd {
@@ -219,7 +220,8 @@ func (p *Planner) settled(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	return replicas.Carried(dgd, existing)
 }
 
-// topologyNameOf returns the deployment's ClusterTopology: frozen or, without groups, stated.
+// topologyNameOf returns the name of the deployment's ClusterTopology. If scaling groups exist, the name is frozen in them; otherwise the
+// deployment states it.
 func topologyNameOf(stated constraint.Statement, existing map[string]*trellisv1alpha1.ScalingGroup) string {
 	if len(existing) > 0 {
 		return frozenTopologyName(slices.Collect(maps.Values(existing)))

@@ -24,8 +24,8 @@ type Ranked struct {
 	Priority int32
 }
 
-// Priorities lists the waiting components of a deployment by priority, the lowest first, with which the deployment is planned; nil if
-// all have the same priority.
+// Priorities lists the waiting components of a deployment by priority, the lowest first. The deployment is planned with the lowest
+// priority. Priorities returns nil if all components have the same priority.
 func (p *Planner) Priorities(g *Plan) []Ranked {
 	if g.request == nil {
 		return nil
@@ -51,9 +51,9 @@ func (p *Planner) Priorities(g *Plan) []Ranked {
 	return list
 }
 
-// Prioritized plans a deployment again, as if its components without a priority class had this one. It returns how many more
-// packed replicas would be placed at once, and whose pods would be preempted: a graph preempts for one gang at a time. Call it
-// before the plan is rolled back.
+// Prioritized plans a deployment again, as if its components without a priority class had the given class. It returns how many more packed
+// replicas would be placed at once, and describes the victims that would be preempted. These are the victims of one gang, because a graph
+// preempts for one gang at a time. Call it before the plan is rolled back.
 func (p *Planner) Prioritized(g *Plan, class string) (more int, victims string) {
 	p.Begin()
 	defer p.Rollback()

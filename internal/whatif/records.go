@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/assignment"
 )
 
-// RecordOf returns what is recorded of a deployment that exists; nil for nothing.
+// RecordOf returns the record of an existing deployment; nil without a record.
 func (w *World) RecordOf(dgd *nvidiav1beta1.DynamoGraphDeployment) *assignment.Record {
 	for _, one := range w.Placements {
 		if one.Namespace == dgd.Namespace && one.Name == dgd.Name && one.Spec.DeploymentUID == string(dgd.UID) {
@@ -20,7 +20,7 @@ func (w *World) RecordOf(dgd *nvidiav1beta1.DynamoGraphDeployment) *assignment.R
 	return nil
 }
 
-// recordOf returns what is recorded of the deployment of a name, if it exists; nil for nothing.
+// recordOf returns the record of the deployment with this name; nil without a deployment or record.
 func (p *Planner) recordOf(name types.NamespacedName) *assignment.Record {
 	if dgd := p.world.Graph(name); dgd != nil {
 		return p.world.RecordOf(dgd)

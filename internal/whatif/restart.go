@@ -22,15 +22,15 @@ type Restart struct {
 	Level string
 	// Placed of Wanted packed replicas would be placed.
 	Placed, Wanted int
-	// Loses: a running replica of the kube-scheduler would find no capacity.
+	// Loses: a running replica that the kube-scheduler places would find no capacity.
 	Loses bool
 }
 
 // Complete reports whether every packed replica would be placed, and no running replica would have to wait.
 func (r *Restart) Complete() bool { return r.Placed == r.Wanted && !r.Loses }
 
-// Text says where the replicas would be placed: "zone-1 holds all 4 packed replicas", or "no zone holds all 4
-// packed replicas (zone-1: 3)".
+// Text describes where the replicas would be placed: "zone-1 holds all 4 packed replicas", or "no zone holds all 4 packed replicas (zone-1:
+// 3)".
 func (r *Restart) Text() string {
 	where := gang.OrCluster(r.Domain)
 	if r.Complete() {
@@ -45,9 +45,9 @@ func (r *Restart) Text() string {
 	return fmt.Sprintf("no %s holds all %d packed replicas (%s: %d)", r.Level, r.Wanted, r.Domain, r.Placed)
 }
 
-// Restart plans a deployment as after a Parallel restart: without its pods, and in a newly chosen domain. Pods of lower priority keep
-// their capacity. If no domain holds the whole graph, and a refusal of the plan names another domain with capacity, the result is for
-// that domain. Call it before the plan is rolled back. It returns false if there is nothing to plan.
+// Restart plans a deployment as after a Parallel restart: without its pods, and in a newly chosen domain. Packed replicas do not preempt
+// pods of lower priority. If the chosen domain is the current domain and does not hold the whole graph, Restart plans in another domain
+// with capacity, if a refusal of the plan names one. Call it before the plan is rolled back. It returns false if there is nothing to plan.
 func (p *Planner) Restart(g *Plan) (Restart, bool) {
 	if g.request == nil {
 		return Restart{}, false
@@ -67,7 +67,7 @@ func (p *Planner) Restart(g *Plan) (Restart, bool) {
 	return found, true
 }
 
-// restarted plans all replicas of a deployment without pods, in the given graph domain or in any.
+// restarted plans all replicas of a deployment without pods. The graph domain is within, or any domain if within is nil.
 func (p *Planner) restarted(g *Plan, r *request, within topology.Path) Restart {
 	p.Begin()
 	defer p.Rollback()
@@ -87,7 +87,7 @@ func (p *Planner) restarted(g *Plan, r *request, within topology.Path) Restart {
 	return found
 }
 
-// withdraw removes all pods of a plan from the cluster, existing and planned.
+// withdraw removes all existing and planned pods of a plan from the cluster.
 func (p *Planner) withdraw(g *Plan) {
 	for _, pod := range g.Exist {
 		p.cluster.DeletePod(topology.PodID(pod))
@@ -108,7 +108,7 @@ func (p *Planner) forget(g *Plan) {
 	}
 }
 
-// unplacedFree counts the replicas of the kube-scheduler without capacity.
+// unplacedFree counts the replicas without capacity that the kube-scheduler places.
 func (g *Plan) unplacedFree() (n int) {
 	for i := range g.Replicas {
 		if r := &g.Replicas[i]; r.Free && r.Reason != nil {
@@ -118,7 +118,7 @@ func (g *Plan) unplacedFree() (n int) {
 	return n
 }
 
-// elsewhere returns a domain outside the graph's own with capacity for a refused replica; nil if no refusal names one.
+// elsewhere returns a domain outside of the graph's domain that has capacity for a refused replica; nil if no refusal names such a domain.
 func (g *Plan) elsewhere() topology.Path {
 	for i := range g.Replicas {
 		if why := g.Replicas[i].Reason; why != nil && why.Refusal != nil && len(why.Refusal.Elsewhere) > 0 {

@@ -16,11 +16,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/hierarchy"
 )
 
-// problem is a problem of a topology's level on the world's nodes.
+// problem is a problem with a level of a topology, found on the world's nodes.
 type problem struct{ level, text string }
 
-// MisplacedBy describes, one sentence each, what is wrong with the levels that a deployment uses: their order, or a missing level, which
-// merges distinct locations into one domain. It returns nil for an invalid deployment.
+// MisplacedBy describes the problems with the levels that a deployment uses, one sentence each: a wrong order of levels, or a missing
+// level, which merges distinct locations into one domain. It returns nil for an invalid deployment.
 func (p *Planner) MisplacedBy(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	if len(p.Check(dgd)) > 0 {
 		return nil
@@ -49,7 +49,7 @@ func levelsUsed(t *trellisv1alpha1.ResolvedTopology) []string {
 	return []string{t.GraphPackDomain, t.GraphPreferredPackDomain, t.PackDomain, t.PreferredPackDomain, t.SpreadDomain, t.KVTransferDomain}
 }
 
-// problemsOf evaluates the labels of all nodes, once per topology.
+// problemsOf returns the problems with a topology's levels. It evaluates the labels of all nodes once per topology.
 func (p *Planner) problemsOf(name string) []problem {
 	if list, known := p.problems[name]; known {
 		return list

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// transferOf counts the prefill and decode replicas with an existing or planned place.
+// transferOf counts the prefill and decode replicas that have an existing or planned place.
 func transferOf(g *Plan) *gang.Transfer {
 	groups, policy := map[string]*trellisv1alpha1.ScalingGroup{}, (*trellisv1alpha1.ResolvedTopology)(nil)
 	for _, sg := range g.Groups {

@@ -13,8 +13,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// planUnconstrained finds capacity for the pods of the kube-scheduler: single pods without a constraint. The kube-scheduler chooses their
-// hosts, but the plan can tell whether there is one. They fit on any host, so they are planned last, to leave the places of gangs free.
+// planUnconstrained finds capacity for single pods without a constraint, which the kube-scheduler places. The kube-scheduler chooses their
+// hosts, but the plan shows whether a host has capacity. No domain restricts these pods, so they are planned last and do not use the places
+// of gangs.
 func (p *Planner) planUnconstrained(r *request) {
 	pods := podsByReplica(r.existing)
 	for _, sg := range inOrder(r.observation.Groups, byComponent) {
@@ -43,7 +44,7 @@ func (p *Planner) planUnconstrained(r *request) {
 	}
 }
 
-// unplaced returns the pod of a single-pod replica if it has no node: the existing one, or the one that would be created.
+// unplaced returns the existing or future pod of a single-pod replica, if the pod has no node yet.
 func (p *Planner) unplaced(sg *trellisv1alpha1.ScalingGroup, ordinal int, existing []*corev1.Pod) *corev1.Pod {
 	switch {
 	case len(existing) == 0:

@@ -19,9 +19,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// wanted returns the missing pods of a group that the operator would create now, with only Trellis' gate: the plan assumes that
-// other controllers have removed theirs. It returns no pods of a replica with released or terminating pods, because the operator
-// first deletes that replica.
+// wanted returns the missing pods of a group that the operator would create now. They have only the scheduling gate of Trellis, because the
+// plan assumes that other controllers have removed their gates. For a replica with released or terminating pods, wanted returns no pods,
+// because the operator first deletes such a replica.
 func (p *Planner) wanted(sg *trellisv1alpha1.ScalingGroup, existing []*corev1.Pod, record *assignment.Record) []*corev1.Pod {
 	if !render.Gated(sg) || render.Oversized(sg) {
 		return nil
@@ -65,13 +65,14 @@ func (p *Planner) ranked(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// admitted returns a pod to be created as the API server would store it.
+// admitted returns a new pod as the API server would store it.
 func (p *Planner) admitted(pod *corev1.Pod) *corev1.Pod {
 	stored, _ := p.admission.Admit(pod)
 	return stored
 }
 
-// ofPods describes unknown and uncounted parts of a deployment's pods, and those that the API server would refuse.
+// ofPods returns warnings about a deployment's pods: parts that are unknown or not counted, admission by other controllers that the plan
+// assumes, and pods that the API server would refuse.
 func (p *Planner) ofPods(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	r, err := p.request(dgd)
 	if err != nil {

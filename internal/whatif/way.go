@@ -25,36 +25,36 @@ import (
 // WayKind is a kind of way to remove a pod from its host permanently.
 type WayKind string
 
-// Kinds of ways. If only the pod is deleted, its controller recreates it, perhaps on the same host.
+// Kinds of ways. Deleting a pod that has a controller is not permanent: the controller recreates the pod, perhaps on the same host.
 const (
 	// WayPod deletes the pod, which has no controller.
 	WayPod WayKind = "pod"
-	// WayController scales in or moves the pod's controller: Controller.
+	// WayController scales in or moves the pod's controller, which the field Controller names.
 	WayController WayKind = "controller"
-	// WayScaleIn scales a component in, which removes the pod's replica and those that the operator removes before it.
+	// WayScaleIn scales a component in. This removes the pod's replica, and the replicas that precede it in the order of scale-in.
 	WayScaleIn WayKind = "scale in"
-	// WayDelete deletes the deployment: a scale-in would leave the component without replicas.
+	// WayDelete deletes the deployment, because a scale-in would leave the component without replicas.
 	WayDelete WayKind = "delete"
-	// WayPlanned leaves out a deployment that the same command plans.
+	// WayPlanned omits from the command a deployment that the command plans.
 	WayPlanned WayKind = "planned"
 )
 
-// Way says how to remove a pod from its host permanently.
+// Way describes how to remove a pod from its host permanently.
 type Way struct {
 	Kind WayKind
 	// Controller is the kind and name of the pod's controller: "StatefulSet train".
 	Controller string
 	// Graph is the deployment to scale in or delete.
 	Graph types.NamespacedName
-	// Component is scaled in to To replicas. Index is its index in spec.components, -1 if the deployment is unknown; Adapter is the name
-	// of its scaling adapter, "" without one.
+	// Component is the component to scale in, and To is its new number of replicas. Index is its index in spec.components, -1 if the
+	// deployment is unknown. Adapter is the name of its scaling adapter, "" without an adapter.
 	Component string
 	To        int
 	Index     int
 	Adapter   string
 }
 
-// way returns how an occupant leaves, from what the trial has scaled in and deleted.
+// way returns how to remove an occupant, given the scale-ins and deletions of the trial.
 func (t *trial) way(o *Occupant) Way {
 	switch {
 	case o.group == nil && o.controller != "":
@@ -82,7 +82,8 @@ func (t *trial) way(o *Occupant) Way {
 	return way
 }
 
-// leave removes an occupant and all pods that leave with it from the cluster.
+// leave removes an occupant from the cluster. For a pod of a replica, it removes all replicas that the scale-in removes, or the whole
+// deployment.
 func (t *trial) leave(o *Occupant) {
 	if o.group == nil {
 		t.cluster.DeletePod(o.id)
@@ -115,10 +116,11 @@ func (t *trial) deleteGraph(graph types.NamespacedName) {
 	}
 }
 
-// lastReplica is the additional rank of a component's last replica, for which its deployment has to be deleted.
+// lastReplica is the additional rank of a component's last replica, because its removal requires that the deployment is deleted.
 const lastReplica = 100
 
-// rankOf returns the number of replicas of a group that leave with one of them.
+// rankOf returns the number of replicas that a scale-in removes until it has removed this replica. If the deployment has to be deleted,
+// rankOf adds lastReplica.
 func (t *trial) rankOf(sg *trellisv1alpha1.ScalingGroup, ordinal int32) int {
 	order := t.order(sg)
 	if last := slices.Index(order, ordinal) + 1; last > 0 && last < len(order) {
@@ -127,7 +129,7 @@ func (t *trial) rankOf(sg *trellisv1alpha1.ScalingGroup, ordinal int32) int {
 	return len(order) + lastReplica
 }
 
-// order returns the leavers of a group, computed once per trial.
+// order returns the leavers of a group, which it computes once per trial.
 func (t *trial) order(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	name := nameOf(sg)
 	if order, known := t.orders[name]; known {
@@ -137,7 +139,7 @@ func (t *trial) order(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	return t.orders[name]
 }
 
-// leavers returns the ordinals of a group's replicas in the operator's order of scale-in; none if another controller scales them in.
+// leavers returns the ordinals of a group's replicas in the operator's order of scale-in; none if another controller scales the group in.
 func (p *Planner) leavers(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	if !specs.Named(sg.Spec.Provider).Planned {
 		return nil
@@ -178,7 +180,7 @@ func (p *Planner) leavers(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	return out
 }
 
-// stateOf returns the state of a replica, as far as one of its pods determines it.
+// stateOf returns the state that one pod implies for its replica.
 func stateOf(pod *corev1.Pod) rollout.State {
 	ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
@@ -192,14 +194,14 @@ func stateOf(pod *corev1.Pod) rollout.State {
 	return rollout.Starting
 }
 
-// ofNode reports whether a pod belongs to its node, and so is recreated there.
+// ofNode reports whether a pod belongs to its node: a DaemonSet or the kubelet would recreate it there.
 func ofNode(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
 }
 
-// occupant describes a pod on a host. It returns false for a pod that cannot be removed for the graph: it belongs to its node, has a
-// higher priority than the graph, or its scaling group is unknown.
+// occupant describes a pod on a host. It returns false for a pod that cannot be removed for the graph: the pod belongs to its node, has a
+// higher priority than the graph, or belongs to an unknown scaling group.
 func (t *trial) occupant(pod *corev1.Pod) (Occupant, bool) {
 	o := Occupant{NamespacedName: nameOf(pod), id: topology.PodID(pod), requests: topology.ShapeOf(pod).Requests(), rank: 1}
 	if ofNode(pod) || topology.PriorityOf(t.ranked(pod)) > t.priority {
@@ -222,14 +224,14 @@ func (t *trial) occupant(pod *corev1.Pod) (Occupant, bool) {
 	return o, true
 }
 
-// badWords occur in taints that keep pods off a host because it is broken, or about to be removed.
+// badWords are words in taints that keep pods off a host because the host is broken or about to be removed.
 var badWords = []string{
 	"bad", "broken", "cordon", "delet", "degraded", "disrupt", "drain", "error", "evict", "fail", "fault", "maintenance", "not-ready",
 	"notready", "out-of-service", "pressure", "quarantine", "repair", "shutdown", "terminat", "unavailable", "unhealthy", "uninitialized",
 	"unreachable", "unschedulable", "xid",
 }
 
-// bad reports whether a taint marks its host as unfit for pods, so that nobody is advised to remove it.
+// bad reports whether a taint marks its host as unfit for pods. Users are never advised to remove such a taint.
 func bad(taint *corev1.Taint) bool {
 	if strings.HasPrefix(taint.Key, conditionTaints) {
 		return true

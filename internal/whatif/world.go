@@ -33,7 +33,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/volumes"
 )
 
-// World is a cluster as plain objects, which are never changed.
+// World is a cluster as plain objects. Nothing changes these objects.
 type World struct {
 	Nodes      []*corev1.Node
 	Pods       []*corev1.Pod
@@ -42,29 +42,32 @@ type World struct {
 	Priorities []*schedulingv1.PriorityClass
 	Runtimes   []*nodev1.RuntimeClass
 	Limits     []*corev1.LimitRange
-	// Devices serve resources that nodes do not offer; Ignored are those that the kube-scheduler ignores: see
-	// [topology.IgnoredResources].
+	// Devices are the DeviceClasses that serve resources which nodes do not offer themselves. Ignored are the resources that the
+	// kube-scheduler ignores; see [topology.IgnoredResources].
 	Devices []*resourcev1.DeviceClass
 	Ignored []string
-	// Leaving decides which nodes leave. Rest is how long a replica that has moved does not move again; 0: [repack.Rest].
+	// Leaving decides which nodes are to leave the cluster. Rest is the time for which a replica that moved does not move again; 0 for
+	// [repack.Rest].
 	Leaving leaving.Rules
 	Rest    time.Duration
 	// ComputeDomains are the NVLink domains that pods may join.
 	ComputeDomains []*nvlink.ComputeDomain
 	// Namespaces whose labels affinity rules may select.
 	Namespaces []*corev1.Namespace
-	// Volumes say where the claims of pods can be used. A missing claim restricts nothing or, with AllVolumes, makes pods wait for it.
+	// Volumes determine the nodes on which pods can use their volume claims. By default, a missing claim restricts nothing. With
+	// AllVolumes, pods wait for a missing claim.
 	Volumes    Volumes
 	AllVolumes bool
-	// Claims say which devices exist and which claims have them, together with the DeviceClasses of Devices. A claim with missing objects
-	// restricts nothing or, with AllClaims, makes pods wait for them. Allocator allocates devices to claims; nil: they are not counted.
+	// Claims, together with the DeviceClasses in Devices, describe the devices and the claims to which they are allocated. By default, a
+	// claim with missing objects restricts nothing. With AllClaims, pods wait for the missing objects. Allocator allocates devices to
+	// claims; if it is nil, claims are not counted.
 	Claims    Claims
 	AllClaims bool
 	Allocator claims.Allocator
-	// Groups and Graphs that exist in the cluster; empty for a world that is only planned.
+	// Groups and Graphs that exist in the cluster; empty for a world that only serves a plan.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Graphs []*nvidiav1beta1.DynamoGraphDeployment
-	// Placements are the GraphPlacements of these deployments.
+	// Placements are the GraphPlacements of Graphs.
 	Placements []*trellisv1alpha1.GraphPlacement
 	// Now is the time of the observation; zero if it does not matter.
 	Now time.Time
@@ -72,8 +75,8 @@ type World struct {
 	Version string
 }
 
-// ignoresFeatures reports whether the kube-scheduler ignores the features that nodes declare. If the version is unknown, it does
-// so if no node declares any.
+// ignoresFeatures reports whether the kube-scheduler ignores the features that nodes declare. If its version is unknown, it is assumed to
+// ignore them unless a node declares features.
 func (w *World) ignoresFeatures() bool {
 	if w.Version == "" {
 		return !slices.ContainsFunc(w.Nodes, func(n *corev1.Node) bool { return len(n.Status.DeclaredFeatures) > 0 })
@@ -81,12 +84,12 @@ func (w *World) ignoresFeatures() bool {
 	return !kubescheduler.Of(w.Version).HasPlugin(kubescheduler.NodeDeclaredFeatures)
 }
 
-// affinity counts affinity rules as the kube-scheduler of the version does.
+// affinity returns a binder that counts affinity rules as the kube-scheduler of the world's version does.
 func (w *World) affinity() *affinity.Binder {
 	return &affinity.Binder{Namespaces: w.namespaceLabels(), CountsAll: kubescheduler.SpreadCountsAll(w.Version)}
 }
 
-// Volumes are the objects by which the kube-scheduler places pods with volumes.
+// Volumes are the objects that determine where the kube-scheduler places pods with volumes.
 type Volumes struct {
 	Claims     []*corev1.PersistentVolumeClaim
 	Volumes    []*corev1.PersistentVolume
@@ -115,7 +118,7 @@ func setAll[T any](s *volumes.Store, list []T) {
 	}
 }
 
-// Claims are the objects by which the kube-scheduler places pods with devices.
+// Claims are the objects that determine where the kube-scheduler places pods with devices.
 type Claims struct {
 	Slices    []*resourcev1.ResourceSlice
 	Claims    []*resourcev1.ResourceClaim
@@ -210,7 +213,7 @@ type index struct {
 	groups map[types.NamespacedName]map[string]*trellisv1alpha1.ScalingGroup
 	// pods by the name of their scaling group.
 	pods map[types.NamespacedName][]*corev1.Pod
-	// names and byID map the IDs under which the cluster counts pods to their names and objects.
+	// names maps the pod IDs of the cluster to pod names, and byID maps them to pods.
 	names map[string]types.NamespacedName
 	byID  map[string]*corev1.Pod
 	// named maps the names of scaling groups to the groups.
@@ -243,7 +246,7 @@ func newIndex(w *World) index {
 	return x
 }
 
-// adopt gives the planned scaling groups the UID and status of existing ones, or else a UID of their own.
+// adopt gives each planned scaling group the UID and status of the existing group of its component, or else a new UID.
 func adopt(groups []*trellisv1alpha1.ScalingGroup, existing map[string]*trellisv1alpha1.ScalingGroup) {
 	for _, sg := range groups {
 		sg.UID = types.UID("planned/" + sg.Namespace + "/" + sg.Name)
@@ -253,8 +256,8 @@ func adopt(groups []*trellisv1alpha1.ScalingGroup, existing map[string]*trellisv
 	}
 }
 
-// members returns the pods of a group, by name. If the group is missing from the objects, it finds the pods by their labels and returns
-// copies owned by the planned group.
+// members returns the pods of a group, sorted by name. If the group itself is not among the world's objects, members selects the pods by
+// their labels and returns copies that the planned group owns.
 func (x *index) members(sg *trellisv1alpha1.ScalingGroup, exists bool) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range x.pods[nameOf(sg)] {
@@ -275,8 +278,8 @@ func own(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
 }
 
-// reserve reserves capacity for all released pods that are not bound yet. If their group is missing from the objects, its levels are
-// unknown, but the pods' node selectors contain the pins.
+// reserve reserves capacity for all released pods that are not bound yet. If the world lacks a pod's group, the levels of the group are
+// unknown, but the node selectors of its pods still contain the pinned domain.
 func (x *index) reserve(c *topology.Cluster) {
 	real := map[types.NamespacedName]*trellisv1alpha1.ScalingGroup{}
 	for _, groups := range x.groups {

@@ -28,7 +28,7 @@ import (
 // lookEvery is the interval at which the command reads the replicas while it waits.
 const lookEvery = 2 * time.Second
 
-// endWithin bounds the writes of an interrupted command.
+// endWithin bounds the time for the last writes of an interrupted command.
 const endWithin = 10 * time.Second
 
 type options struct {
@@ -79,7 +79,7 @@ func (o *options) run(ctx context.Context, nodes []string) error {
 	return o.drain(ctx, c, report)
 }
 
-// exist returns an error for the nodes that do not exist, before any node is changed.
+// exist returns an error that names the nodes that do not exist. It must be called before any node is changed.
 func exist(ctx context.Context, c client.Client, nodes []string) error {
 	var errs []error
 	for _, name := range nodes {
@@ -110,7 +110,7 @@ func (o *options) drain(ctx context.Context, c client.Client, report *Report) er
 	if failed == nil {
 		failed = o.wait(ctx, c, report.Nodes)
 	}
-	// The command may have been interrupted: without the marks, no further replica moves.
+	// Remove the marks also after an interruption: without the marks, no further replica moves.
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
 	defer cancel()
 	unnamed := o.unname(ending, c, report.Nodes)
@@ -121,7 +121,7 @@ func (o *options) drain(ctx context.Context, c client.Client, report *Report) er
 	return errors.Join(failed, unnamed)
 }
 
-// name cordons all nodes before it marks the first one as drained, so that no replica moves from one of them to another.
+// name cordons all nodes before it marks the first node as drained, so that no replica moves from one of these nodes to another.
 func (o *options) name(ctx context.Context, c client.Client, nodes []string) error {
 	for _, name := range nodes {
 		if err := patchNode(ctx, c, name, map[string]any{"spec": map[string]any{"unschedulable": true}}); err != nil {
@@ -140,7 +140,7 @@ func (o *options) name(ctx context.Context, c client.Client, nodes []string) err
 	return nil
 }
 
-// unname removes the marks; a node that is gone has none.
+// unname removes the marks. It ignores nodes that no longer exist.
 func (o *options) unname(ctx context.Context, c client.Client, nodes []string) error {
 	var errs []error
 	for _, name := range nodes {
@@ -164,7 +164,7 @@ func patchNode(ctx context.Context, c client.Client, name string, patch map[stri
 	return nil
 }
 
-// wait shows the replicas on the nodes after each change, until none of them moves.
+// wait shows the replicas on the nodes after each change, until no replica that the operator moves is left on them.
 func (o *options) wait(ctx context.Context, c client.Client, nodes []string) error {
 	shown := ""
 	for {

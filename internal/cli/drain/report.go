@@ -37,7 +37,7 @@ type Report struct {
 	Replicas []Replica `json:"replicas"`
 }
 
-// Replica is a replica with pods on these nodes.
+// Replica is a replica with pods on the nodes to drain.
 type Replica struct {
 	Namespace  string   `json:"namespace"`
 	Deployment string   `json:"deployment"`
@@ -45,9 +45,9 @@ type Replica struct {
 	Replica    int32    `json:"replica"`
 	Pods       int      `json:"pods"`
 	Nodes      []string `json:"nodes"`
-	// Stays says why the operator does not move it; "" if it does.
+	// Stays is the reason why the operator does not move the replica; "" if it moves the replica.
 	Stays string `json:"stays,omitempty"`
-	// Progress of its move, once the operator has started it.
+	// Progress of the replica's move, once the operator has started it.
 	Progress string `json:"progress,omitempty"`
 }
 
@@ -98,7 +98,7 @@ func (r *Report) add(sg *trellisv1alpha1.ScalingGroup, ordinal int32, node strin
 	}
 }
 
-// stays says why the operator does not move the replicas of a group; "" if it does.
+// stays returns the reason why the operator does not move the replicas of a group; "" if it moves them.
 func stays(sg *trellisv1alpha1.ScalingGroup) string {
 	switch {
 	case sg.Spec.Moves == trellisv1alpha1.MovesNever:

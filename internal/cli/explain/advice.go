@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// advise plans changes that may help the deployment, and keeps those that do.
+// advise plans changes that may help the deployment, and reports the changes that help.
 func (s *Subject) advise(r *Explanation, planner *whatif.Planner, plan *whatif.Plan) {
 	if len(plan.Waiting()) == 0 {
 		return
@@ -33,7 +33,8 @@ func (s *Subject) advise(r *Explanation, planner *whatif.Planner, plan *whatif.P
 	s.advisePriority(r, planner, plan)
 }
 
-// advisePriority names the components with the lowest priority, which applies to the whole deployment, and plans it with the highest one.
+// advisePriority names the components with the lowest priority, because this priority applies to the whole deployment. It also plans the
+// deployment with the priority class of the component with the highest priority.
 func (s *Subject) advisePriority(r *Explanation, planner *whatif.Planner, plan *whatif.Plan) {
 	list := planner.Priorities(plan)
 	if list == nil {
@@ -67,7 +68,7 @@ func (s *Subject) advisePriority(r *Explanation, planner *whatif.Planner, plan *
 	}
 }
 
-// adviseRestart plans a Parallel restart if packed replicas run, and others have no capacity in their domain.
+// adviseRestart plans a Parallel restart if packed replicas run, and other replicas are refused for a reason that a restart may resolve.
 func (s *Subject) adviseRestart(r *Explanation, planner *whatif.Planner, plan *whatif.Plan) {
 	if !anchored(plan) || s.restartWaits() {
 		return
@@ -93,10 +94,10 @@ func (s *Subject) adviseRestart(r *Explanation, planner *whatif.Planner, plan *w
 	}
 }
 
-// movable are the codes of refusals that may be resolved once the graph's own pods are gone.
+// movable are the codes of refusals that may no longer apply once the graph's own pods are gone.
 var movable = []string{placement.CodeInsufficientCapacity, placement.CodeDomainGone, placement.CodeAnchorConflict}
 
-// anchored reports whether packed replicas run, so that others may only join them.
+// anchored reports whether packed replicas run, so that waiting replicas may only join their domain.
 func anchored(plan *whatif.Plan) bool {
 	for i := range plan.Replicas {
 		if one := &plan.Replicas[i]; one.Running && !one.Free {
@@ -106,7 +107,7 @@ func anchored(plan *whatif.Plan) bool {
 	return false
 }
 
-// restartWaits reports whether a restart would have to wait, because the update is paused or was aborted.
+// restartWaits reports whether a restart would have to wait because the update is paused or was aborted.
 func (s *Subject) restartWaits() bool {
 	c := meta.FindStatusCondition(s.DGD.Status.Conditions, nvidiav1beta1.ConditionRolledOut)
 	return c != nil && c.Status == metav1.ConditionFalse &&

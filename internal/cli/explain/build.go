@@ -55,10 +55,10 @@ func Build(s *Subject) Explanation {
 	return r
 }
 
-// mayPlan reports whether the user has the rights to read what a plan needs.
+// mayPlan reports whether the user may read the objects that a plan needs.
 func (s *Subject) mayPlan() bool { return !s.Lacks(live.Nodes) && !s.Lacks(live.Pods) }
 
-// plan plans the deployment as it is, or describes what is wrong with it.
+// plan plans the deployment unchanged. If that is impossible, plan describes the problem.
 func (s *Subject) plan(planner *whatif.Planner) (whatif.Plan, string) {
 	if errs := planner.Check(s.DGD); len(errs) > 0 {
 		return whatif.Plan{}, "The deployment is not valid, so nothing is done for it until it is corrected: " +
@@ -71,7 +71,8 @@ func (s *Subject) plan(planner *whatif.Planner) (whatif.Plan, string) {
 	return plan, ""
 }
 
-// misplacedLevels describes levels of the topology that nodes' labels contradict, unless the topology's condition is shown.
+// misplacedLevels describes the levels of the topology that contradict the labels of nodes. It returns nothing if a condition of the
+// topology already reports this.
 func (s *Subject) misplacedLevels(planner *whatif.Planner) []string {
 	ct := s.Topology(constraint.TopologyName(s.DGD))
 	if ct == nil || meta.IsStatusConditionFalse(ct.Status.Conditions, grovev1alpha1.ConditionHierarchyConsistent) {
@@ -82,7 +83,7 @@ func (s *Subject) misplacedLevels(planner *whatif.Planner) []string {
 
 func bounded(text string) string { return limit.Text(text, 1000) }
 
-// notes describes what the report cannot know.
+// notes describes the limits of the report, such as missing rights or a spec that the operator has not processed yet.
 func (s *Subject) notes() []string {
 	var notes []string
 	if len(s.Denied) > 0 {
@@ -165,7 +166,7 @@ func (s *Subject) events() []Event {
 	return list[:min(len(list), maxEvents)]
 }
 
-// timeOf returns when an event last occurred.
+// timeOf returns the time at which an event last occurred.
 func timeOf(e *corev1.Event) metav1.Time {
 	switch {
 	case e.Series != nil:

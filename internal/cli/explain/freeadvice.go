@@ -15,18 +15,19 @@ import (
 
 // steps are the changes that free a domain.
 type steps struct {
-	// uncordon and repair are hosts; taints are the commands that remove taints.
+	// uncordon and repair are names of hosts. taints are the commands that remove taints.
 	uncordon, repair, taints []string
-	// byNamespace are pods without a controller, byController those with one; namespaces and controllers are their keys, in order.
+	// byNamespace contains the pods without a controller, and byController the pods with a controller. namespaces and controllers are the
+	// keys of these maps, in order.
 	byNamespace, byController map[string][]string
 	namespaces, controllers   []string
-	// graphs are the commands that scale deployments in or delete them, lost says what they lose, and manual lists
-	// the steps without a command.
+	// graphs are the commands that scale in or delete deployments. lost describes the effects of these commands on the deployments. manual
+	// lists the steps without a command.
 	graphs, lost, manual []string
 }
 
-// freeingAdvice returns the change that places a refused replica by freeing hosts; nil without obstacles, that is,
-// when no trial has succeeded.
+// freeingAdvice returns the change that places a refused replica by freeing hosts. It returns nil without obstacles, because then no trial
+// has succeeded.
 func freeingAdvice(r *placement.Refusal, domain topology.Path, obstacles []whatif.Obstacle) *Advice {
 	if len(obstacles) == 0 {
 		return nil
@@ -82,7 +83,7 @@ func (s *steps) host(o *whatif.Obstacle) {
 // untaint returns the command that removes a taint in the form "key=value:Effect".
 func untaint(node, taint string) string { return fmt.Sprintf("kubectl taint node %s %s-", node, taint) }
 
-// pod adds the step with which one pod leaves.
+// pod adds the step that removes one pod.
 func (s *steps) pod(o *whatif.Occupant) {
 	switch o.Way.Kind {
 	case whatif.WayPod:

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// moves returns the moves that would free a place for the first waiting gang; nil for none.
+// moves returns the moves that would free a place for the first waiting gang; nil without such moves.
 func (s *Subject) moves(planner *whatif.Planner, plan *whatif.Plan) *Moves {
 	found := planner.Moves(*plan, repack.Limits{Now: s.Now, InOrder: true})
 	if found == nil || found.Plan == nil || len(found.Plan.Moves) == 0 {
@@ -23,7 +23,7 @@ func (s *Subject) moves(planner *whatif.Planner, plan *whatif.Plan) *Moves {
 	}
 }
 
-// advice returns the moves as advice, which comes before advice that ends pods permanently.
+// advice returns the moves as advice. The report shows it before advice that removes pods permanently.
 func (m *Moves) advice() Advice {
 	where, moved := "", "have moved: each restarts once"
 	if m.Domain != "" {

@@ -21,10 +21,11 @@ import (
 // reasonPreempted is the reason of the kube-scheduler's events about preempted pods.
 const reasonPreempted = "Preempted"
 
-// maxPreempted bounds the number of such events that are read in a namespace.
+// maxPreempted is the maximum number of preemption events that are read in a namespace.
 const maxPreempted = 500
 
-// readPreempted reads the events about preempted pods of the namespace. These pods are gone, but their successors have the same names.
+// readPreempted reads the events about preempted pods of the namespace. These pods are gone, but the pods that replace them have the same
+// names.
 func (s *Subject) readPreempted(ctx context.Context, c client.Reader) error {
 	list := &corev1.EventList{}
 	err := c.List(ctx, list, client.InNamespace(s.DGD.Namespace), client.MatchingFields{"reason": reasonPreempted}, client.Limit(maxPreempted))
@@ -38,8 +39,8 @@ func (s *Subject) readPreempted(ctx context.Context, c client.Reader) error {
 	return nil
 }
 
-// preemptorOf finds the UID of the preemptor in the kube-scheduler's message: "Preempted by pod 6b1b... on node n". A gang of a PodGroup
-// preempts as one: "Preempted by podgroup 6b1b... on node cluster".
+// preemptorOf finds the UID of the preemptor in the kube-scheduler's message: "Preempted by pod 6b1b... on node n". For a gang with a
+// PodGroup, which preempts as a unit, the message is "Preempted by podgroup 6b1b... on node cluster".
 var preemptorOf = regexp.MustCompile(`^Preempted by (?:a )?pod ([0-9a-f-]{36})`)
 
 // preemptedBy names the deployment or the pod that last preempted a replica; "" for none.
@@ -60,7 +61,7 @@ func (s *Subject) preemptedBy(pods []*corev1.Pod) string {
 	return fmt.Sprintf("preempted %s ago by %s", ages{s.Now}.of(&when), s.preemptor(last))
 }
 
-// preemptor names the deployment or the pod that is the preemptor in an event.
+// preemptor names the deployment or the pod that an event reports as the preemptor.
 func (s *Subject) preemptor(e *corev1.Event) string {
 	found := preemptorOf.FindStringSubmatch(e.Message)
 	for _, pod := range s.Pods {
@@ -83,7 +84,8 @@ func (s *Subject) preemptor(e *corev1.Event) string {
 	return "a pod that is gone, or that you may not see"
 }
 
-// relatedTo reports whether an event names a pod, its PodGroup, or an earlier PodGroup of its replica, which was recreated since.
+// relatedTo reports whether an event names a pod, the pod's PodGroup, or an earlier PodGroup of its replica, from before the replica was
+// recreated.
 func relatedTo(e *corev1.Event, pod *corev1.Pod) bool {
 	by, group := e.Related, podgroup.GroupOf(pod)
 	switch {

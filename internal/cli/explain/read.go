@@ -28,7 +28,7 @@ type Subject struct {
 	// Events of the deployment and of some of its waiting pods, unless EventsHidden.
 	Events       []corev1.Event
 	EventsHidden bool
-	// Preempted are the kube-scheduler's events about pods of the namespace that it has preempted.
+	// Preempted are the kube-scheduler's events about preempted pods of the namespace.
 	Preempted []corev1.Event
 	// Operator is the state of the operator; nil if it is running.
 	Operator *live.Heartbeat
@@ -49,8 +49,8 @@ func parseTarget(args ...string) (target, error) {
 	return target{kind.Name, name}, err
 }
 
-// Read takes a snapshot. The operator's reports need no right to list nodes, pods and events; without these rights the
-// explanation is shorter and says why.
+// Read takes a snapshot. It succeeds without the right to list nodes, pods or events, because the operator's reports do not need these
+// objects. The explanation is then shorter, and names the missing rights.
 func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Subject, error) {
 	name, err := t.resolve(ctx, c, namespace)
 	if err != nil {
@@ -75,7 +75,7 @@ func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Su
 	return s, s.readEvents(ctx, c)
 }
 
-// keepGraph replaces the deployment in the snapshot with the one that was read first, so that both are the same object.
+// keepGraph puts s.DGD into the snapshot in place of the deployment there, so that both are the same object.
 func (s *Subject) keepGraph() {
 	for i, dgd := range s.Graphs {
 		if dgd.Namespace == s.DGD.Namespace && dgd.Name == s.DGD.Name {
@@ -86,7 +86,7 @@ func (s *Subject) keepGraph() {
 	s.Graphs = append(s.Graphs, s.DGD)
 }
 
-// resolve returns the name of the target's deployment.
+// resolve returns the name of the deployment to which the target belongs.
 func (t target) resolve(ctx context.Context, c client.Reader, namespace string) (string, error) {
 	switch t.kind {
 	case kindGroup:
@@ -109,7 +109,7 @@ func (t target) resolve(ctx context.Context, c client.Reader, namespace string) 
 	return t.name, nil
 }
 
-// get reads one object. If it does not exist, the error names the existing ones.
+// get reads one object. If it does not exist, the error names the existing objects.
 func get(ctx context.Context, c client.Reader, namespace string, t target, into client.Object, list client.ObjectList) error {
 	what := fmt.Sprintf("%s %s/%s", t.kind, namespace, t.name)
 	err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: t.name}, into)
@@ -134,13 +134,13 @@ func namesOf(list client.ObjectList) []string {
 	return names
 }
 
-// speaks reports whether events about a replica are recorded on this pod: they are on its first pod.
+// speaks reports whether events about a replica are recorded on this pod, which is the case for the replica's first pod.
 func speaks(pod *corev1.Pod) bool {
 	_, index, ok := render.ReplicaOf(pod)
 	return ok && index == 0
 }
 
-// maxEventPods bounds the waiting pods whose events are read.
+// maxEventPods is the maximum number of waiting pods whose events are read.
 const maxEventPods = 4
 
 // readEvents reads the events of the deployment and of its first pods without a node.

@@ -13,8 +13,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// refusedCreates explains in the operator's words why pods of replicas cannot be created, since no plan shows what a quota or admission
-// refuses. For a quota, the message also names the gangs of the namespace that wait before them.
+// refusedCreates explains in the operator's words why pods of replicas cannot be created. No plan shows these refusals by a quota or by
+// admission. For a quota, the message also names the gangs of the namespace that wait before these replicas.
 func (s *Subject) refusedCreates(replicas []Replica) (list []Cause) {
 	for _, sg := range s.groups() {
 		c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync)
@@ -43,7 +43,7 @@ func (r *Explanation) refuses(replica *Replica) bool {
 	})
 }
 
-// givesReason reports whether a message is already among the reasons.
+// givesReason reports whether the reasons for waiting already contain a message.
 func (r *Explanation) givesReason(message string) bool {
 	return slices.ContainsFunc(r.Waiting, func(w Cause) bool { return w.Message == message })
 }

@@ -27,10 +27,10 @@ type Explanation struct {
 	Advice []Advice `json:"advice,omitempty"`
 	// Withheld lists changes that a reader may expect but that do not help, according to a plan.
 	Withheld []string `json:"withheld,omitempty"`
-	// Moves would free a place for the first waiting gang; absent for none. They come first in Advice.
+	// Moves summarizes the moves that would free a place for the first waiting gang; absent without moves. Advice lists the moves first.
 	Moves *Moves `json:"moves,omitempty"`
-	// Transfer describes how prefill and decode replicas share domains, and what would improve it; absent without a
-	// kvTransferPolicy that places them.
+	// Transfer describes how prefill and decode replicas share domains, and possible improvements; absent if no kvTransferPolicy places
+	// these replicas.
 	Transfer []string `json:"kvTransfer,omitempty"`
 	// Result compares the plan with the operator's last report.
 	Result Result `json:"result"`
@@ -52,39 +52,39 @@ const (
 	StateRunning = "running"
 	// StateNotReady: every pod is bound, but some are not ready.
 	StateNotReady = "not ready"
-	// StateReleased: it is placed, but the kube-scheduler has not bound all its pods.
+	// StateReleased: the replica is placed, but the kube-scheduler has not bound all of its pods.
 	StateReleased = "released"
 	// StateGated: its pods exist but are not placed.
 	StateGated = "gated"
-	// StatePending: the kube-scheduler, which alone places it, has found no node.
+	// StatePending: only the kube-scheduler places the replica, and has found no node yet.
 	StatePending = "pending"
 	// StateCreating: some of its pods do not exist yet.
 	StateCreating = "creating"
-	// StateLeaving: some of its pods are terminating; then it is recreated.
+	// StateLeaving: some of its pods are terminating. Afterwards the replica is recreated.
 	StateLeaving = "leaving"
 )
 
-// Replica is one replica, described by its pods.
+// Replica describes one replica by its pods.
 type Replica struct {
 	Component string `json:"service"`
 	Replica   int    `json:"replica"`
 	State     string `json:"state"`
-	// Since is when it began to wait; absent while it runs.
+	// Since is the time at which the replica began to wait; absent while it runs.
 	Since *metav1.Time `json:"since,omitempty"`
 	// Domain and Nodes of its bound pods.
 	Domain string   `json:"domain,omitempty"`
 	Nodes  []string `json:"nodes,omitempty"`
 	// Detail is the kube-scheduler's or the kubelet's message about the first pod that is not ready.
 	Detail string `json:"detail,omitempty"`
-	// WouldGo is the domain in which the current plan places it, although it waits.
+	// WouldGo is the domain in which the current plan places the waiting replica.
 	WouldGo string `json:"wouldGo,omitempty"`
-	// Preempts names the pods that would have to be preempted there.
+	// Preempts names the pods that would have to be preempted in WouldGo.
 	Preempts string `json:"preempts,omitempty"`
-	// PreemptedBy names what preempted its former pods, and says when.
+	// PreemptedBy names the deployment or pod that preempted the replica's former pods, and the time since then.
 	PreemptedBy string `json:"preemptedBy,omitempty"`
 }
 
-// Moves are the replicas that would have to move, of deployments that allow it.
+// Moves summarizes the replicas that would have to move. Their deployments allow moves.
 type Moves struct {
 	// Gang that gets a place in Domain.
 	Gang   string `json:"gang"`
@@ -103,25 +103,27 @@ type Cause struct {
 	Message string  `json:"message"`
 	// Need is the demand of one replica.
 	Need []Need `json:"need,omitempty"`
-	// Level at which one domain must hold the replica, and the domain that bounds the search.
+	// Level at which one domain must hold the replica. Within is the domain that bounds the search.
 	Level  string `json:"level,omitempty"`
 	Within string `json:"within,omitempty"`
-	// Closest domain, and how many others hold as many pods, or fewer.
+	// Closest domain. OthersEqual counts the other domains that hold no fewer pods, and OthersFewer those that hold fewer.
 	Closest     *Closest `json:"closest,omitempty"`
 	OthersEqual int      `json:"othersEqual,omitempty"`
 	OthersFewer int      `json:"othersFewer,omitempty"`
-	// Asks is Message without the numbers of domains. Those are in Tables, one per evaluated level, the broadest first.
+	// Asks is Message without the numbers of domains. Tables contains these numbers in one table per evaluated level, the broadest level
+	// first.
 	Asks   string  `json:"asks,omitempty"`
 	Tables []Table `json:"tables,omitempty"`
-	// Freeing lists the hosts to free, the easiest first, in the domain that is easiest to free among those that hold most. A trial has
-	// verified that the first replica is then placed. FreeingMore counts further hosts. Empty if no trial succeeded.
+	// Freeing lists the hosts to free, the easiest first. They are in FreeingDomain, which is the easiest to free of the domains that hold
+	// most. A trial has verified that the first replica is placed once these hosts are free. FreeingMore counts further hosts. All fields
+	// are empty if no trial succeeded.
 	FreeingDomain string `json:"freeingDomain,omitempty"`
 	Freeing       []Host `json:"freeing,omitempty"`
 	FreeingMore   int    `json:"freeingMore,omitempty"`
-	// FreeingFits are the replicas that are then placed, unless these are all.
+	// FreeingFits are the replicas that are placed once the hosts are free; empty if these are all replicas.
 	FreeingFits []Gangs `json:"freeingFits,omitempty"`
 
-	// places are the ordinals of all replicas that are then placed, by component.
+	// places are the ordinals of all replicas that are placed once the hosts are free, by component.
 	places map[string][]int
 	// advice is the change that frees the hosts.
 	advice *Advice
@@ -129,7 +131,7 @@ type Cause struct {
 
 // Advice is one change.
 type Advice struct {
-	// Effect describes the change, and what a plan places after it.
+	// Effect describes the change and its result according to a plan.
 	Effect string `json:"effect"`
 	// Commands that make the change, in order.
 	Commands []string `json:"commands,omitempty"`
@@ -143,7 +145,7 @@ type Gangs struct {
 	Replicas  []int  `json:"replicas"`
 }
 
-// Need is a number of equal pods and the requests of each, cpu in thousandths.
+// Need is a number of equal pods, and the requests of each pod. CPU is in thousandths.
 type Need struct {
 	Pods     int              `json:"pods"`
 	Requests map[string]int64 `json:"requests"`
@@ -155,7 +157,7 @@ type Closest struct {
 	Holds  int    `json:"holds"`
 	Of     int    `json:"of"`
 	Hosts  int    `json:"hosts,omitempty"`
-	// Excluded counts the hosts that take no pod, by the reason.
+	// Excluded counts the hosts that take no pod, by reason.
 	Excluded []Excluded `json:"excluded,omitempty"`
 	// Short lists the resources with too little free capacity.
 	Short []Short `json:"short,omitempty"`
@@ -163,28 +165,30 @@ type Closest struct {
 
 // Table compares the capacity of a level's domains with the demand of a gang.
 type Table struct {
-	// Gang is the part of the gang that needs one of these domains; empty: the whole gang. Asks is its demand.
+	// Gang is the part of the gang that needs one of these domains; empty for the whole gang. Asks is the demand of this part.
 	Gang string `json:"gang,omitempty"`
 	Asks string `json:"asks"`
 	// Level of the domains; Within is the domain that contains them, empty for the cluster.
 	Level  string `json:"level"`
 	Within string `json:"within,omitempty"`
-	// Resource that is counted; empty if the pods request none. Pods is the number of pods of the gang.
+	// Resource is the counted resource; empty if the pods request none. Pods is the gang's number of pods.
 	Resource string `json:"resource,omitempty"`
 	Pods     int    `json:"pods"`
-	// Domains, those that hold most first; Outside are domains outside Within, where the gang may not go.
+	// Domains are sorted: domains that hold most pods come first. Outside are domains outside of Within, in which the gang may not be
+	// placed.
 	Domains []DomainRow `json:"domains"`
 	Outside []DomainRow `json:"outside,omitempty"`
 }
 
-// DomainRow is one domain. Of its Hosts, Open take a pod now, and the others are Excluded.
+// DomainRow is one domain with a number of Hosts. On Open of these hosts a pod fits now; Excluded counts the other hosts.
 type DomainRow struct {
 	Domain string `json:"domain"`
 	// Holds is the number of the gang's pods that fit.
 	Holds int `json:"holds"`
 	Hosts int `json:"hosts"`
 	Open  int `json:"open"`
-	// Free capacity of the resource on hosts that admit the pods, and the Largest on one host; cpu in thousandths.
+	// Free is the free capacity of the resource on hosts that admit the pods. Largest is the largest free capacity on one host. CPU is in
+	// thousandths.
 	Free     int64      `json:"free"`
 	Largest  int64      `json:"largestOnOneHost"`
 	Excluded []Excluded `json:"excluded,omitempty"`
@@ -208,9 +212,9 @@ type Short struct {
 type Host struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
-	// Remedy lists the steps for the host itself: commands and changes.
+	// Remedy lists the steps for the host itself, as commands or descriptions.
 	Remedy string `json:"remedy,omitempty"`
-	// Pods that have to go as well, as namespace/name; PodsMore counts those that are not listed.
+	// Pods that also have to be removed, as namespace/name. PodsMore counts the pods that are not listed.
 	Pods     []Occupant `json:"pods,omitempty"`
 	PodsMore int        `json:"podsMore,omitempty"`
 }
@@ -220,13 +224,13 @@ type Occupant struct {
 	Pod      string `json:"pod"`
 	Resource string `json:"resource"`
 	Amount   int64  `json:"amount"`
-	// Planned: it is not bound yet.
+	// Planned: the pod is not bound yet.
 	Planned bool `json:"planned,omitempty"`
 }
 
-// Result is the operator's last report, and whether the current plan agrees.
+// Result compares the operator's last report with the current plan.
 type Result struct {
-	// Reason and Message of the condition Placed, True or not; empty without the condition.
+	// Placed, Reason, Message and Since are from the deployment's condition Placed; empty without the condition.
 	Placed  *bool        `json:"placed,omitempty"`
 	Reason  string       `json:"reason,omitempty"`
 	Message string       `json:"message,omitempty"`

@@ -36,7 +36,7 @@ func (s *Subject) result(plan whatif.Plan, planned bool) Result {
 	return v
 }
 
-// otherCauses are the operator's reasons that have nothing to do with capacity, so that no plan shows them.
+// otherCauses explains the operator's reasons that do not depend on capacity, so that no plan shows them.
 var otherCauses = map[string]string{
 	gang.CodeRequeued:            "The gang could not be bound: it was evicted, and is placed again after a pause.",
 	gang.CodeCreating:            "Not all of its pods are created yet.",
@@ -56,7 +56,7 @@ var otherCauses = map[string]string{
 	nvidiav1beta1.ReasonCreationRefused: "Scaling groups or pods of it cannot be created.",
 }
 
-// compare reports whether the plan agrees with the condition, and otherwise what may explain the difference.
+// compare reports whether the plan agrees with the condition. text describes the result and, if they differ, a possible explanation.
 func compare(c *metav1.Condition, plan whatif.Plan) (agrees bool, text string) {
 	placed := c.Status == metav1.ConditionTrue
 	waits := plan.Waiting()
@@ -94,7 +94,7 @@ func SameWords(plan whatif.Plan, message string) bool {
 	return words != "" && strings.HasPrefix(message, words)
 }
 
-// compareWithPods reports that replicas lack pods although the operator reports them as placed, without a reason from the operator.
+// compareWithPods reports replicas that lack pods although the operator reports them as placed, unless the operator gives a reason.
 func (r *Explanation) compareWithPods() {
 	v := &r.Result
 	if v.Placed == nil || !*v.Placed {
@@ -113,7 +113,7 @@ func (r *Explanation) compareWithPods() {
 	}
 }
 
-// maxMissing bounds the replicas with missing pods that are named.
+// maxMissing is the maximum number of replicas with missing pods that are named.
 const maxMissing = 4
 
 func onlyCreating(waiting []gang.Waiting) bool {

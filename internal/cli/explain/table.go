@@ -11,7 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// tablesOf returns tables of the domains in a refusal and its causes. It omits a level with a single domain if a narrower level follows.
+// tablesOf returns a table of the domains for a refusal and for each of its causes. It omits a level with a single domain if a narrower
+// level follows.
 func tablesOf(r *placement.Refusal) []Table {
 	if r.Code == placement.CodeBaseGangWaits {
 		return nil // the base gang's refusal has them
@@ -47,7 +48,7 @@ func tableOf(gang string, r *placement.Refusal) Table {
 	return t
 }
 
-// rowsOf sorts the domains: those that hold most first, then those with most free capacity, then by name.
+// rowsOf sorts the domains: first by the pods that they hold, then by free capacity, both in descending order, then by name.
 func rowsOf(domains []placement.Domain) []DomainRow {
 	rows := make([]DomainRow, 0, len(domains))
 	for i := range domains {
@@ -64,7 +65,7 @@ func rowsOf(domains []placement.Domain) []DomainRow {
 	return rows
 }
 
-// sum adds up several domains; Holds and Largest are those of the best domain.
+// sum adds up several domains. Holds and Largest are the maximum over these domains.
 func sum(rows []DomainRow) DomainRow {
 	out := DomainRow{}
 	counts := map[string]int{}

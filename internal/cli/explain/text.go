@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// MaxLines bounds the lines of the text, without the advice, unless the page is wide.
+// MaxLines is the maximum number of lines of the text, without the advice. It does not apply to a wide page.
 const MaxLines = 25
 
 // maxNodes bounds the hosts that a row names.
@@ -28,8 +28,8 @@ func (r Explanation) Refs() []cli.Ref {
 	return []cli.Ref{{Kind: cli.Graph.Name, Group: cli.Graph.Group, Name: r.Name}}
 }
 
-// Text renders the report in at most [MaxLines] lines and those of the advice. It shortens the least useful parts first. A
-// wide page gets everything.
+// Text renders the report in at most [MaxLines] lines, plus the lines of the advice. It shortens the least useful parts first. A wide page
+// shows everything.
 func (r Explanation) Text(p text.Page) string {
 	if p.Wide {
 		return setting{p, ages{r.now}, everything}.set(&r)
@@ -45,7 +45,7 @@ func (r Explanation) Text(p text.Page) string {
 	return (setting{p, ages{r.now}, b}).cut(&r)
 }
 
-// adviceLines counts the lines of the advice and the empty line before it.
+// adviceLines counts the lines of the advice, with the empty line before the advice.
 func (s setting) adviceLines(r *Explanation) int {
 	if advice := s.advice(r); advice != "" {
 		return 1 + strings.Count(advice, "\n")
@@ -71,9 +71,9 @@ func (s setting) cut(r *Explanation) string {
 type bounds struct {
 	// rows of replicas, details about them, reasons, domains of a table, hosts to free, conditions, events, notes
 	rows, details, waiting, domains, hosts, conditions, events, notes int
-	// outer bounds the domains of a level that a narrower level follows, and reasons the named reasons in a row.
+	// outer bounds the shown domains of every level except the narrowest. reasons bounds the reasons named in a row.
 	outer, reasons int
-	// words bounds a text, in bytes.
+	// words bounds the length of a text, in bytes.
 	words int
 }
 
@@ -173,7 +173,7 @@ func (s setting) conditionLines(r *Explanation) []string {
 	return lines
 }
 
-// eventLines returns the events, without those whose cause is already given.
+// eventLines returns the events. Unless the page is wide, it omits events whose reason is already shown.
 func (s setting) eventLines(r *Explanation) []string {
 	var lines []string
 	for _, e := range r.Events {

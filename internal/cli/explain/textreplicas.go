@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// row is all replicas of a component that are equal except for their ordinals and hosts.
+// row combines the replicas of a component that are equal except for their ordinals and hosts.
 type row struct {
 	key
 	ordinals []int
@@ -39,7 +39,8 @@ func rowsFor(replicas []Replica, keyOf func(*Replica) key) []row {
 	return rows
 }
 
-// replicas renders one row for all equal replicas or, if these rows are too many, one row for all replicas in the same state.
+// replicas renders one row for all equal replicas. If that results in too many rows, it renders one row for all replicas of a component in
+// the same state.
 func (s setting) replicas(r *Explanation) string {
 	list := rowsFor(r.Replicas, func(one *Replica) key {
 		return key{one.Component, one.State, s.of(one.Since), one.place(), one.detail()}
@@ -73,7 +74,7 @@ func (s setting) replicas(r *Explanation) string {
 	return out + s.list("", about.lines(), s.details)
 }
 
-// coarse groups all replicas of a component in the same state, and counts their domains.
+// coarse returns a key that combines all replicas of a component in the same state. The key contains the number of their domains.
 func (s setting) coarse(replicas []Replica) func(*Replica) key {
 	type state struct {
 		component, state string
@@ -117,7 +118,7 @@ func (s setting) state(state string) string {
 	return s.Warn(state)
 }
 
-// place returns the place of a replica or, with an arrow, the place where it would be placed now.
+// place returns the place of a replica or, after an arrow, the place that the current plan found for it.
 func (r *Replica) place() string {
 	if r.WouldGo != "" {
 		return "-> " + r.WouldGo
@@ -136,7 +137,7 @@ func (r *Replica) detail() string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }
 
-// details are the texts below the table, once for all replicas to which they apply.
+// details are the texts below the table. Replicas of a component with the same text share an entry.
 type details []struct {
 	component, text string
 	replicas        []int

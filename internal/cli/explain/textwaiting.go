@@ -68,7 +68,8 @@ func (s setting) indented(lines string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(lines, "\n"), "\n", "\n  ") + "\n"
 }
 
-// table renders a row for each of the first domains, one for the rest, one for all, and one for those where the gang may not go.
+// table renders a row for each of the first domains, a row for the other domains, a row for all domains, and a row for the domains in which
+// the gang may not be placed.
 func (s setting) table(t *Table, most int) string {
 	rows := [][]string{{strings.ToUpper(t.Level), "HOSTS", free(t.Resource), "FITS", "HOSTS THAT TAKE NO POD"}}
 	shown := t.Domains
@@ -110,7 +111,7 @@ func (s setting) row(t *Table, name string, d DomainRow) []string {
 	return []string{name, strconv.Itoa(d.Hosts), amount, fmt.Sprintf("%d of %d", d.Holds, t.Pods), s.reasonsOf(t, d.Excluded)}
 }
 
-// reasonsOf counts the hosts that take no pod by their most frequent reasons. On a tight page all taints count as one reason.
+// reasonsOf counts the hosts that take no pod, by the most frequent reasons. On a tight page, all taints count as one reason.
 func (s setting) reasonsOf(t *Table, list []Excluded) string {
 	if s.reasons < roomy.reasons {
 		list = oneTaint(list)
@@ -134,7 +135,7 @@ func (s setting) reasonsOf(t *Table, list []Excluded) string {
 	return strings.Join(parts, ", ")
 }
 
-// oneTaint combines the counts of all taints.
+// oneTaint replaces the counts of all taints with their sum.
 func oneTaint(list []Excluded) []Excluded {
 	var out []Excluded
 	tainted := 0
@@ -152,7 +153,7 @@ func oneTaint(list []Excluded) []Excluded {
 	return out
 }
 
-// free returns the heading of the column of free capacity.
+// free returns the column heading for free capacity.
 func free(resource string) string {
 	switch {
 	case resource == "":
@@ -193,7 +194,7 @@ func (s setting) freeing(b *strings.Builder, w *Cause) {
 	}
 }
 
-// thatFit names the replicas that then fit; "it fits" if all do.
+// thatFit names the replicas that fit once the hosts are freed; "it fits" if all replicas fit.
 func (w *Cause) thatFit() string {
 	if len(w.FreeingFits) == 0 {
 		return "it fits"
@@ -208,10 +209,10 @@ func (w *Cause) thatFit() string {
 	return "only " + strings.Join(names, ", ") + " fit"
 }
 
-// maxUsers bounds the pods of a host that are named.
+// maxUsers is the maximum number of pods that are named for a host.
 const maxUsers = 4
 
-// way names the pods that have to leave before the host takes a pod. The steps are under WHAT HELPS.
+// way names the pods that have to be removed before a pod fits on the host. The section WHAT HELPS contains the steps.
 func (h *Host) way(wide bool) string {
 	var users []string
 	more := h.PodsMore

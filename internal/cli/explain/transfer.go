@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// transfer describes how prefill and decode replicas share domains, and which scale-out would give more replicas a partner; nil without
-// a policy that places them.
+// transfer describes how prefill and decode replicas share domains, and which scale-out would give more replicas a partner. It returns nil
+// if no policy places these replicas.
 func (s *Subject) transfer(planner *whatif.Planner, plan *whatif.Plan, planned bool) []string {
 	if plan.Transfer == nil {
 		return nil
@@ -29,10 +29,10 @@ func (s *Subject) transfer(planner *whatif.Planner, plan *whatif.Plan, planned b
 	return lines
 }
 
-// mostScaledOut bounds the additional replicas that are tried.
+// mostScaledOut is the maximum number of additional replicas that are tried.
 const mostScaledOut = 4
 
-// scaleOuts describes what scaling out one role would improve, by plans that it drops again.
+// scaleOuts describes the improvement from scaling out one role. It plans each scale-out, and drops the plan.
 func (s *Subject) scaleOuts(planner *whatif.Planner, now *gang.Transfer) (lines []string) {
 	for _, role := range []placement.Role{placement.Prefill, placement.Decode} {
 		lacking := 0

@@ -19,7 +19,8 @@ const (
 	maxExcluded  = 6
 )
 
-// CausesOf explains why replicas are not placed. Replicas with the same message share a cause. It lists at most most hosts to free.
+// CausesOf explains why replicas are not placed. Replicas with the same message share a cause. The parameter most bounds the hosts to free
+// that a cause lists.
 func CausesOf(planner *whatif.Planner, plan whatif.Plan, most int) []Cause {
 	list := []Cause{}
 	at := map[string]int{}
@@ -58,7 +59,7 @@ func CausesOf(planner *whatif.Planner, plan whatif.Plan, most int) []Cause {
 	return list
 }
 
-// fits lists the replicas that are placed once the hosts are free, unless these are all.
+// fits lists the replicas that are placed once the hosts are free. It lists nothing if these are all replicas.
 func (w *Cause) fits() {
 	if len(w.Freeing) == 0 {
 		return
@@ -76,7 +77,7 @@ func (w *Cause) fits() {
 	}
 }
 
-// follows reports whether the refusal that a replica waits for is among the reasons of other replicas, so that it need not be repeated.
+// follows reports whether another replica already shows the refusal for which a replica waits, so that the refusal need not be repeated.
 func follows(plan whatif.Plan, r *placement.Refusal) bool {
 	return r.Cause != nil && slices.ContainsFunc(plan.Replicas, func(one whatif.Replica) bool {
 		return one.Reason != nil && one.Reason.Refusal != nil && one.Reason.Message == r.Cause.Message()
@@ -91,7 +92,7 @@ func (w *Cause) add(component string, ordinal int) {
 	w.Who = append(w.Who, Gangs{component, []int{ordinal}})
 }
 
-// numbers copies the planner's numbers.
+// numbers copies the planner's numbers into the cause.
 func (w *Cause) numbers(r *placement.Refusal) {
 	for _, n := range r.Need {
 		w.Need = append(w.Need, Need{Pods: n.Pods, Requests: requests(n.Requests)})

@@ -33,7 +33,7 @@ import (
 type Object struct {
 	client.Object
 	Source Source
-	// Version of the API in which the object is written. Deployments are always read as v1beta1.
+	// Version of the API in which the object is written. A deployment of any version is converted to v1beta1.
 	Version string
 }
 
@@ -47,7 +47,7 @@ type Skipped struct {
 // versions maps the supported versions of a kind to constructors.
 type versions map[string]func() client.Object
 
-// kinds that are used, by group and kind; unsupported versions of them are refused, not skipped.
+// kinds are the kinds that are used, by group and kind. An object of such a kind in an unsupported version is refused, not skipped.
 var kinds = map[schema.GroupKind]versions{
 	{Kind: "Node"}: {"v1": func() client.Object { return &corev1.Node{} }},
 	{Kind: "Pod"}:  {"v1": func() client.Object { return &corev1.Pod{} }},
@@ -154,7 +154,8 @@ func (c *contents) addObject(source Source, raw json.RawMessage, gvk schema.Grou
 	c.objects = append(c.objects, Object{object, source, gvk.Version})
 }
 
-// decode reads an object strictly, with the defaults of its kind, in the version that all code uses; nil if a field cannot be read.
+// decode reads an object strictly, with the defaults of its kind, and converts it to the version that the code uses. It returns nil if a
+// field cannot be read.
 func decode(source Source, raw json.RawMessage, name string, into client.Object) (client.Object, []error) {
 	var errs []error
 	strict, err := kjson.UnmarshalStrict(raw, into)

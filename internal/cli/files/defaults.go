@@ -18,8 +18,8 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// schemaDefaults are the defaults in the schemas of a DynamoGraphDeployment by path, "*" for every service or component. A test compares
-// them with the definition. A default below a missing object does not apply.
+// schemaDefaults are the defaults in the schemas of a DynamoGraphDeployment, by path. In a path, "*" stands for every service or component.
+// A default below a missing object does not apply. A test compares the defaults with the definition.
 var schemaDefaults = []struct {
 	path  string
 	value any
@@ -58,7 +58,7 @@ func defaultGraph(raw []byte) (*nvidiav1beta1.DynamoGraphDeployment, error) {
 	return dgd, kjson.UnmarshalCaseSensitivePreserveInts(defaulted, dgd)
 }
 
-// setDefaults sets the API server's defaults in the object as the user wrote it, so that an explicit zero stays.
+// setDefaults sets the API server's defaults in the object as the user wrote it, so that an explicit zero is kept.
 func setDefaults(object map[string]any) {
 	for _, d := range schemaDefaults {
 		setDefault(object, strings.Split(d.path, "."), d.value)
@@ -95,7 +95,7 @@ func setDefault(in any, path []string, value any) {
 	}
 }
 
-// defaultNode sets allocatable to the capacity unless it is set, as the API server does for a new node.
+// defaultNode sets allocatable to the capacity if allocatable is missing, as the API server does for a new node.
 func defaultNode(node *corev1.Node) {
 	if node.Status.Allocatable == nil {
 		node.Status.Allocatable = node.Status.Capacity

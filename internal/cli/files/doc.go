@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package files reads Kubernetes objects from manifests as strictly as an API server does, and knows the line of each field.
+// Package files reads Kubernetes objects from manifests as strictly as an API server does, and reports the line of each faulty field.
 //
 // A file is a stream of YAML documents or JSON objects; a document may be a List. Errors contain the file, the line and the field, and
 // all errors are reported together:

@@ -17,7 +17,7 @@ import (
 type Error struct {
 	File string
 	Line int
-	// Object is the object with the error, e.g. "Node a-1", and Field the path in it. Both may be empty.
+	// Object is the object with the error, e.g. "Node a-1", and Field is the path of a field in this object. Both may be empty.
 	Object, Field string
 	Message       string
 }
@@ -62,7 +62,7 @@ func (s Source) Line(field string) int {
 	return s.doc.line + lineOf(root.Content[0], path+field) - 1
 }
 
-// lineOf follows a path from node to node, as far as it exists.
+// lineOf returns the line of the node at a path, or at the longest existing part of the path.
 func lineOf(node *yaml.Node, path string) int {
 	line := node.Line
 	for path != "" {
@@ -75,8 +75,8 @@ func lineOf(node *yaml.Node, path string) int {
 	return line
 }
 
-// step returns the child node for the beginning of a path: the item with that index, or the value of the longest matching key. The line
-// of a value is that of its key.
+// step returns the child node for the beginning of a path: the item with this index or name, or the value of the longest matching key. line
+// is the line of the item or of the key.
 func step(node *yaml.Node, path string) (child *yaml.Node, line int, rest string) {
 	switch node.Kind {
 	case yaml.AliasNode:
@@ -106,8 +106,9 @@ func step(node *yaml.Node, path string) (child *yaml.Node, line int, rest string
 	return child, line, rest
 }
 
-// culprit returns the path of the field that keeps a document from being decoded: the first one, deepest first, without which decoding
-// succeeds or fails differently. The decoders' own errors have no path through maps, and none at all for quantities.
+// culprit returns the path of the field that prevents the decoding of a document. It is the first field, deepest fields first, without
+// which decoding succeeds or fails with a different error. The errors of the decoders are not sufficient: they contain no path through
+// maps, and no path at all for quantities.
 func culprit(value any, fails func() string) string {
 	first := fails()
 	path, _ := search(value, fails, first)

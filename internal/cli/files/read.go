@@ -16,11 +16,11 @@ import (
 // Stdin is the name of the standard input.
 const Stdin = "-"
 
-// extensions of the files in a folder that are read.
+// extensions of the files that are read in a folder.
 var extensions = []string{".json", ".yaml", ".yml"}
 
-// Read reads files, folders (the manifests in them, by name) and, for "-", stdin, in the given order. The error joins all errors. Objects
-// whose only errors are unknown fields are returned as well.
+// Read reads files and folders in the given order. In a folder, it reads the manifests, sorted by name. The name "-" stands for stdin. The
+// error joins all errors. Read also returns objects whose only errors are unknown fields.
 func Read(names []string, stdin io.Reader) ([]Object, []Skipped, error) {
 	all := contents{}
 	for _, name := range names {
@@ -52,7 +52,7 @@ func content(path string, stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// expand lists the manifests of a folder; any other name is a file.
+// expand lists the manifests of a folder. Any other name is a file, which expand returns.
 func expand(name string) ([]string, error) {
 	if name == Stdin {
 		return []string{name}, nil

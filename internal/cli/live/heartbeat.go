@@ -27,11 +27,14 @@ import (
 const (
 	// leaseName is the Lease of the operator's leader election, in the operator's namespace.
 	leaseName = "trellis-manager.trellis.dev"
-	// operatorNamespace is the namespace in the manifests, in which a user without cluster-wide rights may be able to read.
+	// operatorNamespace is the operator's namespace in the manifests. A user without cluster-wide rights may be able to read in this
+	// namespace.
 	operatorNamespace = "trellis-system"
-	// leaseDuration is the operator's. A leader that ends shortens its Lease to a second, before which no other replica can take over.
+	// leaseDuration is the operator's lease duration. A leader that shuts down shortens its Lease to one second, and no other replica can
+	// take over before this second is over.
 	leaseDuration = 15 * time.Second
-	// margin is added to the duration, for a standby to take over or a node to be replaced: an update of the operator is not an outage.
+	// margin is added to the lease duration, so that a standby has time to take over, or a node to be replaced. So an update of the
+	// operator is not reported as an outage.
 	margin = 15 * time.Second
 )
 
@@ -41,16 +44,16 @@ const ExitSilent cli.Exit = 3
 // Heartbeat is the state of the operator, which writes the statuses that a report shows. The zero value is an
 // operator that renews its Lease.
 type Heartbeat struct {
-	// Silent: it has not renewed its Lease in time, or has never had one though it elects a leader.
+	// Silent: the operator has not renewed its Lease in time, or has never had a Lease although it elects a leader.
 	Silent bool `json:"silent"`
 	// Renewed is the time of the last renewal.
 	Renewed *metav1.MicroTime `json:"renewed,omitempty"`
-	// Message says that it is silent, or why its state is unknown.
+	// Message says that the operator is silent, or why its state is unknown.
 	Message string `json:"message"`
 }
 
-// ReadHeartbeat reads the Lease of the operator's leader election. A missing right, and an operator without leader election, are no
-// errors: the message says that the state is unknown. It returns nil for an operator that renews its Lease.
+// ReadHeartbeat reads the Lease of the operator's leader election. It returns nil for an operator that renews its Lease. A missing right or
+// an operator without leader election is not an error: the message then says that the state is unknown.
 func ReadHeartbeat(ctx context.Context, c client.Reader) (*Heartbeat, error) {
 	leases := &coordinationv1.LeaseList{}
 	err := c.List(ctx, leases, client.MatchingFields{"metadata.name": leaseName}) // the right to list it may be limited to its name
@@ -69,7 +72,8 @@ func ReadHeartbeat(ctx context.Context, c client.Reader) (*Heartbeat, error) {
 	return withoutLease(ctx, c)
 }
 
-// lastRenewed returns the most recently renewed Lease: an operator that was moved from another namespace may have left one there.
+// lastRenewed returns the most recently renewed Lease. There may be several Leases, because an operator that was moved from another
+// namespace may have left its Lease there.
 func lastRenewed(leases []coordinationv1.Lease) *coordinationv1.Lease {
 	var last *coordinationv1.Lease
 	for i := range leases {
@@ -94,7 +98,8 @@ func heartbeatOf(lease *coordinationv1.Lease, now time.Time) *Heartbeat {
 	}
 }
 
-// withoutLease distinguishes an operator that has never run from one without leader election, by its Deployment.
+// withoutLease handles a missing Lease. By the operator's Deployment, it distinguishes an operator that has never run from an operator
+// without leader election.
 func withoutLease(ctx context.Context, c client.Reader) (*Heartbeat, error) {
 	deployments, err := listAll(ctx, c, func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items }, whole, Operator)
 	switch {
@@ -111,8 +116,8 @@ func withoutLease(ctx context.Context, c client.Reader) (*Heartbeat, error) {
 	return nil, nil
 }
 
-// outside reports whether the operator runs outside the cluster, without leader election, as in a sandbox: the Service of its
-// webhooks then is an ExternalName.
+// outside reports whether the operator runs outside of the cluster without leader election, as in a sandbox. In that case, the Service of
+// its webhooks is an ExternalName.
 func outside(ctx context.Context, c client.Reader) bool {
 	services := &corev1.ServiceList{}
 	err := c.List(ctx, services, client.MatchingLabels{"app.kubernetes.io/name": "trellis"})

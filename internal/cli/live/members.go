@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// PodsOf returns the number of pods of a pod's replica: the number with which it was made, or else that of its component.
+// PodsOf returns the number of pods in a pod's replica: the number with which the replica was created, or else the number in its component.
 func PodsOf(pod metav1.Object, c *nvidiav1beta1.ComponentSpec) int {
 	if size, err := strconv.Atoi(pod.GetLabels()[render.LabelReplicaSize]); err == nil && size > 0 {
 		return size
@@ -24,7 +24,7 @@ func PodsOf(pod metav1.Object, c *nvidiav1beta1.ComponentSpec) int {
 	return int(size)
 }
 
-// Members lists the metadata of the pods of all graphs in a namespace, or in all.
+// Members lists the metadata of the pods of all graphs in a namespace, or in all namespaces.
 func Members(ctx context.Context, c client.Reader, namespace string) ([]metav1.PartialObjectMetadata, error) {
 	var all []metav1.PartialObjectMetadata
 	token := ""

@@ -17,7 +17,7 @@ import (
 // Operator selects the operator's Deployment, from the chart or from config/default.
 var Operator = client.MatchingLabels{"app.kubernetes.io/name": "trellis", "app.kubernetes.io/component": "manager"}
 
-// readOperatorFlags reads the operator's flags for planning into a world.
+// readOperatorFlags reads the operator's flags that affect planning into a world.
 func readOperatorFlags(ctx context.Context, c client.Reader, w *whatif.World) error {
 	deployments, err := listAll(ctx, c, func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items }, whole, Operator)
 	if err != nil {

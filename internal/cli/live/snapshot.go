@@ -35,7 +35,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Kinds in the form in which rights name them.
+// Kinds, as the resource and its API group, in the form that the names of rights use.
 const (
 	Graphs     = "dynamographdeployments.nvidia.com"
 	Groups     = "scalinggroups.trellis.dev"
@@ -85,21 +85,21 @@ const page = 1000
 // Snapshot is a cluster at one time.
 type Snapshot struct {
 	whatif.World
-	// Denied are the rights that the user lacks, e.g. "list nodes"; World lacks these objects.
+	// Denied are the rights that the user lacks, e.g. "list nodes". World lacks the objects of these kinds.
 	Denied []string
-	// NotInstalled is the error for a kind of Trellis that the cluster does not have; nil if it has all of them.
+	// NotInstalled is the error for a required kind that the cluster does not serve; nil if it serves all of them.
 	NotInstalled error
 
 	bindings []*topologybinding.Binding
 }
 
-// maxLacking bounds the missing rights that Lacking names.
+// maxLacking is the maximum number of missing rights that Lacking names.
 const maxLacking = 4
 
 // Lacking names the rights that the user lacks, at most maxLacking of them: "list nodes, list pods and 3 more".
 func (s *Snapshot) Lacking() string { return limit.Join(s.Denied, len(s.Denied), maxLacking, ", ") }
 
-// Complete returns an error that names the missing rights; nil if none of the required kinds is missing.
+// Complete returns an error that names the missing rights; nil if the user may list all required kinds.
 func (s *Snapshot) Complete() error {
 	needed := slices.DeleteFunc(slices.Clone(s.Denied), func(right string) bool {
 		return slices.Contains(optional, strings.TrimPrefix(right, "list "))
@@ -136,7 +136,7 @@ func Read(ctx context.Context, c client.Reader, only ...string) (*Snapshot, erro
 	return s, nil
 }
 
-// listed records a kind that could not be listed. It returns an error if the read has to end.
+// listed handles the error of listing a kind. It records a missing right or a kind that is not served, and returns other errors.
 func (s *Snapshot) listed(kind string, err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -154,7 +154,7 @@ func (s *Snapshot) listed(kind string, err error) error {
 	return nil
 }
 
-// Narrow lists in one namespace the given kinds that could not be listed in the entire cluster.
+// Narrow lists the given kinds in one namespace, if they could not be listed in the entire cluster.
 func (s *Snapshot) Narrow(ctx context.Context, c client.Reader, namespace string, kinds ...string) error {
 	for _, kind := range s.kinds() {
 		if !s.Lacks(kind.name) || !slices.Contains(kinds, kind.name) {
@@ -171,7 +171,7 @@ func (s *Snapshot) Narrow(ctx context.Context, c client.Reader, namespace string
 	return nil
 }
 
-// kind is a kind that a plan needs. read lists it, in one namespace or in all, and returns the API server's error.
+// kind is a kind that a plan needs. read lists its objects in one namespace or in all namespaces, and returns the API server's error.
 type kind struct {
 	name string
 	read func(ctx context.Context, c client.Reader, namespace string) error
@@ -229,7 +229,7 @@ func ListNodes(ctx context.Context, c client.Reader) ([]*corev1.Node, error) {
 	return listAll(ctx, c, func(l *corev1.NodeList) []corev1.Node { return l.Items }, node)
 }
 
-// Graph reads a deployment. If it does not exist, the error names the existing ones.
+// Graph reads a deployment. If it does not exist, the error names existing deployments.
 func Graph(ctx context.Context, c client.Reader, name types.NamespacedName) (*nvidiav1beta1.DynamoGraphDeployment, error) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	err := c.Get(ctx, name, dgd)
@@ -242,7 +242,7 @@ func Graph(ctx context.Context, c client.Reader, name types.NamespacedName) (*nv
 	return dgd, nil
 }
 
-// listAll lists in pages and keeps the result of keep for each item, if it is not nil.
+// listAll lists objects in pages. It passes each item to keep, and returns the results that are not nil.
 func listAll[L, T any, P interface {
 	*L
 	client.ObjectList

@@ -20,20 +20,20 @@ import (
 // Source is the input of a map.
 type Source struct {
 	plan.Input
-	// Files were read as well, so there may be a plan.
+	// Files: files were read as well, so there may be a plan.
 	Files bool
 	// Topology to draw; empty for all.
 	Topology string
 	// NodesHidden and OthersHidden: the user may not list nodes, or the pods of other namespaces, so nothing is planned.
 	NodesHidden, OthersHidden bool
-	// Taken is the time at which the cluster was read; zero if none was.
+	// Taken is the time at which the cluster was read; zero if no cluster was read.
 	Taken time.Time
 	// Operator is the state of the operator; nil if it is running.
 	Operator *live.Heartbeat
 }
 
-// Build makes the map. It plans the deployments of files, and plans the waiting deployments of the cluster again, dropping these plans.
-// The error joins the errors in files. Build writes the warnings of admission to warnings.
+// Build makes the map. It plans the deployments in files. It also plans the waiting deployments of the cluster again, and drops these
+// plans. The error joins the errors in files. Build writes the warnings of admission to warnings.
 func Build(s *Source, warnings io.Writer) (*Map, error) {
 	m := &Map{Waiting: []GraphCause{}}
 	if !s.Taken.IsZero() {
@@ -70,7 +70,7 @@ func Build(s *Source, warnings io.Writer) (*Map, error) {
 	return m, nil
 }
 
-// overlay marks the pods that a plan places, and lists placed and refused replicas.
+// overlay marks the pods that the plans in report place, and lists the placed and the refused replicas.
 func (m *Map) overlay(planner *whatif.Planner, report *plan.Plans) {
 	planned := map[types.NamespacedName]bool{}
 	for i := range report.Plans {
@@ -106,7 +106,7 @@ func (m *Map) overlay(planner *whatif.Planner, report *plan.Plans) {
 	}
 }
 
-// graph returns the graph with a name; a plan's graphs are among the drawn ones.
+// graph returns the drawn graph with this name. The graphs of a plan are always drawn.
 func (m *Map) graph(namespace, name string) *tree.Deployment {
 	for i := range m.Graphs {
 		if m.Graphs[i].Namespace == namespace && m.Graphs[i].Name == name {
@@ -116,7 +116,7 @@ func (m *Map) graph(namespace, name string) *tree.Deployment {
 	return &tree.Deployment{}
 }
 
-// podSize returns the amount of the resource by which gangs are measured.
+// podSize returns the amount of the resource that the map assumes for each pod of a gang.
 func podSize(r *tree.Overview) int64 {
 	var asked, host int64
 	see := func(pods []tree.Pod) {

@@ -28,13 +28,13 @@ import (
 )
 
 const (
-	// perSecond bounds how often the map of a busy cluster is drawn.
+	// perSecond is the maximum number of drawings per second, in a busy cluster.
 	perSecond = 2
-	// lookEvery is how often a map that is served checks whether the cluster serves Bindings.
+	// lookEvery is the interval at which a served map checks whether the cluster serves Bindings.
 	lookEvery = 10 * time.Second
 )
 
-// errSlow says that the informers did not get their lists in time.
+// errSlow reports that the informers did not receive their lists in time.
 var errSlow = errors.New("watching the cluster: the API server did not list everything within a minute; see whether kubectl get pods -A " +
 	"answers")
 
@@ -95,7 +95,7 @@ func (o *options) follow(ctx context.Context) error {
 	return nil
 }
 
-// forbidden says that the user may not watch a kind. Without that right, a list would be read only once, so the map
+// forbidden is the error that the user may not watch a kind. Without this right, objects of the kind would be listed only once, so the map
 // would not follow the cluster.
 type forbidden struct{ err error }
 
@@ -104,8 +104,8 @@ func (f *forbidden) Error() string {
 	return fmt.Sprintf("--serve watches the whole cluster: %v; ask for a ClusterRole with this right", f.err)
 }
 
-// refresh draws the cluster. It reads the operator's Lease each time, because the Lease is renewed all the time, which must not trigger a
-// drawing.
+// refresh draws the cluster. It reads the operator's Lease for each drawing instead of watching it, because the Lease is renewed
+// continually, and a renewal must not trigger a drawing.
 func (o *options) refresh(ctx context.Context, s *Server, c *following, namespace string, warnings io.Writer) error {
 	source, err := o.readCluster(ctx, c, namespace)
 	if err != nil {
@@ -121,9 +121,9 @@ func (o *options) refresh(ctx context.Context, s *Server, c *following, namespac
 	return s.Put(m)
 }
 
-// watch keeps the objects of the given kinds in memory, stripped as in the operator's cache, and reports changes. It cancels the context
-// through fail if the user may not watch a kind, which may show only later. every is how often it checks whether the cluster serves Grove's
-// Bindings, which it reads as ClusterTopologies. patience bounds the first lists.
+// watch keeps the objects of the given kinds in memory, stripped as in the operator's cache, and reports changes. If the user may not watch
+// a kind, it cancels the context through fail, possibly after it has returned. every is the interval at which it checks whether the cluster
+// serves Grove's Bindings, which it reads as ClusterTopologies. patience bounds the time for the first lists.
 func watch(ctx context.Context, config *rest.Config, kinds []client.Object, every, patience time.Duration, fail context.CancelCauseFunc) (
 	cache.Cache, <-chan struct{}, error,
 ) {
@@ -158,7 +158,7 @@ func watch(ctx context.Context, config *rest.Config, kinds []client.Object, ever
 	return informers, changed, nil
 }
 
-// newCache creates the cache of watch.
+// newCache creates the cache that watch uses.
 func newCache(config *rest.Config, every time.Duration, fail context.CancelCauseFunc) (cache.Cache, error) {
 	scheme, err := cli.NewScheme()
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
-// followedKinds are the kinds whose changes lead to a new drawing. GraphPlacements are one of them where the user may list them.
+// followedKinds returns the kinds whose changes trigger a new drawing. It includes GraphPlacements if the user may list them.
 func followedKinds(snapshot *live.Snapshot) []client.Object {
 	kinds := []client.Object{
 		&corev1.Node{}, &corev1.Pod{}, &grovev1alpha1.ClusterTopology{}, &schedulingv1.PriorityClass{}, &trellisv1alpha1.ScalingGroup{},
@@ -38,8 +38,8 @@ func followedKinds(snapshot *live.Snapshot) []client.Object {
 	return kinds
 }
 
-// following lists the followed kinds from memory, and the other kinds from the API server, at most once per interval: a busy cluster is
-// drawn twice per second. Its ClusterTopologies include the Bindings. One goroutine uses it at a time.
+// following is a client that lists the followed kinds from memory. It lists other kinds from the API server, at most once per interval,
+// because a busy cluster is drawn twice per second. Its ClusterTopologies include the Bindings. Only one goroutine may use it at a time.
 type following struct {
 	client.Client
 	informers cache.Cache
@@ -48,7 +48,7 @@ type following struct {
 	pages     map[string]stored
 }
 
-// stored is a list as the API server sent it.
+// stored is a list that the API server has sent, with the time of the request.
 type stored struct {
 	list client.ObjectList
 	read time.Time
@@ -56,7 +56,7 @@ type stored struct {
 
 var _ discovery.ServerVersionInterfaceWithContext = &following{}
 
-// newFollowing creates a reader of a cluster. informers has the given kinds.
+// newFollowing creates a client for a followed cluster. informers must contain the given kinds.
 func newFollowing(c client.Client, informers cache.Cache, kinds []client.Object, interval time.Duration) *following {
 	f := &following{Client: c, informers: informers, followed: map[string]bool{}, interval: interval, pages: map[string]stored{}}
 	for _, kind := range kinds {
@@ -65,7 +65,7 @@ func newFollowing(c client.Client, informers cache.Cache, kinds []client.Object,
 	return f
 }
 
-// List implements client.Reader. It fills the list with items that later lists share.
+// List implements client.Reader. Later lists may share the items of this list.
 func (f *following) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	options := (&client.ListOptions{}).ApplyOptions(opts)
 	kind := fmt.Sprintf("%T", list)

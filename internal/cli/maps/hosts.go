@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// Sizes of the dots for pods that take none of the resource. Dots are stacked in pairs.
+// Sizes of the dots for pods that do not use the resource, and the maximum length of a label. Dots are stacked in pairs.
 const (
 	maxDots  = 4
 	dotStep  = 7
@@ -17,11 +17,11 @@ const (
 	maxLabel = 18
 )
 
-// widest bounds the cells of a host at full width; more cells share that width.
+// widest is the maximum number of cells that a host has at full cell width. More cells share the same width.
 const widest = 32
 
-// usual returns the number of cells that three quarters of the hosts do not exceed. Larger hosts have narrower cells, so that a few of
-// them do not shrink all others.
+// usual returns the number of cells that three quarters of the hosts do not exceed. Larger hosts have narrower cells, so that a few large
+// hosts do not shrink all other hosts.
 func usual(top *tree.Domain) int64 {
 	var sizes []int64
 	hosts(top, func(d *tree.Domain) {
@@ -36,7 +36,7 @@ func usual(top *tree.Domain) int64 {
 	return min(widest, sizes[(len(sizes)*3+3)/4-1])
 }
 
-// sizeOf returns the number of a host's cells. Pods beyond its capacity are drawn within it; a host that is gone has
+// sizeOf returns the number of a host's cells. Pods that exceed the host's capacity are drawn within these cells. A host that is gone has
 // only the cells of its pods.
 func sizeOf(d *tree.Domain) int64 {
 	switch {
@@ -59,7 +59,7 @@ func overbooked(d *tree.Domain) int64 {
 // barWidth returns the width of a host's bar.
 func (g *grid) barWidth(d *tree.Domain) int { return int(min(sizeOf(d), g.cells)) * g.cell }
 
-// dotsOf returns the pods of graphs on a host that take none of the resource.
+// dotsOf returns the pods of graphs on a host that do not use the resource.
 func dotsOf(d *tree.Domain) []*tree.Pod {
 	var list []*tree.Pod
 	for _, p := range podsOn(d) {

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// foldAbove bounds the hosts that a map shows with their names.
+// foldAbove is the maximum number of hosts that a map shows with their names.
 const foldAbove = 500
 
 // scale holds the sizes of the drawing's elements, in pixels.
@@ -38,15 +38,15 @@ type box struct {
 	hosts      []host
 }
 
-// host is one line of a rack.
+// host is one host, drawn as a line in the box of its rack.
 type host struct {
 	*tree.Domain
 	name string
 	x, y int
 }
 
-// grid is a layout in which all boxes of a level have the same width and are aligned in columns. Dots have a fixed space at every host,
-// so that the pods in a box do not change its width.
+// grid is a layout in which all boxes of a level have the same width and are aligned in columns. Every host has the same space for dots, so
+// that the pods in a box do not change the width of the box.
 type grid struct {
 	scale
 	cells             int64 // of a host of the usual size
@@ -56,10 +56,10 @@ type grid struct {
 	least             []int // by depth, the width that the titles need
 }
 
-// maxLayouts bounds the compared combinations of columns.
+// maxLayouts bounds the number of column combinations to compare.
 const maxLayouts = 4096
 
-// layout chooses, among all columns within the width, those with the lowest drawing.
+// layout chooses the numbers of columns with which the drawing is lowest within the width.
 func (s scale) layout(top *tree.Domain, title string, width int) (*grid, *box) {
 	g := s.measure(top)
 	var most []int
@@ -80,7 +80,7 @@ func (s scale) layout(top *tree.Domain, title string, width int) (*grid, *box) {
 // maxCell bounds the width to which cells are stretched.
 const maxCell = 24
 
-// stretch widens racks to the width, and cells to their racks.
+// stretch widens racks until they fill the width of the drawing, and cells until they fill the racks.
 func (g *grid) stretch(top *tree.Domain, width int) {
 	side, most, least := 1, 1, g.rack // racks side by side, and columns of hosts in one
 	for _, n := range g.columns {
@@ -102,8 +102,8 @@ func (g *grid) stretch(top *tree.Domain, width int) {
 // size of a drawing.
 type size struct{ w, h int }
 
-// better reports whether a size suits the width better than another: it is the lower of two within the width, or the narrower of two
-// with equal height.
+// better reports whether a size suits the width better than another size. If both sizes fit into the width, the lower size is better, and
+// of equal heights the narrower size. Otherwise the narrower size is better.
 func (z size) better(o size, width int) bool {
 	if fits := z.w <= width; fits != (o.w <= width) || !fits {
 		return z.w < o.w
@@ -111,7 +111,7 @@ func (z size) better(o size, width int) bool {
 	return z.h < o.h || z.h == o.h && z.w < o.w
 }
 
-// count finds the maximum number of boxes in a box, and the width that the titles need, by depth.
+// count finds, for each depth, the maximum number of boxes in one box and the width that the titles need.
 func (g *grid) count(d *tree.Domain, title string, depth int, most *[]int) {
 	if isRack(d) {
 		return
@@ -126,7 +126,7 @@ func (g *grid) count(d *tree.Domain, title string, depth int, most *[]int) {
 	}
 }
 
-// combinations returns the columns to compare: for every depth, the fewest columns for each number of rows.
+// combinations returns the column combinations to compare. For every depth, it uses the fewest columns for each number of rows.
 func combinations(most []int) [][]int {
 	all := [][]int{nil}
 	for _, n := range most {
@@ -146,7 +146,7 @@ func combinations(most []int) [][]int {
 	return all
 }
 
-// measure computes the widths that all racks share.
+// measure computes the widths that are the same for all racks.
 func (s scale) measure(top *tree.Domain) *grid {
 	g := &grid{scale: s, cells: usual(top)}
 	dots, title := 0, 0
@@ -233,7 +233,7 @@ func (g *grid) box(d *tree.Domain, title string, depth int) *box {
 	return b
 }
 
-// fill places the hosts of a rack.
+// fill adds the hosts of a rack to its box, and sets their positions.
 func (g *grid) fill(b *box) {
 	if g.letter == 0 {
 		b.sum = ""
@@ -252,7 +252,7 @@ func isRack(d *tree.Domain) bool {
 	return slices.ContainsFunc(d.Children, func(c *tree.Domain) bool { return c.Node })
 }
 
-// racks calls f for every domain with hosts in it.
+// racks calls f for every domain that directly contains hosts.
 func racks(d *tree.Domain, f func(*tree.Domain)) {
 	if isRack(d) {
 		f(d)

@@ -10,20 +10,20 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// Map is the content of the drawing, and its JSON form. Graphs, trees and notes are as in kubectl trellis tree -A
-// -o json, with every domain.
+// Map is the content of the drawing, and its JSON form. Graphs, trees and notes are as in kubectl trellis tree -A -o json, but with every
+// domain.
 type Map struct {
 	tree.Overview
 	// Sums of each tree.
 	Sums []Sums `json:"sums"`
-	// Taken is the time at which the cluster was read; absent if only files were.
+	// Taken is the time at which the cluster was read; absent if only files were read.
 	Taken *time.Time `json:"taken,omitempty"`
-	// Pod is the amount of each pod by which the page computes how large a gang fits: the largest request of a pod of the graphs, or the
-	// capacity of the largest host.
+	// Pod is the amount per pod with which the page computes the largest gang that fits. It is the largest request of the graphs' pods. If
+	// no pod has a request, or no host has that capacity, it is the capacity of the largest host.
 	Pod int64 `json:"pod"`
 	// Waiting lists the replicas that are not placed, with their reasons.
 	Waiting []GraphCause `json:"waiting"`
-	// Planned are the deployments of the plan that is drawn; their pods without a node have the state StatePlanned.
+	// Planned are the deployments of the drawn plan. Their pods that the plan places have the state StatePlanned.
 	Planned []Planned `json:"planned,omitempty"`
 	// Live: the page is served and refreshes itself.
 	Live bool `json:"live,omitempty"`
@@ -36,13 +36,13 @@ const StatePlanned = "planned"
 type GraphCause struct {
 	Namespace string `json:"namespace"`
 	Graph     string `json:"graph"`
-	// Tree is the index of the tree with its domains.
+	// Tree is the index of the tree that contains the graph's domains.
 	Tree int `json:"tree"`
-	// Since is when the graph began to wait.
+	// Since is the time at which the graph began to wait.
 	Since *time.Time `json:"since,omitempty"`
-	// Planned: it belongs to the plan that is drawn, which does not place it.
+	// Planned: the graph belongs to the drawn plan, which does not place these replicas.
 	Planned bool `json:"planned,omitempty"`
-	// Operator is the operator's report, if it differs.
+	// Operator is the operator's report, if the report differs from the plan.
 	Operator string `json:"operator,omitempty"`
 	explain.Cause
 }

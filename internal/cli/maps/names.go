@@ -17,8 +17,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// shortNames drops the common beginning and end of names or, with keepWord, all but the last word of the beginning: of zone-a-host-1 and
-// zone-a-host-2, host-1 and host-2 remain, or 1 and 2. A common end may be a DNS domain.
+// shortNames drops the common beginning of names, and a common end that is a DNS domain. With keepWord, it keeps the last word of the
+// common beginning. For example, zone-a-host-1 and zone-a-host-2 become 1 and 2 or, with keepWord, host-1 and host-2.
 func shortNames(names []string, keepWord bool) []string {
 	if len(names) < 2 {
 		return names
@@ -50,8 +50,9 @@ func shortNames(names []string, keepWord bool) []string {
 // word matches a word before a number.
 var word = regexp.MustCompile(`([a-z])[a-z]*-([0-9])`)
 
-// labels returns the names of a rack's hosts on the map. Words in long names are abbreviated to a letter (zone-0-rack-2-host-7 is
-// z0-r2-h7) if the names still differ; otherwise only the ends remain. With words unset, only the differing parts remain.
+// labels returns the names of a rack's hosts on the map. If a name is too long, each word before a number is abbreviated to one letter
+// (zone-0-rack-2-host-7 becomes z0-r2-h7), unless this makes names equal. Of a name that is still too long, only the end remains. With
+// words unset, only the differing parts of the names remain.
 func labels(names []string, words bool) []string {
 	names = slices.Clone(shortNames(names, words))
 	long := func(n string) bool { return len([]rune(n)) > maxLabel }

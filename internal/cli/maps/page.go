@@ -50,7 +50,8 @@ func (m *Map) HTML(w io.Writer) error {
 	})
 }
 
-// policy allows only this script and this style, and no loading. A served page may also ask its server for changes.
+// policy returns the Content-Security-Policy. It allows only this script and this style, and no network requests. A served page may also
+// request changes from its server.
 func policy(style, script string, live bool) string {
 	connect := "'none'"
 	if live {

@@ -63,7 +63,7 @@ func (o *options) readCluster(ctx context.Context, c client.Reader, namespace st
 	return s, nil
 }
 
-// source adds the files to a world.
+// source returns the source of a map: the world with the objects of the files.
 func (o *options) source(world whatif.World, namespace string) (*Source, error) {
 	in, err := plan.Load(world, namespace, o.files, o.IOStreams)
 	if err != nil {
@@ -75,5 +75,5 @@ func (o *options) source(world whatif.World, namespace string) (*Source, error) 
 	return &Source{Input: in, Files: len(o.files) > 0, Topology: o.topology}, nil
 }
 
-// SourceOf returns a source with this world only.
+// SourceOf returns a source that contains only this world.
 func SourceOf(world whatif.World) *Source { return &Source{Input: plan.On(world)} }

@@ -28,7 +28,7 @@ type Server struct {
 // NewServer returns a server without a map until Put is called.
 func NewServer() *Server { return &Server{changed: make(chan struct{})} }
 
-// Put sets the newest map. It pushes the map only if it differs in more than Taken.
+// Put sets the newest map. It pushes the map to browsers only if a field other than Taken has changed.
 func (s *Server) Put(m *Map) error {
 	m.Live = true
 	taken := m.Taken
@@ -55,8 +55,8 @@ func (s *Server) now() (*Map, <-chan struct{}) {
 	return s.newest, s.changed
 }
 
-// Handler serves the page and its changes. It accepts only host names of this machine, so that a foreign page with a DNS name that
-// resolves to it cannot read the cluster.
+// Handler serves the page and its changes. It accepts only requests to host names of this machine. So a foreign page cannot read the
+// cluster through a DNS name that resolves to this machine.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.page)
@@ -87,7 +87,7 @@ func (s *Server) page(w http.ResponseWriter, _ *http.Request) {
 	_ = m.HTML(w) // it fails only if the browser has closed the connection
 }
 
-// events pushes the current map and every newer one; if they come faster than they are read, only the newest.
+// events pushes the current map and then newer maps. If maps arrive faster than the browser reads them, it pushes only the newest map.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)

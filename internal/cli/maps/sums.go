@@ -11,12 +11,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// Sums count the hosts of one tree and the resource on them. Total is the sum of Free, Used and Closed; Overbooked is additional.
+// Sums count the hosts of one tree and the resource on these hosts. Total is the sum of Free, Used and Closed. Overbooked is not part of
+// Total.
 type Sums struct {
 	Hosts int   `json:"hosts"`
 	Total int64 `json:"total"`
 	Free  int64 `json:"free"`
-	// Used is the amount that pods use of Total, and Planned the part of it that a plan uses.
+	// Used is the part of Total that pods use. Planned is the part of Used that planned pods use.
 	Used    int64 `json:"used"`
 	Planned int64 `json:"planned,omitempty"`
 	// Closed is the unused amount on hosts that take no pods.
@@ -67,7 +68,7 @@ func (m *Map) header(s *Sums) string {
 	return strings.Join(append(parts, m.verdict()...), " \u00b7 ")
 }
 
-// verdict says whether a plan fits: only if all of it does, and nothing else waits.
+// verdict describes whether the plan fits. It reports that the plan fits only if the whole plan is placed and no other deployment waits.
 func (m *Map) verdict() []string {
 	fit := 0
 	planned := map[string]bool{}

@@ -11,16 +11,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// Widths of the drawing. A document has space for minWidth to maxWidth; drawings of many hosts are for a screen.
+// Widths of the drawing. In a document, a drawing is minWidth to maxWidth wide. A drawing of many hosts is for a screen.
 const (
 	minWidth    = 660
 	maxWidth    = 980
 	screenWidth = 1600
 )
 
-// SVG draws the first tree for a document, in the reader's light or dark mode. The same map gives the same text. It uses the
-// first of these ways whose drawing is no higher than a screen: for a document, for a screen, and more tightly. More hosts
-// than foldAbove have no names.
+// SVG draws the first tree, in the reader's light or dark mode. The same map results in the same text. SVG tries layouts for a document,
+// for a screen, and tighter layouts. It uses the first layout whose drawing is no higher than a screen of this width. If there are more
+// than foldAbove hosts, it draws them without names.
 func (m *Map) SVG() string {
 	t, count := m.Trees[0], 0
 	hosts(t.Cluster, func(*tree.Domain) { count++ })
@@ -46,16 +46,16 @@ func (m *Map) SVG() string {
 	return b.String()
 }
 
-// screenHeight is the height of a screen with screenWidth.
+// screenHeight is the height of a screen whose width is screenWidth.
 const screenHeight = 1000
 
-// way is a way to draw a tree: its scale and width.
+// way is a layout in which a tree is drawn: its scale and width.
 type way struct {
 	scale
 	width int
 }
 
-// drawn draws a tree in one way, and returns the size of the drawing.
+// drawn draws a tree in the layout w, and returns the size of the drawing.
 func (m *Map) drawn(t *tree.Tree, title string, w way) (body string, width, height int) {
 	g, top := w.layout(t.Cluster, title, w.width-2*margin)
 	p := &pen{m: m, grid: g, tones: map[string]int{}}
@@ -93,7 +93,7 @@ func (p *pen) text(x, y int, class, s string) {
 	p.put("<text x=\"%d\" y=\"%d\" class=\"%s\">%s</text>", x, y, class, escape(s))
 }
 
-// maxNamed bounds the graphs in the legend: as many as have distinct looks. maxName is the width of a name.
+// maxNamed is the maximum number of graphs in the legend, which is the number of distinct looks. maxName is the maximum width of a name.
 const maxNamed, maxName = 3 * graphTones, 230
 
 // legend draws the names of the graphs with their colours, and the other symbols. It returns the y coordinate at which the map starts.
@@ -163,7 +163,7 @@ func (p *pen) box(b *box, x, y int) {
 	}
 }
 
-// host draws the label, a bar of cells, and dots for pods that take none of the resource.
+// host draws one host: its label, a bar of cells, and dots for pods that do not use the resource.
 func (p *pen) host(h *host, x, y int) {
 	if p.letter > 0 {
 		p.text(x, y+p.bar-2, "label", h.name)
@@ -180,7 +180,8 @@ func (p *pen) host(h *host, x, y int) {
 	}
 }
 
-// dots draws the pods of a host that take none of the resource, in stacked pairs; a plus stands for further pods.
+// dots draws a dot for each pod of a host that does not use the resource. The dots are stacked in pairs. A plus sign represents further
+// pods.
 func (p *pen) dots(h *host, x, y int) {
 	list := dotsOf(h.Domain)
 	for i, pod := range list[:min(len(list), maxDots)] {
@@ -203,7 +204,7 @@ func (p *pen) class(pod *tree.Pod) string {
 	return fmt.Sprintf("c%d", p.tones[pod.Namespace+"/"+pod.Graph]%graphTones)
 }
 
-// runs draws the pods on a host from left to right.
+// runs draws the pods that use the resource into the bar of a host, from left to right.
 func (p *pen) runs(h *host, x, y, width int, cells int64) {
 	var used int64
 	for _, pod := range podsOn(h.Domain) {
@@ -248,7 +249,7 @@ func (p *pen) frame(h *host, x, y, width int, cells int64) {
 	p.put("<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"%s/>", class, x, y, width, p.bar, style)
 }
 
-// maxTold bounds the waiting graphs listed below the map.
+// maxTold is the maximum number of reasons for waiting that are listed below the map.
 const maxTold = 5
 
 // waiting lists the unplaced replicas below the map, and returns the y coordinate at which the drawing ends.

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// svgStyle declares every colour as a class, for light and for dark mode: programs without media queries draw the light ones.
+// svgStyle declares every colour as a class, for light and for dark mode. Programs that do not support media queries use the light colours.
 func svgStyle() string {
 	var light, dark strings.Builder
 	for _, t := range palette {

@@ -5,8 +5,8 @@ package maps
 
 import "strings"
 
-// The widths of the characters from space to tilde in DejaVu Sans, the widest of the usual fallback fonts of browsers, so that a line
-// that fits here fits in every font. In thousandths of the font's size.
+// The widths of the characters from space to tilde in DejaVu Sans, in thousandths of the font's size. DejaVu Sans is the widest of the
+// usual fallback fonts of browsers, so a line that fits by these widths fits in every font.
 var (
 	plainLetters = [...]int{
 		318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337, 636, 636, 636, 636, 636, 636, 636, 636,
@@ -22,7 +22,7 @@ var (
 	}
 )
 
-// widthOther is the width of any other character, at least as wide as in common fonts.
+// widthOther is the assumed width of any other character, no smaller than in common fonts.
 const widthOther = 1250
 
 // font is a font of the drawing.
@@ -71,7 +71,7 @@ func (f font) cut(s string, width int) string {
 	return ""
 }
 
-// middle shortens names in the middle, because they differ at their ends.
+// middle shortens a name in the middle, because names differ at their ends.
 func (f font) middle(s string, width int) string {
 	const kept = 10
 	r := []rune(s)

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// freeText returns the amounts of a domain as the map writes them: free of total.
+// freeText returns the amounts of a domain as text: the free amount of the total amount.
 func freeText(d *tree.Domain) string {
 	if d.Amount == nil {
 		return ""
@@ -35,7 +35,7 @@ func (s scale) titles(list []*tree.Domain) []string {
 	return names
 }
 
-// maxTitle bounds the width by which a long name of a domain widens all boxes.
+// maxTitle is the maximum width that all boxes provide for a long domain name.
 const maxTitle, titleGap = 170, 8
 
 // titleWidth returns the width that a box needs for its title and sum.

@@ -18,8 +18,8 @@ import (
 // maxBlockers bounds the hosts that are highlighted for one reason.
 const maxBlockers = 64
 
-// explain adds the reasons of every waiting graph, from a new plan on the current cluster or, without a planner,
-// from the operator's report.
+// explain adds the reasons why graphs wait, from a new plan on the current cluster. Without a planner, or if the plan shows no reason, the
+// reason comes from the operator's report.
 func (m *Map) explain(planner *whatif.Planner, world *whatif.World) {
 	for i := range m.Graphs {
 		g := &m.Graphs[i]
@@ -41,8 +41,8 @@ func (m *Map) explain(planner *whatif.Planner, world *whatif.World) {
 	}
 }
 
-// again plans a deployment, drops the plan, and reports whether the operator's message agrees. It returns no reasons if there is capacity
-// now, or if the deployment cannot be planned.
+// again plans a deployment and drops the plan. It reports whether the operator's message agrees with the plan. It returns no reasons if
+// there is capacity now, or if the deployment cannot be planned.
 func again(planner *whatif.Planner, dgd *nvidiav1beta1.DynamoGraphDeployment, operator string) (reasons []explain.Cause, same bool) {
 	if planner == nil || dgd == nil || len(planner.Check(dgd)) > 0 {
 		return nil, false
@@ -56,7 +56,7 @@ func again(planner *whatif.Planner, dgd *nvidiav1beta1.DynamoGraphDeployment, op
 	return explain.CausesOf(planner, plan, maxBlockers), explain.SameWords(plan, operator)
 }
 
-// who returns the replicas of pods, which are sorted.
+// who returns the replicas to which pods belong. The pods must be sorted.
 func who(pods []tree.Pod) []explain.Gangs {
 	list := []explain.Gangs{}
 	for _, p := range pods {

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// addDevices adds an object about devices, or about their claims, to a world.
+// addDevices adds an object that describes devices or device claims to a world.
 func addDevices(c *whatif.Claims, object any) {
 	switch o := object.(type) {
 	case *resourcev1.ResourceSlice:
@@ -27,7 +27,7 @@ func addDevices(c *whatif.Claims, object any) {
 	}
 }
 
-// addVolume adds an object about volumes to a world.
+// addVolume adds an object that describes volumes to a world.
 func addVolume(v *whatif.Volumes, object any) {
 	switch o := object.(type) {
 	case *corev1.PersistentVolumeClaim:

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Execute plans all deployments with the planner of the input, or returns all errors in them. It writes the warnings
-// of admission to warnings.
+// Execute plans all deployments of the input with the planner. If deployments have errors, it returns all of these errors. It writes the
+// warnings of admission to warnings.
 func Execute(in Input, planner *whatif.Planner, warnings io.Writer) (Plans, error) {
 	var errs []error
 	for _, w := range in.plan {

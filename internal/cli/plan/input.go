@@ -41,7 +41,7 @@ type Input struct {
 type wanted struct {
 	dgd    *nvidiav1beta1.DynamoGraphDeployment
 	source *files.Source
-	// version in which the deployment is written. Errors use its words.
+	// version is the API version in which the deployment is written. Errors use the terms of this version.
 	version string
 }
 
@@ -69,8 +69,9 @@ func (o *options) gather(ctx context.Context, args []string) (Input, error) {
 	return in, in.check(o.cluster)
 }
 
-// Load adds the objects of files to a world, in place of those of the same name; deployments among them are planned. namespace is the
-// default for objects without one. The error joins all errors in the files. Kinds that a plan does not use are named on streams.ErrOut.
+// Load adds the objects of files to a world, in which they replace objects of the same name. Deployments in the files are planned.
+// namespace is the default for objects without a namespace. The error joins all errors in the files. Load names objects whose kind a plan
+// does not use on streams.ErrOut.
 func Load(world whatif.World, namespace string, names []string, streams genericiooptions.IOStreams) (Input, error) {
 	in := Input{world: world}
 	objects, skipped, err := files.Read(names, streams.In)
@@ -205,7 +206,7 @@ func badTopologies(objects []files.Object) []error {
 	return errs
 }
 
-// badGraphs returns the errors in deployments that do not depend on their topology.
+// badGraphs validates deployments without their topology, and returns the errors.
 func badGraphs(objects []files.Object) []error {
 	var errs []error
 	for _, object := range objects {
@@ -221,7 +222,7 @@ func badGraphs(objects []files.Object) []error {
 	return errs
 }
 
-// add adds an object of a file to the world, in place of one of the same name.
+// add adds an object of a file to the world, in place of an object of the same name. It adds a deployment to the deployments to plan.
 func (in *Input) add(object files.Object) {
 	switch o := object.Object.(type) {
 	case *corev1.Node:
@@ -264,7 +265,7 @@ func replaced[T metav1.Object](list []T, object T) []T {
 	return list
 }
 
-// addNamed adds the cluster's deployments that the user names.
+// addNamed adds the deployments of the cluster that the user names to the deployments to plan.
 func (in *Input) addNamed(args []string, namespace string) error {
 	asked, err := cli.GraphNames(args)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// ComputeDomain is an NVLink domain that pods of a deployment join, and the cliques in which they would be.
+// ComputeDomain is an NVLink domain that pods of a deployment join, with the cliques in which these pods would be.
 type ComputeDomain struct {
 	Name    string          `json:"name"`
 	Cliques []nvlink.Clique `json:"cliques"`
@@ -52,7 +52,7 @@ func (r *Plans) computeDomains(g *whatif.Plan) (out []ComputeDomain) {
 	return out
 }
 
-// cliques returns the NVLink cliques of the nodes, by name.
+// cliques returns the NVLink cliques of the nodes, by the name of the node.
 func (r *Plans) cliques() map[string]string {
 	out := map[string]string{}
 	for _, node := range r.in.world.Nodes {

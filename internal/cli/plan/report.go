@@ -27,21 +27,21 @@ type Outcome struct {
 	Namespace string `json:"namespace"`
 	// Placed: every replica is placed.
 	Placed bool `json:"placed"`
-	// Score says how tightly the planned replicas are placed, in [0,1].
+	// Score measures how tightly the planned replicas are placed, in [0,1].
 	Score float64 `json:"score"`
-	// Transfer describes how prefill and decode replicas would share domains; absent without a kvTransferPolicy that places them.
+	// Transfer describes how prefill and decode replicas would share domains; absent if no kvTransferPolicy places these replicas.
 	Transfer *Transfer `json:"kvTransfer,omitempty"`
-	// Domain of the entire graph, label values by level name; empty without a graph domain.
+	// Domain of the entire graph, as label values by level name; empty without a graph domain.
 	Domain map[string]string `json:"domain"`
 	// Replicas by component and ordinal, including running ones.
 	Replicas []Replica `json:"replicas"`
 	// Reasons why replicas are not placed.
 	Reasons []Reason `json:"reasons"`
-	// ComputeDomains that its pods join, with the cliques in which they would be.
+	// ComputeDomains that the deployment's pods join, with the cliques in which these pods would be.
 	ComputeDomains []ComputeDomain `json:"computeDomains,omitempty"`
 }
 
-// Transfer counts replicas of the two roles, and those with the other role in their domain of the level.
+// Transfer counts the replicas of the two roles, and the replicas whose domain of the level also contains the other role.
 type Transfer struct {
 	Level         string `json:"level"`
 	Prefill       int    `json:"prefill"`

@@ -21,7 +21,7 @@ func (r *Plans) Text(p text.Page) string {
 	return strings.Join(sections, "\n")
 }
 
-// drawing is the tree of the planned deployments that kubectl trellis tree would show after the plan.
+// drawing returns the tree that kubectl trellis tree would show for the planned deployments after the plan.
 func (r *Plans) drawing(p text.Page) string {
 	world := r.World()
 	world.Graphs = nil
@@ -96,7 +96,7 @@ func (r *Plans) preemptions(page text.Page) string {
 	return page.Head("PREEMPTS") + "\n" + strings.Join(lines, "\n") + "\n"
 }
 
-// maxReasons bounds the distinct reasons that are shown.
+// maxReasons is the maximum number of distinct reasons that are shown.
 const maxReasons = 20
 
 // reasons explains why replicas are not placed. Replicas with the same message share a reason.

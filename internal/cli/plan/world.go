@@ -11,7 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// World returns the cluster as it would be after the plan: the planned deployments with their scaling groups, and their pods bound.
+// World returns the cluster as it would be after the plan. It contains the planned deployments with their scaling groups, and their bound
+// pods.
 func (r *Plans) World() whatif.World {
 	w := r.in.world
 	w.Pods, w.Groups, w.Graphs = slices.Clone(w.Pods), slices.Clone(w.Groups), slices.Clone(w.Graphs)

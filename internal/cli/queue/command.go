@@ -68,22 +68,23 @@ func (o *options) run(ctx context.Context) error {
 	return s.Operator.Show(&o.Output, Build(s))
 }
 
-// Deployments is the input of a report, including the inputs of the order.
+// Deployments is the input of a report, including the objects that determine the order.
 type Deployments struct {
 	live.Snapshot
-	// Members are the metadata of the graphs' pods. PodsHidden: the user may list at most the pods of the namespace PodsOf,
-	// or none if that is empty.
+	// Members are the metadata of the graphs' pods. PodsHidden: the user may list only the pods of the namespace PodsOf, or no pods if
+	// PodsOf is empty.
 	Members    []metav1.PartialObjectMetadata
 	PodsHidden bool
 	PodsOf     string
-	// Only is the namespace whose deployments are listed; empty: all. OnlyMissing: the namespace does not exist.
+	// Only is the namespace whose deployments are listed; empty for all namespaces. OnlyMissing: the namespace Only does not exist.
 	Only        string
 	OnlyMissing bool
 	// Operator is the state of the operator; nil if it is running.
 	Operator *live.Heartbeat
 }
 
-// Read lists the deployments of all namespaces or, if the user may not, of one namespace. only is the namespace to list; empty: all.
+// Read lists the deployments of all namespaces or, if the user lacks the right for this, of one namespace. only is the namespace to list;
+// empty for all namespaces.
 func Read(ctx context.Context, c client.Reader, namespace, only string) (Deployments, error) {
 	s := Deployments{Only: only}
 	snapshot, err := live.Read(ctx, c, live.Graphs, live.Priorities)
@@ -106,7 +107,7 @@ func Read(ctx context.Context, c client.Reader, namespace, only string) (Deploym
 	return s, err
 }
 
-// readPods reads the pods of all namespaces, of one, or none, depending on the user's rights.
+// readPods reads the pods of all namespaces, the pods of one namespace, or no pods, depending on the user's rights.
 func (s *Deployments) readPods(ctx context.Context, c client.Reader, namespace string) (err error) {
 	if s.Members, err = live.Members(ctx, c, ""); apierrors.IsForbidden(err) {
 		s.PodsHidden = true

@@ -7,7 +7,7 @@
 //	1  team-b/eval      1000    16  2m       InsufficientCapacity
 //	2  team-a/chat        10  8/24  5m       InsufficientCapacity
 //
-// The reason and the waiting time are from the condition Placed. The order is that of the operator's loop: higher priority
-// first, and within one priority the namespaces in turn, each with its oldest deployment first. A deployment that does not fit
-// does not block those behind it.
+// The reason and the waiting time are from the condition Placed. The order is the order in which the operator plans: higher priority first,
+// and within one priority the namespaces in turn, each with its oldest deployment first. A deployment that does not fit does not block the
+// deployments behind it.
 package queue

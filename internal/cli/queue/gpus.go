@@ -22,7 +22,7 @@ type GPUs struct {
 	All int64 `json:"gpus"`
 }
 
-// gpusOf counts the GPUs of a deployment; nil if those of a component are unknown.
+// gpusOf counts the GPUs of a deployment; nil if the GPUs of a component are unknown.
 func gpusOf(dgd *nvidiav1beta1.DynamoGraphDeployment) *GPUs {
 	out := &GPUs{}
 	for i := range dgd.Spec.Components {
@@ -39,7 +39,7 @@ func gpusOf(dgd *nvidiav1beta1.DynamoGraphDeployment) *GPUs {
 	return out
 }
 
-// perReplica returns the number of GPUs of one replica: from the status, which counts claims of devices, or else from the spec.
+// perReplica returns the number of GPUs of one replica, from the status or else from the spec. Only the status includes device claims.
 func perReplica(c *nvidiav1beta1.ComponentSpec, status nvidiav1beta1.ComponentStatus) (n int64, known bool) {
 	if status.GPUsPerReplica != nil {
 		return *status.GPUsPerReplica, true

@@ -20,7 +20,7 @@ import (
 type Missing struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Pods that are missing, Of all pods of its scheduled replicas.
+	// Pods is the number of missing pods. Of is the number of all pods of the deployment's scheduled replicas.
 	Pods int `json:"pods"`
 	Of   int `json:"of"`
 }
@@ -28,8 +28,8 @@ type Missing struct {
 // component identifies a component of a graph by its labels.
 type component struct{ namespace, graph, name string }
 
-// missing compares the scheduled replicas in the statuses with the existing pods. It omits deployments that report that they wait,
-// or that are being deleted.
+// missing compares the number of scheduled replicas in each status with the existing pods. It omits deployments that report that they wait,
+// and deployments that are being deleted.
 func (s Deployments) missing() []Missing {
 	existing := map[component][]*corev1.Pod{}
 	for i := range s.Members {
@@ -54,8 +54,8 @@ func (s Deployments) missing() []Missing {
 	return list
 }
 
-// missingOf returns how many pods of a component's scheduled replicas are missing or terminating, and the number of all. It returns 0 if
-// a provider makes the pods, whose labels do not name a replica.
+// missingOf returns how many pods of a component's scheduled replicas are missing or terminating, and how many pods these replicas have in
+// total. It returns 0 if a provider creates the pods, because then their labels do not name a replica.
 func missingOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec, pods []*corev1.Pod) (missing, all int) {
 	scheduled := int(ptr.Deref(dgd.Status.Components[c.Name].ScheduledReplicas, 0))
 	there, size := map[int32]int{}, map[int32]int{}
@@ -84,7 +84,7 @@ func missingOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.Compon
 	return missing + gone, all + gone
 }
 
-// listed reports whether a namespace is listed.
+// listed reports whether the deployments of a namespace are listed.
 func (s Deployments) listed(namespace string) bool { return s.Only == "" || s.Only == namespace }
 
 // seesPods reports whether the pods of a namespace were read.

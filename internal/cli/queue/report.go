@@ -24,7 +24,7 @@ import (
 // Queue is the report, and its JSON form.
 type Queue struct {
 	Waiting []Entry `json:"waiting"`
-	// Missing are the deployments whose status counts pods that do not exist, but that do not report that they wait.
+	// Missing are the deployments whose status counts pods that do not exist, although these deployments do not report that they wait.
 	Missing []Missing `json:"missing,omitempty"`
 	// Elsewhere counts the waiting deployments in namespaces that are not listed.
 	Elsewhere int `json:"elsewhere,omitempty"`
@@ -40,16 +40,16 @@ type Queue struct {
 
 // Entry is a deployment that is not completely placed.
 type Entry struct {
-	// Position in the order in which the operator plans, from 1, among all deployments that wait for capacity; 0 for those that wait for
-	// admission, which are not planned.
+	// Position in the order in which the operator plans the deployments that wait for capacity, starting at 1. It is 0 for deployments that
+	// wait for admission, because the operator does not plan them.
 	Position  int    `json:"position"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Priority is the lowest of its pods.
+	// Priority is the lowest priority of the deployment's pods.
 	Priority int32 `json:"priority"`
-	// GPUs of the deployment; absent if the claims of its pods do not determine the number.
+	// GPUs of the deployment; absent if the number cannot be determined from the claims of its pods.
 	*GPUs
-	// Since is when it began to wait. Reason and Message are from the condition Placed.
+	// Since is the time at which the deployment began to wait. Reason and Message are from the condition Placed.
 	Since   metav1.Time `json:"since"`
 	Reason  string      `json:"reason"`
 	Message string      `json:"message"`

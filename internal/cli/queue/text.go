@@ -24,7 +24,7 @@ func (r Queue) Refs() []cli.Ref {
 	return refs
 }
 
-// Text renders a table with one line per deployment, on a wide page with the messages.
+// Text renders a table with one line per deployment. A wide page also shows the messages.
 func (r Queue) Text(p text.Page) string {
 	var b strings.Builder
 	if len(r.Waiting) == 0 {
@@ -41,7 +41,7 @@ func (r Queue) Text(p text.Page) string {
 	return b.String()
 }
 
-// nothing says that nothing waits in the listed namespaces, and where something does.
+// nothing returns the text for an empty list. It also reports how many deployments wait in other namespaces.
 func (r Queue) nothing() string {
 	said := "Nothing waits."
 	switch {
@@ -61,7 +61,7 @@ func (r Queue) nothing() string {
 	return fmt.Sprintf("%s %d deployments wait in other namespaces; -A shows them.", said, r.Elsewhere)
 }
 
-// priorityColumn is the column that is omitted if a name needs its space.
+// priorityColumn is the index of the priority column, which is omitted if the table is too wide for the page.
 const priorityColumn = 2
 
 func (r Queue) table(p text.Page) string {

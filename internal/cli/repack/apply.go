@@ -23,7 +23,7 @@ import (
 // fieldOwner is the field manager of the annotations.
 const fieldOwner = "kubectl-trellis"
 
-// checkApply refuses --apply if there is nothing to apply to.
+// checkApply refuses --apply together with flags that it cannot be combined with.
 func (o *options) checkApply() error {
 	switch {
 	case !o.apply:
@@ -79,7 +79,7 @@ func (m *Move) who() string {
 	return fmt.Sprintf("%s/%s %s-%d", m.Namespace, m.Name, m.Component, m.Replica)
 }
 
-// requested says what happens after a request.
+// requested describes the moves that follow the request.
 func (r *Report) requested() string {
 	return fmt.Sprintf("requested: %s moves first, and the operator moves the others after it. Follow them with\n"+
 		"  kubectl trellis status dgd/%s -n %s --watch\n", r.Moves[0].who(), r.Name, r.Namespace)

@@ -142,7 +142,7 @@ func unblock(planner *whatif.Planner, dgd *nvidiav1beta1.DynamoGraphDeployment, 
 // why returns the reason of the first waiting replica.
 func why(waiting []gang.Waiting) string { return waiting[0].Code + ": " + waiting[0].Message }
 
-// because says why there are no moves.
+// because returns the reason why there are no moves.
 func because(r *repack.Result) string {
 	switch {
 	case r.OverLimit > 0:
@@ -157,10 +157,10 @@ func because(r *repack.Result) string {
 	return fmt.Sprintf("%s may move, and no set of them has places elsewhere and leaves enough free", text.Count(r.Considered, "replica"))
 }
 
-// maxTried bounds the waiting deployments for which moves are searched.
+// maxTried is the maximum number of waiting deployments for which moves are searched.
 const maxTried = 16
 
-// first finds moves for the first waiting deployment for which there are any.
+// first finds moves for the first waiting deployment for which moves exist.
 func first(world *whatif.World, planner *whatif.Planner, limits repack.Limits) (Report, error) {
 	list := waiting(world, planner)
 	if len(list) == 0 {
@@ -182,7 +182,8 @@ func first(world *whatif.World, planner *whatif.Planner, limits repack.Limits) (
 	return report, nil
 }
 
-// waiting returns the deployments that wait for capacity, the highest priority first, then the oldest.
+// waiting returns the deployments that wait for capacity. Deployments of higher priority come first, and of equal priority older
+// deployments.
 func waiting(world *whatif.World, planner *whatif.Planner) []*nvidiav1beta1.DynamoGraphDeployment {
 	var list []*nvidiav1beta1.DynamoGraphDeployment
 	priorities := map[*nvidiav1beta1.DynamoGraphDeployment]int32{}

@@ -42,7 +42,7 @@ type options struct {
 	cluster    bool
 	// operator is the state of the cluster's operator; nil if it is running, or no cluster is read.
 	operator *live.Heartbeat
-	// client of the cluster; nil if none is read.
+	// client of the cluster; nil if no cluster is read.
 	client client.Client
 }
 
@@ -184,7 +184,7 @@ func (o *options) world(ctx context.Context) (world whatif.World, namespace stri
 	return world, namespace, nil
 }
 
-// with returns a list of deployments with one added, in place of one of the same name.
+// with returns a copy of the list that also contains the given deployment, in place of a deployment of the same name.
 func with(list []*nvidiav1beta1.DynamoGraphDeployment, dgd *nvidiav1beta1.DynamoGraphDeployment) []*nvidiav1beta1.DynamoGraphDeployment {
 	list = slices.DeleteFunc(slices.Clone(list), func(o *nvidiav1beta1.DynamoGraphDeployment) bool {
 		return o.Namespace == dgd.Namespace && o.Name == dgd.Name

@@ -17,40 +17,40 @@ import (
 
 // Report is the result, and its JSON form. Domains are paths of label values, for example "zone-a/rack-1".
 type Report struct {
-	// Namespace and Name identify the deployment that needs a place, Gang its first waiting gang, and Message says why a replica has no
-	// capacity. Waiting counts the waiting replicas of the deployment.
+	// Namespace and Name identify the deployment that needs a place. Gang is its first waiting gang. Message is the reason why a replica
+	// has no capacity. Waiting counts the waiting replicas of the deployment.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	Gang      string `json:"gang,omitempty"`
 	Message   string `json:"message,omitempty"`
 	Waiting   int    `json:"waiting,omitempty"`
-	// Level, and the Wanted number of its domains to free. Already lists those that are free.
+	// Level is the level of the domains to free, and Wanted is their number. Already lists the domains that are free without moves.
 	Level   string   `json:"level,omitempty"`
 	Wanted  int      `json:"wanted,omitempty"`
 	Already []string `json:"alreadyFree,omitempty"`
-	// Found: there are moves, or none are needed. Reason says why there are no moves.
+	// Found: there are moves, or no moves are needed. Reason explains why there are no moves.
 	Found  bool   `json:"found"`
 	Reason string `json:"reason,omitempty"`
-	// Domains that the moves free, and the hosts in them that the deployment gets.
+	// Domains are the domains that the moves free. Hosts are the hosts in these domains that the deployment gets.
 	Domains []string `json:"domains"`
 	Hosts   []string `json:"hosts,omitempty"`
-	// GPUs and Replicas that restart, and the highest priority among these.
+	// GPUs and Replicas count the GPUs and the replicas that restart. Priority is the highest priority of these replicas.
 	GPUs     int64  `json:"gpus"`
 	Replicas int    `json:"replicas"`
 	Priority int32  `json:"priority"`
 	Moves    []Move `json:"moves"`
-	// MayMove counts the replicas that may move, and Resting those that began less than an hour ago.
+	// MayMove counts the replicas that may move. Resting counts the replicas that began too recently to move.
 	MayMove int `json:"mayMove"`
 	Resting int `json:"resting,omitempty"`
-	// Others are the deployments that wait before this one, and for which there are no moves.
+	// Others are the deployments that come before this deployment in the waiting order, and for which there are no moves.
 	Others []Other `json:"others,omitempty"`
-	// next is the command that requests the moves from the operator; "" if it would not make them.
+	// next is the command that requests the moves from the operator; "" if the moves cannot be requested.
 	next string
 	// Operator is present if the operator is silent, or if its state is unknown.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 }
 
-// Move is the move of one replica. Moves are in order: the place of each is free once those before it are done.
+// Move is the move of one replica. Moves are in order: the new place of a replica is free once all earlier moves are done.
 type Move struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
@@ -105,7 +105,7 @@ func (r *Report) Refs() []cli.Ref {
 	return refs
 }
 
-// maxHosts bounds the hosts that a row names.
+// maxHosts is the maximum number of hosts that a row names.
 const maxHosts = 3
 
 // Text renders the goal of the moves, their cost, and each move.
@@ -137,7 +137,7 @@ func (r *Report) Text(p text.Page) string {
 	return b.String()
 }
 
-// cost describes what restarts, and for which goal.
+// cost describes the replicas and GPUs that restart, and the result of the moves.
 func (r *Report) cost(p text.Page) string {
 	restart := "restart"
 	if r.Replicas == 1 {

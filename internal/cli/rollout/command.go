@@ -135,7 +135,8 @@ func toAbort(o Observed) (string, error) {
 	return status.Target, nil
 }
 
-// notUpdating returns the error for an abort while no update is in progress. If an update is completed, the message suggests to undo it.
+// notUpdating returns the error for an abort while no update is in progress. After a completed update, the message suggests to undo the
+// update.
 func notUpdating(o Observed, generation string) error {
 	if generation == "" {
 		return errors.New("no update of the workers is in progress")
@@ -144,7 +145,7 @@ func notUpdating(o Observed, generation string) error {
 		"kubectl trellis rollout undo dgd/%s -n %s", generation, o.Graph.Name, o.Graph.Namespace)
 }
 
-// change writes annotations, and reports that.
+// change writes annotations of the deployment, and reports what was done.
 func (o *options) change(ctx context.Context, c client.Client, observed Observed, annotations map[string]*string, done string) error {
 	if err := annotate(ctx, c, observed.Graph, annotations); err != nil {
 		return err

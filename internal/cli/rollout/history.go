@@ -33,8 +33,8 @@ type Stored struct {
 	// Generation, or empty for workers without generations.
 	Generation string    `json:"generation"`
 	Created    time.Time `json:"created"`
-	// State is "rolled out" for the last generation that was rolled out, "updating" for the one to which the workers are
-	// changing, "aborted", or empty.
+	// State is "rolled out" for the last generation that was rolled out, "updating" for the generation to which the workers are changing,
+	// "aborted", or empty.
 	State string `json:"state,omitempty"`
 	// Images of the workers, by component.
 	Images map[string]string `json:"images,omitempty"`

@@ -32,9 +32,9 @@ const (
 type Status struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// State is one of the constants.
+	// State is Complete, Updating, Paused or RolledBack.
 	State string `json:"state"`
-	// Generation that was last rolled out; empty if none was.
+	// Generation that was last rolled out; empty if no generation was rolled out.
 	Generation string `json:"generation,omitempty"`
 	// Target is the generation to which the workers are changing, if it differs from Generation.
 	Target string `json:"target,omitempty"`
@@ -57,7 +57,7 @@ type Component struct {
 type Generation struct {
 	// Name of the generation; empty for workers without generations.
 	Name string `json:"name"`
-	// Replicas that exist, complete or not, and those whose pods are all Ready.
+	// Replicas counts the existing replicas, complete or not. Available counts the replicas whose pods are all Ready.
 	Replicas  int32 `json:"replicas"`
 	Available int32 `json:"available"`
 }

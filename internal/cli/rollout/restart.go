@@ -50,7 +50,8 @@ func newRestart(streams genericiooptions.IOStreams) *cobra.Command {
 	return cmd
 }
 
-// restartQuestion describes the restart. expected describes the places that a current plan finds after it, "" without a plan.
+// restartQuestion describes the restart. expected describes the places that a current plan finds for the restarted replicas, "" without a
+// plan.
 func restartQuestion(dgd *nvidiav1beta1.DynamoGraphDeployment, strategy nvidiav1beta1.RestartStrategyType, expected string) string {
 	if strategy == nvidiav1beta1.RestartStrategySequential {
 		return fmt.Sprintf("The components of %s in %s restart one after the other, as in a rolling update.", dgd.Name, dgd.Namespace)
@@ -63,8 +64,8 @@ func restartQuestion(dgd *nvidiav1beta1.DynamoGraphDeployment, strategy nvidiav1
 	return text
 }
 
-// expectedOf plans a Parallel restart and describes the result; "" if it cannot be planned. A restart itself needs no
-// right to read the cluster.
+// expectedOf plans a Parallel restart and describes the result; "" if the deployment cannot be planned. If the user may not read the
+// cluster, the text says so, because the restart itself does not need this right.
 func expectedOf(ctx context.Context, c client.Reader, dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	snapshot, err := live.Read(ctx, c)
 	if err != nil || snapshot.Complete() != nil {
@@ -77,7 +78,7 @@ func expectedOf(ctx context.Context, c client.Reader, dgd *nvidiav1beta1.DynamoG
 	return expected(snapshot.World, world)
 }
 
-// expected describes the result of a Parallel restart of a deployment of the world; "" if it cannot be planned.
+// expected describes the result of a Parallel restart; "" if the deployment cannot be planned.
 func expected(world whatif.World, dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	planner := whatif.NewPlanner(world)
 	planner.Begin()
@@ -115,7 +116,7 @@ func confirm(in io.Reader, out io.Writer, question string) error {
 	return errNotConfirmed
 }
 
-// restart requests a restart, and reports its id.
+// restart requests a restart, and prints the id of the restart.
 func (o *options) restart(ctx context.Context, c client.Client, observed Observed, strategy nvidiav1beta1.RestartStrategyType) error {
 	id := restartID(cli.Now(c))
 	patch, err := restartPatch(observed.Graph, id, strategy)
@@ -135,8 +136,8 @@ func (o *options) restart(ctx context.Context, c client.Client, observed Observe
 // restartID returns an id that no earlier request has.
 func restartID(now time.Time) string { return now.UTC().Format("20060102T150405.000Z") }
 
-// restartPatch requests a restart of the deployment, but not of one that was recreated meanwhile. Parallel removes the order of a former
-// request, which it must not have; Sequential keeps it.
+// restartPatch returns the patch that requests a restart. The patch does not apply to a deployment that was recreated meanwhile. A Parallel
+// restart must not have an order, so its patch removes the order of an earlier request. A Sequential restart keeps that order.
 func restartPatch(dgd *nvidiav1beta1.DynamoGraphDeployment, id string, strategy nvidiav1beta1.RestartStrategyType) ([]byte, error) {
 	how := map[string]any{"type": strategy}
 	if strategy == nvidiav1beta1.RestartStrategyParallel {

@@ -101,7 +101,7 @@ func (o *options) follow(ctx context.Context, key client.ObjectKey, first Observ
 	return Follow(ctx, observations, o.show(), o.forever)
 }
 
-// show returns how reports are shown: objects for programs, a table that is redrawn on a terminal, lines elsewhere.
+// show returns the function that shows reports: as objects for programs, as a table that is redrawn on a terminal, and otherwise as lines.
 func (o *options) show() Show {
 	if o.ForPrograms() {
 		return func(r Status, _ *Status) error { return o.ShowNext(r) }

@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package status is kubectl trellis status: it shows the progress of an inference graph, per component: ready and wanted replicas,
-// updated ones, their domains, and what they wait for.
+// Package status is kubectl trellis status: it shows the progress of an inference graph. For each component, it shows the ready, wanted and
+// updated replicas, their domains, and what they wait for.
 //
 //	llm in team-a is not ready (pods_not_ready), placed in zone-a
 //
@@ -12,6 +12,6 @@
 //
 //	PodsHealthy of Decode is False, PodsNotStarting: pod llm-decode-2-0: container main: ImagePullBackOff: image "llm:2" cannot be pulled
 //
-// Read reads from a cluster, Build makes the report (pure), Text and Changes render it, and Follow repeats that for every change
-// until the graph is as wanted.
+// Read reads from a cluster, Build makes the report (pure), and Text and Changes render it. Follow repeats this for every change until the
+// graph is ready and fully updated.
 package status

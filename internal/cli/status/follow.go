@@ -10,11 +10,11 @@ import (
 	"reflect"
 )
 
-// Show shows a report. before is the last one shown, nil at first.
+// Show shows a report. before is the previous report, nil at first.
 type Show func(r Status, before *Status) error
 
-// Follow shows every report that differs from the one before. Unless forever is set, it ends when the graph is as wanted. observations is
-// closed when the graph is deleted.
+// Follow shows every report that differs from the previous report. Unless forever is set, it returns when the graph is ready and fully
+// updated. The sender closes observations when the graph is deleted.
 func Follow(ctx context.Context, observations <-chan Observed, show Show, forever bool) error {
 	var last *Status
 	for {
@@ -38,7 +38,7 @@ func Follow(ctx context.Context, observations <-chan Observed, show Show, foreve
 	}
 }
 
-// ended returns why watching stopped before the graph was as wanted.
+// ended returns the error for watching that was interrupted or timed out. The error contains the last known state of the graph.
 func ended(ctx context.Context, last *Status) error {
 	why := "interrupted"
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {

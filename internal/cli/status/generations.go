@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// GenerationCount counts the replicas of a component in a generation of workers.
+// GenerationCount is the number of a component's replicas in one generation of workers.
 type GenerationCount struct {
 	// Name of the generation; empty for workers without generations.
 	Name     string `json:"name"`
@@ -25,7 +25,8 @@ type GenerationCount struct {
 	Images []string `json:"images,omitempty"`
 }
 
-// generationsOf counts the replicas of a component by generation, that with the oldest pod first; nil if there is only one.
+// generationsOf counts the replicas of a component by generation. The generation with the oldest pod comes first. It returns nil if there
+// is only one generation.
 func generationsOf(s Observed, component string) []GenerationCount {
 	type seen struct {
 		replicas, images map[string]bool
@@ -64,13 +65,13 @@ func generationsOf(s Observed, component string) []GenerationCount {
 	return out
 }
 
-// maxImages bounds the images of a generation that a line names.
+// maxImages is the maximum number of images that a line names for a generation.
 const maxImages = 2
 
 // stuckReasons are the reasons of the condition RolledOut for an update that does not progress by itself.
 var stuckReasons = []string{nvidiav1beta1.ReasonProgressDeadlineExceeded, nvidiav1beta1.ReasonRolloutWaitsForCapacity}
 
-// howToAbort returns the command that ends a stuck update of the workers; "" if none is stuck.
+// howToAbort returns the command that aborts a stuck update of the workers; "" if no update is stuck.
 func (r Status) howToAbort() string {
 	rolling := slices.IndexFunc(r.Conditions, func(c Condition) bool { return c.Type == nvidiav1beta1.ConditionRolledOut })
 	if rolling < 0 || r.Conditions[rolling].Reason == nvidiav1beta1.ReasonRolledBack {

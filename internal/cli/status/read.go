@@ -54,13 +54,13 @@ func list(ctx context.Context, c client.Reader, key client.ObjectKey, objects cl
 	return false, err
 }
 
-// graphLabels are on the ScalingGroups and pods of a graph.
+// graphLabels returns the labels of the ScalingGroups and pods of a graph.
 func graphLabels(key client.ObjectKey) map[string]string {
 	return map[string]string{render.LabelGraph: render.LabelValue(key.Name)}
 }
 
-// Watch delivers an [Observed] now and after every change; if they come faster than they are received, only the newest. It closes the
-// channel when the graph is deleted. The user's rights and the state of the operator are those in first.
+// Watch delivers an [Observed] now and after every change. If changes are faster than the receiver, it delivers only the newest [Observed].
+// It closes the channel when the graph is deleted. The user's rights and the state of the operator are copied from first.
 func Watch(ctx context.Context, config *rest.Config, key client.ObjectKey, first Observed) (<-chan Observed, error) {
 	informers, err := newCache(config, key)
 	if err != nil {

@@ -22,10 +22,10 @@ import (
 // Observed is one deployment with its ScalingGroups and pods at one time, the input of a report.
 type Observed struct {
 	Graph *nvidiav1beta1.DynamoGraphDeployment
-	// Pods of the graph, unless PodsHidden: the user may not list them.
+	// Pods of the graph. PodsHidden: the user may not list pods.
 	Pods       []corev1.Pod
 	PodsHidden bool
-	// Groups are the graph's ScalingGroups, unless GroupsHidden: they are not installed, or the user may not list them.
+	// Groups are the graph's ScalingGroups. GroupsHidden: ScalingGroups are not installed, or the user may not list them.
 	Groups       []trellisv1alpha1.ScalingGroup
 	GroupsHidden bool
 	// Operator is the state of the operator; nil if it is running.
@@ -36,11 +36,11 @@ type Observed struct {
 type Status struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Done: it is ready and fully updated, and the operator has observed all changes.
+	// Done: the graph is ready and fully updated, and the operator has observed all changes.
 	Done bool `json:"done"`
-	// Ready: the condition Ready is True, and the pods agree.
+	// Ready: the condition Ready is True, and the pods do not contradict it.
 	Ready bool `json:"ready"`
-	// Outdated: fewer pods are ready than the status counts.
+	// Outdated: according to the pods, fewer replicas are ready than the status counts.
 	Outdated bool   `json:"outdated,omitempty"`
 	State    string `json:"state"`
 	// Reason and Message of the condition Ready.
@@ -53,10 +53,10 @@ type Status struct {
 	// Domain of the entire graph.
 	Domain     string      `json:"domain,omitempty"`
 	Components []Component `json:"services"`
-	// Update and Restart in progress, or the last ones.
+	// Update and Restart describe the update and the restart in progress, or the last ones.
 	Update  *nvidiav1beta1.RollingUpdateStatus `json:"rollingUpdate,omitempty"`
 	Restart *nvidiav1beta1.RestartStatus       `json:"restart,omitempty"`
-	// Conditions that are False, except for Ready.
+	// Conditions that report a problem, except for Ready.
 	Conditions []Condition `json:"conditions,omitempty"`
 	// PodsHidden: the states of single pods are unknown. GroupsHidden: the reasons why pods do not start are unknown.
 	PodsHidden   bool `json:"podsHidden,omitempty"`
@@ -69,8 +69,8 @@ type Status struct {
 type Component struct {
 	Name    string `json:"name"`
 	Desired int32  `json:"desired"`
-	// Replicas that exist; of these, Updated run the current revision, Scheduled have nodes, Ready serve. Each is the count in the status
-	// or, if that is lower, of the pods.
+	// Replicas is the number of existing replicas. Of these, Updated run the current revision, Scheduled have nodes, and Ready serve. Each
+	// number is the count in the status or, if it is lower, the count of the pods.
 	Replicas  int32 `json:"replicas"`
 	Updated   int32 `json:"updated"`
 	Scheduled int32 `json:"scheduled"`
@@ -81,11 +81,11 @@ type Component struct {
 	Generations []GenerationCount `json:"generations,omitempty"`
 	// Waiting lists what the component waits for.
 	Waiting []string `json:"waiting,omitempty"`
-	// Unhealthy has the condition PodsHealthy of each of its ScalingGroups where it is False: which replicas fail, which pods do not start,
-	// are not Ready or do not end, and why.
+	// Unhealthy contains the condition PodsHealthy of each of the component's ScalingGroups for which it is False. It reports which
+	// replicas fail, which pods do not start, are not Ready or do not terminate, and the reasons.
 	Unhealthy []Condition `json:"unhealthy,omitempty"`
 
-	// outdated: fewer replicas are ready by the pods than by the status.
+	// outdated: according to the pods, fewer replicas are ready than the status counts.
 	outdated bool
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// maxPlaces bounds the domains that a line lists.
+// maxPlaces is the maximum number of domains that a line lists.
 const maxPlaces = 3
 
 // Refs returns the deployment.
@@ -103,7 +103,7 @@ func (r Status) notes() []string {
 	return append(notes, r.unknown()...)
 }
 
-// problems renders the conditions that are False.
+// problems renders the conditions that report a problem.
 func (r Status) problems() (lines []string) {
 	for _, c := range r.Components {
 		for _, u := range c.Unhealthy {
@@ -116,7 +116,7 @@ func (r Status) problems() (lines []string) {
 	return lines
 }
 
-// unknown names what the report lacks because the user may not list it; nothing for a graph that is as wanted.
+// unknown describes what the report lacks because the user may not list objects. It returns nothing for a graph that is Done.
 func (r Status) unknown() (lines []string) {
 	if r.PodsHidden && !r.Done {
 		lines = append(lines, "you may not list pods in this namespace, so what single pods wait for is not known")
@@ -154,7 +154,7 @@ func (s Component) line() string {
 	return line
 }
 
-// lines returns all lines in a log of the graph.
+// lines renders the report as lines for a log.
 func (r Status) lines() []string {
 	var lines []string
 	for _, s := range r.Components {
@@ -163,7 +163,7 @@ func (r Status) lines() []string {
 	return append(append(lines, r.notes()...), r.headline())
 }
 
-// Changes returns the lines that the report before did not have.
+// Changes returns the lines that the previous report did not contain.
 func (r Status) Changes(before *Status) []string {
 	known := map[string]bool{}
 	if before != nil {

@@ -32,15 +32,15 @@ var things = []string{
 	forNode: "a node for %s", forStart: "%s to start",
 }
 
-// replicaState is the step that one replica waits for, and the reason of its first pod that has one.
+// replicaState is the step that one replica waits for, and the reason of its first pod that has a reason.
 type replicaState struct {
 	state     int
 	reason    string
 	pods, all int
 }
 
-// statesOf returns the state of each replica of a component with existing pods, by ordinal; nil if a provider makes the pods, whose
-// labels do not name a replica.
+// statesOf returns the state of each replica of a component with existing pods, by ordinal. It returns nil if a provider creates the pods,
+// because then their labels do not name a replica.
 func statesOf(s Observed, c *nvidiav1beta1.ComponentSpec) map[int32]replicaState {
 	states := map[int32]replicaState{}
 	for i := range s.Pods {
@@ -113,7 +113,7 @@ func count(n int) string {
 	return fmt.Sprintf("%d replicas", n)
 }
 
-// stateOf returns the step that a pod waits for, and its reason if it has one.
+// stateOf returns the step that a pod waits for, and the reason if the pod has one.
 func stateOf(pod *corev1.Pod) (state int, reason string) {
 	switch {
 	case pod.DeletionTimestamp != nil:

@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 )
 
-// kinds in which a topology can be suggested: Grove and Dynamo read only ClusterTopologyBindings.
+// kinds of manifests in which a topology can be suggested. Grove and Dynamo read only ClusterTopologyBindings.
 var kinds = []string{cli.Topology.Name, cli.Binding.Name}
 
 type options struct {

@@ -24,10 +24,10 @@ type Page struct {
 	Color bool
 }
 
-// narrowest width for which text is wrapped. A narrower terminal wraps the lines itself.
+// narrowest is the smallest width for which text is wrapped. A narrower terminal wraps the lines itself.
 const narrowest = 60
 
-// lowest screen for which reports are folded. A lower terminal scrolls.
+// lowest is the smallest screen height for which reports are folded. A lower terminal scrolls.
 const lowest = 40
 
 // PageOf returns the page of an output. A terminal has its own width, and colours unless NO_COLOR is set (no-color.org) or TERM is dumb;
@@ -102,8 +102,9 @@ func (p Page) Fits(s string) bool {
 	return true
 }
 
-// Table renders rows in columns with a gap of two spaces, the first row in bold, and the columns in right right-aligned. If the table is
-// wider than the page, cells are wrapped between words, starting with the widest column; cells of the first column are not wrapped.
+// Table renders rows in columns with a gap of two spaces, and the first row in bold. The parameter right lists the columns that are
+// right-aligned. If the table is wider than the page, cells are wrapped between words, starting with the widest column. Cells of the first
+// column are not wrapped.
 func (p Page) Table(rows [][]string, right ...int) string {
 	rows = breakCells(rows, p.columns())
 	lines := strings.SplitAfterN(Table(rows, gap, right...), "\n", 2)
@@ -113,7 +114,7 @@ func (p Page) Table(rows [][]string, right ...int) string {
 // gap is the space between columns, and least the minimum width of a wrapped column.
 const gap, least = 2, 12
 
-// Space returns the width that is left for a column after those before it; 0 if none of its cells has to be wrapped.
+// Space returns the width that remains for a column after the columns before it; 0 if none of the column's cells has to be wrapped.
 func (p Page) Space(rows [][]string, column int) int {
 	space := p.columns()
 	for i := range column {
@@ -161,7 +162,8 @@ func breakCells(rows [][]string, columns int) [][]string {
 	return out
 }
 
-// measure returns the width and the minimum width of each column: words and coloured cells are not broken.
+// measure returns the width and the minimum width of each column. The minimum is at least the width of every word and of every coloured
+// cell, because these are not broken.
 func measure(rows [][]string) (widths, floors []int) {
 	for _, row := range rows {
 		for i, cell := range row {

@@ -24,7 +24,7 @@ func Width(s string) int { return utf8.RuneCountInString(colors.ReplaceAllString
 // Wrap wraps every line of more than [Columns] between words; continuation lines start with indent.
 func Wrap(s, indent string) string { return wrap(s, indent, Columns) }
 
-// spacedWords matches the words of a line, each with the spaces before it, which may align it.
+// spacedWords matches the words of a line, each with the preceding spaces, because these spaces may align the word.
 var spacedWords = regexp.MustCompile(`\s*\S+`)
 
 func wrap(s, indent string, columns int) string {
@@ -47,7 +47,7 @@ func wrap(s, indent string, columns int) string {
 	return strings.Join(lines, "\n")
 }
 
-// Table renders rows in columns with a gap, and the columns in right right-aligned. Missing cells are empty.
+// Table renders rows in columns with a gap. The parameter right lists the columns that are right-aligned. Missing cells are empty.
 func Table(rows [][]string, gap int, right ...int) string {
 	var widths []int
 	for _, row := range rows {

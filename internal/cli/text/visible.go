@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Visible escapes characters that a terminal would interpret, or that would hide or reorder text: ESC becomes \x1b. Reports contain texts
-// of others: notes of events, messages of conditions. Line breaks and the codes that Page writes stay.
+// Visible escapes characters that a terminal would interpret, or that would hide or reorder text: ESC becomes \x1b. Reports contain foreign
+// texts, such as notes of events and messages of conditions. Visible keeps line breaks and the codes that Page writes.
 func Visible(s string) string {
 	if strings.IndexFunc(s, acts) < 0 {
 		return s
@@ -30,7 +30,7 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// written returns the code of Page at the beginning of a text; "" for none.
+// written returns the code at the beginning of a text if Page writes this code; "" for none.
 func written(s string) string {
 	for _, code := range pageCodes {
 		if at := "\x1b[" + code + "m"; strings.HasPrefix(s, at) {

@@ -26,7 +26,7 @@ type graphPods struct {
 	dgd    *nvidiav1beta1.DynamoGraphDeployment
 	groups []*trellisv1alpha1.ScalingGroup
 	pods   []memberPod
-	// view is the hierarchy in which the graph is placed, and in the one in which it is drawn.
+	// view is the hierarchy in which the graph is placed. in is the hierarchy in which the graph is drawn.
 	view, in view
 }
 
@@ -34,12 +34,12 @@ type graphPods struct {
 type memberPod struct {
 	Pod
 	object *corev1.Pod
-	// node to which it is bound, or on which capacity is reserved for it; empty for neither.
+	// node to which the pod is bound, or on which capacity is reserved for the pod; otherwise empty.
 	node string
 }
 
 // Build makes the report of the domains that hold pods of the graphs. Graphs are sorted by name. Each host is drawn once: an additional
-// tree has only hosts that no earlier tree has.
+// tree contains only hosts that no earlier tree contains.
 func Build(s *Scene) Overview {
 	r, _ := s.drawn("")
 	for _, t := range r.Trees {
@@ -48,16 +48,16 @@ func Build(s *Scene) Overview {
 	return r
 }
 
-// BuildAs makes the report with a selection of domains. Without graphs it shows the domains of the cluster. The error says that no
-// ClusterTopology that could be drawn has the level.
+// BuildAs makes the report for a selection of domains. Without graphs, it shows the domains of the cluster. It returns an error if the
+// requested level is in no ClusterTopology that could be drawn.
 func BuildAs(s *Scene, draw Draw) (Overview, error) {
 	r, levels := s.drawn(draw.Level)
 	r.folds = draw == Draw{}
 	return r, r.cut(draw, levels)
 }
 
-// Whole makes the report without omissions: with every domain and node, and the pods of others that use the resource. Each graph is in
-// the tree of its topology. There is also a tree for each ClusterTopology without a graph, and at least one tree.
+// Whole makes the report without omissions: it contains every domain and node, and also other pods that use the resource. Each graph is in
+// the tree of its topology. Each ClusterTopology without a graph also has a tree. There is at least one tree.
 func Whole(s *Scene) Overview {
 	graphs := s.sortPods()
 	counter := newCounter(s, graphs)
@@ -71,8 +71,8 @@ func Whole(s *Scene) Overview {
 	return s.report(graphs, views, counter, true)
 }
 
-// drawn makes trees in which each host occurs once, and also returns the levels of all trees that could be drawn. A topology with
-// the level is drawn first.
+// drawn makes trees in which each host occurs once. A topology with the given level is drawn first. drawn also returns the levels of all
+// trees that could be drawn.
 func (s *Scene) drawn(level string) (Overview, []string) {
 	graphs := s.sortPods()
 	counter := newCounter(s, graphs)
@@ -94,7 +94,7 @@ func (s *Scene) drawn(level string) (Overview, []string) {
 	return r, levels
 }
 
-// report makes the trees of views, with whole set also with pods of no graph, or of another tree.
+// report makes the trees of the views. With whole, a tree also contains the pods that belong to no graph or to a graph in another tree.
 func (s *Scene) report(graphs []*graphPods, views []view, counter counter, whole bool) Overview {
 	r := Overview{Graphs: []Deployment{}, Resource: counter.resource, Operator: s.Operator}
 	for _, g := range graphs {
@@ -157,8 +157,8 @@ func (g *graphPods) describe() Deployment {
 	return d
 }
 
-// waiting explains the pods without a node: by the graph's condition Placed if that is False, or else by the kube-scheduler's
-// message about the first of them.
+// waiting explains why pods have no node. The reason is the graph's condition Placed if that condition is False, or else the
+// kube-scheduler's message about the first of these pods.
 func (g *graphPods) waiting() *Unbound {
 	w := &Unbound{}
 	var schedulerSays string
@@ -206,7 +206,7 @@ func unschedulable(pod *corev1.Pod) string {
 	return ""
 }
 
-// missing explains why there are no pods, or too few, from the operator's last report.
+// missing explains, by the operator's last report, why there are no pods or too few pods.
 func (g *graphPods) missing() *Unbound {
 	ready := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionReady)
 	there, all := g.there()
@@ -223,12 +223,12 @@ func (g *graphPods) missing() *Unbound {
 	return nil
 }
 
-// there counts the pods that exist and do not terminate, and the expected pods, of the groups whose pods Trellis makes.
+// there counts the existing pods that do not terminate, and the expected pods. It considers only groups whose pods Trellis creates.
 func (g *graphPods) there() (pods, all int) {
 	return g.count(func(p memberPod) bool { return p.State != stateTerminating })
 }
 
-// readyPods counts the ready pods, and the expected pods, of the groups whose pods Trellis makes.
+// readyPods counts the ready pods, and the expected pods. It considers only groups whose pods Trellis creates.
 func (g *graphPods) readyPods() (pods, all int) {
 	return g.count(func(p memberPod) bool { return p.State == "" && p.object.Spec.NodeName != "" })
 }

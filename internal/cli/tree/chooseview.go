@@ -27,9 +27,9 @@ func viewsOf(graphs []*graphPods) []view {
 	return views
 }
 
-// choose returns the views to draw, and sets the view in which each graph is drawn. The first view is the one with the level, or else
-// the one with most pods, or else the default. A further view is drawn for graphs with pods on hosts outside all views before or,
-// without graphs, for such hosts.
+// choose returns the views to draw, and sets the view in which each graph is drawn. The first view is the view that has the level, or else
+// the view with most pods, or else the default. A further view is drawn if it has graphs with pods on hosts outside of all earlier views
+// or, without graphs, if it has such hosts.
 func (s *Scene) choose(views []view, graphs []*graphPods, level string) []view {
 	pods := func(v view) (n int) {
 		for _, g := range graphs {
@@ -86,12 +86,12 @@ func (s *Scene) hostsOf(v view) sets.Set[string] {
 	return hosts
 }
 
-// isOn reports whether all pods of a graph with a node are on these hosts.
+// isOn reports whether all of a graph's pods that have a node are on these hosts.
 func (g *graphPods) isOn(hosts sets.Set[string]) bool {
 	return !slices.ContainsFunc(g.pods, func(p memberPod) bool { return p.node != "" && !hosts.Has(p.node) })
 }
 
-// undrawn returns notes about the topologies whose levels are not drawn.
+// undrawn returns notes about topologies that are not drawn, and their levels.
 func (s *Scene) undrawn(views, chosen []view, graphs []*graphPods) []string {
 	var notes []string
 	for _, v := range views {
@@ -120,7 +120,7 @@ func (s *Scene) undrawn(views, chosen []view, graphs []*graphPods) []string {
 	return notes
 }
 
-// fewNames bounds the graphs that a note names.
+// fewNames is the maximum number of graphs that a note names.
 const fewNames = 3
 
 func few(names []string) string { return limit.Join(names, len(names), fewNames, ", ") }

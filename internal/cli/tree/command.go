@@ -109,7 +109,7 @@ func (o *options) request(args []string) (Request, error) {
 	return r, nil
 }
 
-// where describes where the graphs were searched.
+// where describes the namespaces in which graphs were searched.
 func (r Request) where() string {
 	if r.Namespace == "" {
 		return "in any namespace"

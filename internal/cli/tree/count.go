@@ -22,13 +22,14 @@ const gpus = "nvidia.com/gpu"
 // counter counts a resource on nodes, as plans do.
 type counter struct {
 	cluster *topology.Cluster
-	// resource is empty if nothing is counted; ignored is the resource that would be counted if the kube-scheduler did not ignore it.
+	// resource is the counted resource; empty if nothing is counted. ignored is the resource that would be counted if the kube-scheduler
+	// did not ignore it.
 	resource, ignored string
 	// asking are the shapes of the pods for which capacity is free.
 	asking []*topology.Shape
 }
 
-// newCounter chooses the resource for the pods of the graphs. It counts nothing if the user may not read a part of the cluster.
+// newCounter chooses the resource to count for the pods of the graphs. It counts nothing if the user may not read a part of the cluster.
 func newCounter(s *Scene, graphs []*graphPods) counter {
 	c := counter{cluster: s.Planner.Cluster()}
 	if !s.NodesHidden && !s.OthersHidden {
@@ -47,8 +48,8 @@ func newCounter(s *Scene, graphs []*graphPods) counter {
 	return c
 }
 
-// choose chooses the resource that the graphs request, or GPUs if there are any. An ignored resource is not counted,
-// because any number of pods fits.
+// choose chooses the resource that the graphs request, or else GPUs if a node offers them. An ignored resource is not counted, because it
+// does not limit the number of pods.
 func (c *counter) choose(s *Scene, graphs []*graphPods) {
 	c.resource = devices(graphs)
 	if c.resource == "" && slices.ContainsFunc(s.Nodes, func(n *corev1.Node) bool { return c.cluster.Offers(n.Name, gpus) }) {
@@ -91,7 +92,7 @@ func devices(graphs []*graphPods) string {
 	return best
 }
 
-// amount returns the amounts of a node; nil if nothing is counted.
+// amount returns the used, free and total amount on a node; nil if nothing is counted.
 func (c *counter) amount(node string) *Amount {
 	if c.resource == "" {
 		return nil
@@ -100,7 +101,7 @@ func (c *counter) amount(node string) *Amount {
 	return &amount
 }
 
-// state returns the reason why a node takes no pods; "" if it does.
+// state returns the reason why a node takes no pods; "" if it takes pods.
 func (c *counter) state(node string) string {
 	if why, closed := c.cluster.Closed(node, c.asking...); closed {
 		return why.String()

@@ -3,9 +3,9 @@
 
 // Package tree is kubectl trellis tree: it shows where the pods of inference graphs are: zone, block, rack, host, pod.
 //
-// [Read] takes a [Scene] from a cluster, [Build] makes an [Overview] from it, and [Overview.Text] renders that; the last two are pure.
-// Only domains with pods of the requested graphs are drawn. The rest of each domain is one line ("3 other racks"), so the tree grows with
-// the graphs and not with the cluster:
+// [Read] takes a [Scene] from a cluster, [Build] makes an [Overview] from it, and [Overview.Text] renders the overview. Build and Text are
+// pure. Only domains with pods of the requested graphs are drawn. In each domain, one line sums up the other domains ("3 other racks"), so
+// the tree grows with the graphs and not with the cluster:
 //
 //	DOMAIN                      GPUS  FREE  PODS
 //	hall                       33/96    63
@@ -16,5 +16,5 @@
 //	│   └── 1 other rack        1/32    31
 //	└── 1 other zone            0/32    32
 //
-// A graph is shown in the levels by which it was placed, from its ScalingGroups, even if the ClusterTopology has changed since.
+// A graph is shown in the levels by which it was placed, which its ScalingGroups contain, even if the ClusterTopology has changed since.
 package tree

@@ -38,24 +38,24 @@ func unit(resource string) string {
 	return resource
 }
 
-// drawing fills a tree, and in the same order the cells to the right of its lines.
+// drawing fills a tree and, in the same order, the cells to the right of the tree's lines.
 type drawing struct {
 	prefix func(Pod) string
 	cells  [][]string
-	// columns at which the names of pods are wrapped; 0: nowhere.
+	// columns is the width at which lists of pod names are wrapped; 0: no wrapping.
 	columns int
 	shape
 }
 
 // shape bounds a drawing. The zero value draws everything.
 type shape struct {
-	// levels to draw, from the broadest; 0: all. Rows of the last one include everything below.
+	// levels is the number of levels to draw, from the broadest; 0: all. Rows of the last level include everything below it.
 	levels int
-	// children of one domain to draw; 0: all. One row sums up the others.
+	// children is the number of children to draw for each domain; 0: all. One row sums up the other children.
 	children int
 }
 
-// addDomain adds the rows of one domain with its pods, and returns the line breaks that the drawing needs for the additional rows.
+// addDomain adds the rows of one domain with its pods. It returns the line breaks that make room for the additional rows in the drawing.
 func (d *drawing) addDomain(domain *Domain) string {
 	pods := groupPods(domain.Pods, d.prefix)
 	if d.columns > 0 {
@@ -130,7 +130,7 @@ func (d *Domain) visit(graphs map[[2]string]bool) int {
 	return pods
 }
 
-// Title returns the name, with the level before it unless the name contains it.
+// Title returns the name, with the level before it unless the name begins with the level.
 func (d *Domain) Title() string {
 	switch {
 	case d.Node && d.State != "":

@@ -17,7 +17,7 @@ import (
 // folded is the last line of a folded report.
 const folded = "Folded to fit a screen. -o wide shows everything; a NAME or -n NAMESPACE shows less."
 
-// Divisors of the page's rows for sections of a folded report. The trees get the remaining rows.
+// The rows of the page are divided by these numbers to get the rows of each section of a folded report. The trees get the remaining rows.
 const (
 	graphsPart  = 4
 	waitingPart = 6
@@ -27,8 +27,8 @@ const (
 // leastTree is the minimum number of rows of a tree.
 const leastTree = 8
 
-// foldedText renders the report in the rows of the page: graphs that are not ready first, the trees down to a level that fits, and
-// waiting graphs by reason.
+// foldedText renders the report in the rows of the page: graphs that are not ready come first, trees are drawn down to a level that fits,
+// and waiting graphs are grouped by reason.
 func (r Overview) foldedText(p text.Page) string {
 	graphs := r.fewGraphs(p, p.Rows/graphsPart)
 	below := []string{
@@ -71,7 +71,8 @@ func rank(g Deployment) int {
 	return 0
 }
 
-// fittingTree draws a tree down to the narrowest level that fits into the rows; of the broadest level, as many domains as fit.
+// fittingTree draws a tree down to the narrowest level that fits into the rows. If not even the broadest level fits, it draws as many
+// domains of this level as fit.
 func (r Overview) fittingTree(p text.Page, t Tree, rows int) string {
 	for levels := len(t.Levels); levels > 0; levels-- {
 		if drawn := r.treeText(p, t, shape{levels: levels}); strings.Count(drawn, "\n") <= rows {

@@ -25,7 +25,8 @@ const (
 	stateReleased = "released"
 )
 
-// nodeOf returns the node to which a pod is bound, or, with released, on which capacity is reserved for it; "" for neither.
+// nodeOf returns the node to which a pod is bound. If the pod is not bound, it returns the node on which capacity is reserved for the pod,
+// with released set. Without such a node, it returns "".
 func (s *Scene) nodeOf(p *corev1.Pod) (node string, released bool) {
 	if p.Spec.NodeName != "" {
 		return p.Spec.NodeName, false

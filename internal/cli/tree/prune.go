@@ -14,18 +14,19 @@ import (
 
 // Draw selects the part of the cluster that a tree shows.
 type Draw struct {
-	// Level is the narrowest level to draw, with all domains; empty: hosts with pods of the graphs, and the domains around them.
+	// Level is the narrowest level to draw, with all of its domains. If Level is empty, only hosts with pods of the graphs are drawn, and
+	// the domains that contain these hosts.
 	Level string
 	// Depth is the number of levels to draw; 0: all.
 	Depth int
-	// Free selects the domains with at least this amount free, those with most first; 0: all.
+	// Free selects the domains with at least this free amount, and sorts them by free amount, the largest first; 0: all.
 	Free int64
 }
 
-// overview bounds the domains that are drawn by default.
+// overview is the maximum number of domains of one level that are drawn by default.
 const overview = 40
 
-// cut keeps the selected part of every tree, and sums up the rest. levels are the levels of all hierarchies.
+// cut reduces every tree to the selected part, and sums up the other domains. levels are the levels of all hierarchies.
 func (r *Overview) cut(draw Draw, levels []string) error {
 	if draw.Level != "" && !slices.Contains(levels, draw.Level) {
 		slices.SortFunc(levels, cli.Natural)
@@ -60,7 +61,8 @@ func (r *Overview) cut(draw Draw, levels []string) error {
 	return nil
 }
 
-// asked returns the depth of the domains to which Free applies: that of the requested level or depth, or else the broadest level.
+// asked returns the depth of the domains to which Free applies: the depth of the requested level, the requested depth, or else the depth of
+// the broadest level.
 func (draw Draw) asked(depth int) int {
 	if draw.Level == "" && draw.Depth == 0 {
 		return 1
@@ -68,7 +70,7 @@ func (draw Draw) asked(depth int) int {
 	return depth
 }
 
-// keeps returns the condition for drawing a domain. Nodes that lack a label are drawn only with pods on them.
+// keeps returns the condition for drawing a domain. Nodes that lack a label are drawn only if pods of the graphs are on them.
 func (draw Draw) keeps(cluster *Domain, noGraphs bool, depth int) func(*Domain) bool {
 	switch {
 	case draw.Free > 0 && draw.Level == "" && draw.Depth == 0:
@@ -83,7 +85,8 @@ func (draw Draw) keeps(cluster *Domain, noGraphs bool, depth int) func(*Domain) 
 	return (*Domain).holdsPods
 }
 
-// reach marks the domains at a depth, and nodes above it, with at least this amount free, and the domains around them.
+// reach marks the domains at a depth that have at least this free amount, and the domains that contain them. It treats a node above this
+// depth like a domain at this depth.
 func (d *Domain) reach(free int64, depth int, kept map[*Domain]bool) bool {
 	if depth == 0 || d.Node {
 		kept[d] = d.Name != "" && d.Amount != nil && d.Amount.Free >= free
@@ -95,7 +98,7 @@ func (d *Domain) reach(free int64, depth int, kept map[*Domain]bool) bool {
 	return kept[d]
 }
 
-// mostFree is the evaluated domain with most free capacity.
+// mostFree is the evaluated domain with the largest free amount.
 type mostFree struct {
 	level, path string
 	free        int64
@@ -116,7 +119,7 @@ func (m *mostFree) look(d *Domain, path []string, depth int) {
 	}
 }
 
-// note says that no domain has this amount free.
+// note returns the text that no domain has the requested free amount.
 func (m *mostFree) note(free int64, resource string) string {
 	said := fmt.Sprintf("No %s has %d %s free", cmp.Or(m.level, "domain"), free, cmp.Or(resource, gpus))
 	if m.free == 0 {
@@ -125,7 +128,8 @@ func (m *mostFree) note(free int64, resource string) string {
 	return fmt.Sprintf("%s: the most is %d in %s.", said, m.free, m.path)
 }
 
-// overview returns how many levels have few enough domains to be drawn completely, at least one.
+// overview returns the number of levels to draw by default. Each of them has few enough domains to draw all of them. The result is at least
+// 1.
 func (t *Tree) overview() int {
 	counts := make([]int, len(t.Levels)+1)
 	t.Cluster.count(counts, 0)
@@ -145,7 +149,7 @@ func (d *Domain) count(counts []int, depth int) {
 	}
 }
 
-// fold reduces a domain to one line, with the pods below it.
+// fold reduces a domain to one line, which contains the pods of all domains below it.
 func (d *Domain) fold() {
 	for _, child := range d.Children {
 		child.fold()
@@ -162,7 +166,7 @@ func (d *Domain) mostFreeFirst() {
 	}
 }
 
-// prune keeps the selected domains down to a depth, and sums up the rest.
+// prune keeps the selected domains down to a depth, and sums up the other domains.
 func (d *Domain) prune(keep func(*Domain) bool, depth int) {
 	if depth == 0 {
 		d.fold()
@@ -196,7 +200,7 @@ func (d *Domain) holdsPods() bool {
 	return len(d.Pods) > 0 || slices.ContainsFunc(d.Children, (*Domain).holdsPods)
 }
 
-// narrowest returns the level name of the nodes below.
+// narrowest returns the level name of the nodes in a domain.
 func (d *Domain) narrowest() string {
 	for !d.Node {
 		d = d.Children[0]

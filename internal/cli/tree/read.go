@@ -25,24 +25,24 @@ type Request struct {
 	Namespace string
 	// Name of the graph to show; empty for all.
 	Name string
-	// Topology in which to show the graphs; empty: each in the topology by which it is placed.
+	// Topology in which to show the graphs; empty: each graph in the topology by which it is placed.
 	Topology string
 }
 
-// Scene is the input of a tree: a cluster, whose Graphs are those to show.
+// Scene is the input of a tree: a cluster. Its Graphs are the graphs to show.
 type Scene struct {
 	whatif.World
-	// Planner counts the nodes and pods of the world, and of all its scaling groups.
+	// Planner counts all nodes and pods of the world, with the pods of all scaling groups.
 	Planner *whatif.Planner
-	// Topology in which to show all graphs; nil: each in the topology by which it is placed.
+	// Topology in which to show all graphs; nil: each graph in the topology by which it is placed.
 	Topology *grovev1alpha1.ClusterTopology
-	// NodesHidden and OthersHidden: the user may not list nodes, or the pods of other namespaces, so the world lacks them.
+	// NodesHidden and OthersHidden: the user may not list nodes, or the pods of other namespaces, so the world lacks these objects.
 	NodesHidden, OthersHidden bool
 	// Operator is the state of the operator; nil if it is running.
 	Operator *live.Heartbeat
 }
 
-// Of returns the scene of a world of a plan, with all of its graphs. It omits finished pods, which take no capacity.
+// Of returns the scene of a world, such as the world after a plan, with all of its graphs. It omits finished pods, which use no capacity.
 func Of(w *whatif.World) *Scene { return Counted(w, whatif.NewPlanner(*w)) }
 
 // Counted returns the scene of a world that a planner has counted.
@@ -87,7 +87,7 @@ func Read(ctx context.Context, c client.Reader, r Request) (*Scene, error) {
 	return s, err
 }
 
-// named returns the graph to show; none for all.
+// named returns the requested graph; nil if all graphs are requested.
 func (r Request) named(ctx context.Context, c client.Reader) ([]*nvidiav1beta1.DynamoGraphDeployment, error) {
 	if r.Name == "" {
 		return nil, nil
@@ -96,7 +96,7 @@ func (r Request) named(ctx context.Context, c client.Reader) ([]*nvidiav1beta1.D
 	return []*nvidiav1beta1.DynamoGraphDeployment{dgd}, err
 }
 
-// Choose sets the topology in which all graphs are shown; "": each in the topology by which it is placed.
+// Choose sets the topology in which all graphs are shown. With "", each graph is shown in the topology by which it is placed.
 func (s *Scene) Choose(name string) error {
 	if name == "" {
 		return nil

@@ -9,9 +9,9 @@ import "github.com/trellis-k8s/trellis/internal/cli/live"
 type Overview struct {
 	// Graphs that were requested.
 	Graphs []Deployment `json:"graphs"`
-	// Resource that is counted, e.g. nvidia.com/gpu; empty if none is.
+	// Resource that is counted, e.g. nvidia.com/gpu; empty if nothing is counted.
 	Resource string `json:"resource,omitempty"`
-	// Trees: each host is in one of them, except in a report of Whole, which has a tree for each topology.
+	// Trees: each host is in one of the trees. A report of Whole has a tree for each topology instead.
 	Trees []Tree `json:"trees"`
 	// Notes on the limits of the drawing.
 	Notes []string `json:"notes,omitempty"`
@@ -30,13 +30,13 @@ type Deployment struct {
 	Name      string `json:"name"`
 	// Constraints in words.
 	Constraints []string `json:"constraints,omitempty"`
-	// Topology is the ClusterTopology by which it is placed; empty for none.
+	// Topology is the ClusterTopology by which the graph is placed; empty for none.
 	Topology string `json:"topology,omitempty"`
 	// Domain of the entire graph, as a path.
 	Domain string `json:"domain,omitempty"`
-	// Transfer describes how prefill and decode replicas share domains; absent without a kvTransferPolicy that places them.
+	// Transfer describes how prefill and decode replicas share domains; absent if no kvTransferPolicy places these replicas.
 	Transfer *Transfer `json:"kvTransfer,omitempty"`
-	// Tree is the index in Trees of the tree that shows it.
+	// Tree is the index of the graph's tree in Trees.
 	Tree  int  `json:"tree"`
 	Ready bool `json:"ready"`
 	// Waiting is present if pods of the graph are missing or have no node.
@@ -54,7 +54,7 @@ type Unbound struct {
 type Tree struct {
 	// Topology is the name of the ClusterTopology; empty if there is none.
 	Topology string `json:"topology,omitempty"`
-	// TopologyKind is ClusterTopologyBinding if it is read from a Binding, else empty.
+	// TopologyKind is ClusterTopologyBinding if the topology is read from a Binding, otherwise empty.
 	TopologyKind string `json:"topologyKind,omitempty"`
 	// Levels from the broadest to the single node.
 	Levels []string `json:"levels"`
@@ -70,31 +70,31 @@ type Domain struct {
 	Name string `json:"name"`
 	// Node: this is a single node.
 	Node bool `json:"node,omitempty"`
-	// State of a node that takes no pods of the graphs: cordoned, not ready, taint KEY=VALUE:EFFECT, gone; of a
-	// domain without a name: unknown.
+	// State of a node that takes no pods of the graphs (cordoned, not ready, taint KEY=VALUE:EFFECT, gone), or of a domain without a name
+	// (unknown).
 	State string `json:"state,omitempty"`
 	// Amount of the resource; absent if unknown.
 	*Amount
 	Pods []Pod `json:"pods,omitempty"`
-	// Foreign are, in a tree of Whole, the pods on a node that use the resource and belong to no graph of this tree. Pods of no
-	// shown graph have only a name.
+	// Foreign are the pods on a node that belong to no graph of this tree, in a report of Whole. A pod that belongs to no shown graph is
+	// included only if it uses the resource, and has only a name.
 	Foreign  []Pod     `json:"foreign,omitempty"`
 	Children []*Domain `json:"children,omitempty"`
-	// Others sums up the children without a pod of the graphs.
+	// Others sums up the children that are not drawn.
 	Others []Others `json:"others,omitempty"`
 
 	nodes int
 }
 
-// Amount of the counted resource, as in [topology.NodeCapacity]: released pods use it like bound ones, and nothing is free on a node that
-// takes no pods of the graphs.
+// Amount of the counted resource, as in [topology.NodeCapacity]. Released pods use the resource like bound pods. On a node that takes no
+// pods of the graphs, nothing is free.
 type Amount struct {
 	Used  int64 `json:"used"`
 	Free  int64 `json:"free"`
 	Total int64 `json:"total"`
 }
 
-// Others sums up the domains or nodes of one level without pods of the graphs.
+// Others sums up the domains or nodes of one level that are not drawn.
 type Others struct {
 	Level string `json:"level"`
 	Count int    `json:"count"`
@@ -108,7 +108,7 @@ type Pod struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	Graph     string `json:"graph"`
-	// Amount of the counted resource that it takes.
+	// Amount of the counted resource that the pod requests.
 	Amount    int64  `json:"amount,omitempty"`
 	Component string `json:"service"`
 	Replica   int32  `json:"replica"`
@@ -116,7 +116,7 @@ type Pod struct {
 	Index int32 `json:"index"`
 	// Role is main, leader or worker.
 	Role string `json:"role"`
-	// State of a pod that is not ready: "not ready", "terminating", or "released": it is not bound yet, and shown on the node on which
-	// its capacity is reserved.
+	// State of a pod that is not ready: "not ready", "terminating" or "released". A released pod is not bound yet, and is shown on the node
+	// on which its capacity is reserved.
 	State string `json:"state,omitempty"`
 }

@@ -24,7 +24,8 @@ func (r Overview) Refs() []cli.Ref {
 	return refs
 }
 
-// Text renders the report for a page; long names may exceed its width. Several graphs that need more rows than the page has are folded.
+// Text renders the report for a page. Long names may exceed the page's width. If the report has several graphs and more rows than the page,
+// Text folds it.
 func (r Overview) Text(p text.Page) string {
 	sections := []string{r.graphsText(p, r.Graphs)}
 	if !r.nothing {
@@ -63,7 +64,7 @@ func joined(sections []string) string {
 	return b.String()
 }
 
-// NameOf returns the name of a graph, with its namespace if the graphs are in several.
+// NameOf returns the name of a graph, with the namespace if the report's graphs are in several namespaces.
 func (r *Overview) NameOf(namespace, name string) string {
 	if slices.ContainsFunc(r.Graphs, func(g Deployment) bool { return g.Namespace != r.Graphs[0].Namespace }) {
 		return namespace + "/" + name

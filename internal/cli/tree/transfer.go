@@ -14,12 +14,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// Transfer describes how the bound prefill and decode replicas of a graph share domains, by its kvTransferPolicy.
+// Transfer describes how the bound prefill and decode replicas of a graph with a kvTransferPolicy share domains.
 type Transfer struct {
-	// Level at which the roles share domains. Required: by the policy, only a pair of both roles may use a new domain.
+	// Level at which the roles share domains. Required: the policy allows only a pair of both roles to use a new domain.
 	Level    string `json:"level"`
 	Required bool   `json:"required,omitempty"`
-	// Prefill and Decode count bound replicas; Paired counts those with the other role in their domain.
+	// Prefill and Decode count bound replicas. PrefillPaired and DecodePaired count the replicas whose domain also contains the other role.
 	Prefill       int `json:"prefill"`
 	PrefillPaired int `json:"prefillPaired"`
 	Decode        int `json:"decode"`
@@ -30,14 +30,14 @@ type Transfer struct {
 	text string
 }
 
-// TransferIn counts the replicas of the two roles in one domain; its path is empty for replicas outside all domains of the level.
+// TransferIn counts the replicas of the two roles in one domain. Domain is empty for replicas outside of all domains of the level.
 type TransferIn struct {
 	Domain  string `json:"domain"`
 	Prefill int    `json:"prefill"`
 	Decode  int    `json:"decode"`
 }
 
-// transfer returns the Transfer of a graph; nil without a policy that places it.
+// transfer returns the Transfer of a graph; nil if no policy places the graph's replicas.
 func (s *Scene) transfer(g *graphPods) *Transfer {
 	labels := map[string]map[string]string{}
 	for _, node := range s.Nodes {
@@ -64,7 +64,7 @@ func (s *Scene) transfer(g *graphPods) *Transfer {
 // maxTransferDomains bounds the domains of one graph in the text.
 const maxTransferDomains = 16
 
-// transferText lists the domains of the graphs whose roles share domains.
+// transferText lists, for each graph with a Transfer, the domains with prefill or decode replicas.
 func (r Overview) transferText(p text.Page) string {
 	var parts []string
 	for i := range r.Graphs {

@@ -23,7 +23,7 @@ const (
 	stateUnknown = "unknown"
 )
 
-// tree makes the tree of one view, with the pods of the graphs that it shows.
+// tree makes the tree of one view, with the pods of the graphs that are drawn in this view.
 func (s *Scene) tree(v view, graphs []*graphPods, count counter, whole bool) Tree {
 	p := treeBuilder{counter: count, domains: map[string]*Domain{}, pods: map[string][]Pod{}}
 	if whole {
@@ -77,7 +77,8 @@ type treeBuilder struct {
 	foreign map[string][]Pod
 }
 
-// foreign returns the pods, by node, that belong to no graph in this view, if they belong to another graph or use the resource.
+// foreign returns, by node, the pods that belong to no graph in this view. A pod that belongs to no graph at all is included only if it
+// uses the resource.
 func (s *Scene) foreign(v view, graphs []*graphPods, count counter) map[string][]Pod {
 	out, members := map[string][]Pod{}, map[*corev1.Pod]bool{}
 	for _, g := range graphs {
@@ -103,8 +104,8 @@ func (s *Scene) foreign(v view, graphs []*graphPods, count counter) map[string][
 	return out
 }
 
-// addNode adds a node to its domain, or to a domain without a name at the first level whose label it lacks; nameless is
-// the state of that domain.
+// addNode adds a node to its domain. If the node lacks the label of a level, addNode adds it to a domain without a name at the first such
+// level. nameless is the state of that domain.
 func (p *treeBuilder) addNode(name string, labels map[string]string, state, nameless string) {
 	path := p.levels.PathOf(labels)
 	if len(path) < len(p.levels) {
@@ -135,7 +136,7 @@ func (p *treeBuilder) addNode(name string, labels map[string]string, state, name
 	d.Children = append(d.Children, leaf)
 }
 
-// sum adds up the amounts below and sorts the children, nodes without a label last.
+// sum adds up the amounts below a domain and sorts its children. Nodes without a label come last.
 func (d *Domain) sum() {
 	for _, child := range d.Children {
 		child.sum()

@@ -25,8 +25,8 @@ type view struct {
 	selector map[string]string
 }
 
-// viewOf returns the hierarchy of a graph: the requested one, the one by which it was placed, the one that it names, or, for a graph
-// without a constraint, the default topology or the only one.
+// viewOf returns the hierarchy of a graph. In this order, it is the requested topology, the topology by which the graph was placed, or the
+// topology that the graph names. For a graph without a constraint, it is the default topology, or the only topology.
 func (s *Scene) viewOf(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) view {
 	if s.Topology != nil {
 		return current(s.Topology)
@@ -49,7 +49,7 @@ func (s *Scene) viewOf(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trell
 	return s.fallback()
 }
 
-// fallback returns the hierarchy for graphs that name none.
+// fallback returns the hierarchy for graphs that name no topology.
 func (s *Scene) fallback() view {
 	switch t := s.DefaultTopology(); {
 	case t != nil:
@@ -60,7 +60,7 @@ func (s *Scene) fallback() view {
 	return view{}
 }
 
-// further adds the hierarchies of the cluster without a graph or, if there are none, one without levels.
+// further adds the topologies of the cluster that are not among the views. If there is no view then, it adds a hierarchy without levels.
 func (s *Scene) further(views []view) []view {
 	for _, t := range s.Topologies {
 		if v := current(t); !slices.ContainsFunc(views, v.equal) {
@@ -92,7 +92,7 @@ func (v view) above() (levels topology.Levels, node string) {
 	return v.levels, nodeLevel
 }
 
-// names returns the names of all levels, including that of nodes.
+// names returns the names of all levels, including the level of nodes.
 func (v view) names() []string {
 	levels, node := v.above()
 	return append(domains(levels), node)

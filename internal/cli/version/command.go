@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// defaultNamespace is the namespace in the manifests, in which a user without cluster-wide rights may be able to read.
+	// defaultNamespace is the operator's namespace in the manifests. A user without cluster-wide rights may be able to read in this
+	// namespace.
 	defaultNamespace = "trellis-system"
 	// patience bounds the wait for the cluster, unless --request-timeout is set.
 	patience = 5 * time.Second
@@ -61,7 +62,7 @@ func (o *options) run(ctx context.Context) error {
 	return o.Show(report)
 }
 
-// ask finds the operator in the cluster, or returns why there is none to show.
+// ask finds the operator in the cluster. If it finds no operator, it returns the problem.
 func (o *options) ask(ctx context.Context) (found []Operator, problem string) {
 	if timeout := o.Config.Timeout; timeout == nil || *timeout == "0" {
 		var stop context.CancelFunc

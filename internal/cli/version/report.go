@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version is kubectl trellis version: it reports the build of the plugin and that of the operator in the cluster.
+// Package version is kubectl trellis version: it reports the builds of the plugin and of the operator in the cluster.
 //
 //	Client:   v0.1.0 (commit 4450ab3f330f, go1.26.8, linux/amd64)
 //	Operator: v0.1.0 (image ghcr.io/trellis-k8s/trellis-manager:v0.1.0, namespace trellis-system)
@@ -24,9 +24,9 @@ const container = "manager"
 // Versions is the report, and its JSON form.
 type Versions struct {
 	Client version.Info `json:"client"`
-	// Operators of the cluster, normally one. Null if the cluster was not asked.
+	// Operators of the cluster, normally one. null if the command did not query the cluster.
 	Operators []Operator `json:"operators"`
-	// Problem says why Operators is empty.
+	// Problem is the reason why Operators is empty.
 	Problem string `json:"problem,omitempty"`
 }
 
