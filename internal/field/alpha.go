@@ -42,7 +42,7 @@ var (
 type table []struct{ beta, alpha *Path }
 
 // inAlpha translates a v1beta1 path to v1alpha1. It translates the path to the component or to the field of the spec. It also translates
-// the path inside the component, unless translated says that this part is already in v1alpha1.
+// the path inside the component; translated: the path inside the component is a v1alpha1 path already.
 func inAlpha(elements []element, translated bool) []element {
 	components := Components.elements()
 	switch {

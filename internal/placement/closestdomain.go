@@ -125,7 +125,7 @@ func atMost(u *unit, d topology.DomainID) int {
 	return n
 }
 
-// partial returns how many pods of a unit can be packed into a domain. It packs each part that has a domain of its own as a whole, and
+// partial returns how many pods of a unit can be packed into a domain. It packs all pods of a part with its own domain together, and
 // other pods one by one.
 func (s *search) partial(u *unit, d topology.DomainID) int {
 	before := s.here()

@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placement chooses the network domain and the hosts for the replicas of a deployment. It places each gang as a whole or not at
-// all, and explains a refusal in numbers. The package is pure: its input is a [topology.Cluster] and a [Demand], and its output is a
+// Package placement chooses the network domain and the hosts for the replicas of a deployment. It places all pods of a gang or none,
+// and explains a refusal in numbers. The package is pure: its input is a [topology.Cluster] and a [Demand], and its output is a
 // [Result]. docs/placement.md has the rules.
 //
 // # Idea

@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Group is a tree of pods and groups that is placed as a whole or not at all. Every group may require a domain of its own inside its
+// Group is a tree of pods and groups. Either all its pods are placed or none. Every group may require a domain of its own inside its
 // parent's domain.
 type Group struct {
 	// Name is the name of the group in messages; siblings have different names.
@@ -36,7 +36,7 @@ type Group struct {
 	among []topology.DomainID
 }
 
-// PlanGroup places one group as a whole or not at all, and keeps its pods' reservations in the cluster.
+// PlanGroup places all pods of one group or none, and keeps the reservations of these pods in the cluster.
 func PlanGroup(c *topology.Cluster, levels topology.Levels, nodeSelector map[string]string, g *Group, o Options) (*GroupResult, *Refusal) {
 	t := c.Tree(levels, nodeSelector)
 	u, s := prepare(t, g), newSearch(c, t, o)

@@ -187,7 +187,7 @@ type Observation struct {
 	Blind bool
 }
 
-// Levels says whether a provider finds the topology's levels, for the condition TopologyLevelsAvailable.
+// Levels is the availability of a topology's levels to a provider, for the condition TopologyLevelsAvailable.
 type Levels struct {
 	Available       bool
 	Reason, Message string

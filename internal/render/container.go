@@ -36,7 +36,7 @@ func fillCommand(c *corev1.Container, d defaults) {
 	}
 }
 
-// fillProbes sets the default probes. A user's probe replaces the default probe as a whole.
+// fillProbes sets the default probes. A user's probe replaces all fields of the default probe.
 func fillProbes(c *corev1.Container, d defaults) {
 	c.LivenessProbe = firstProbe(c.Ports, c.LivenessProbe, d.liveness)
 	c.ReadinessProbe = firstProbe(c.Ports, c.ReadinessProbe, d.readiness)

@@ -139,7 +139,7 @@ func (p *Plan) inOrder() bool {
 type Result struct {
 	// Plan is nil when no moves were found.
 	Plan *Plan
-	// Considered counts the replicas whose priority and rest allow a move. Rested counts the replicas that moved within [Limits].Rest.
+	// Considered counts the replicas whose priority and rest allow a move. Rested counts the replicas that began within [Limits].Rest.
 	Considered, Rested int
 	// OverLimit is the lowest number of GPUs above [Limits].MaxGPUs that a set of moves would restart to free a place; 0: there is no such
 	// set.

@@ -161,3 +161,26 @@ func (w *creating) reserved() map[string]string {
 	})
 	return out
 }
+
+// TestReplacedReplicaReturns: a replica that ran in a rack, was placed there again, and is replaced before the record shows its pods as
+// bound, is planned in that rack once more.
+func TestReplacedReplicaReturns(t *testing.T) {
+	w := newCreating(t)
+	o := planned(2, 1)
+	o.Groups[0].Spec.Topology = frozen("zone", "")
+	key, rack := assignment.Key{Component: o.Groups[0].Spec.Component}, topology.Path{"z", "b"}
+	r := (&assignment.Record{}).Clone()
+	r.Bound[key] = assignment.Place{Attempt: 1, Domain: rack}
+	r.Assign("again", key, rack, []string{"b0"}, w.clock.Now())
+	w.records["g2"] = r
+	for index, pod := range wantsOf(o.Groups[0], 1, 0)[0].Pods() {
+		pin, _ := gang.RecordedPin(o.Groups[0], "again", r.Gangs["again"].Places[key], int32(index))
+		gates.Placer{}.Pin(pod, pin)
+		w.asks.End(o.Groups[0], pod)
+	}
+	w.ask(o.Groups[0])
+	w.look(o)
+	if got := w.ask(o.Groups[0])["work-0"]; got != "1 pods in b (3.)" {
+		t.Errorf("it is created: %s", got)
+	}
+}

@@ -31,7 +31,7 @@ func (r *domainReserver) reserveDomain(
 		d.wakeWaiting(r.leave(name, true, now))
 		return
 	}
-	if r.has(name) {
+	if r.has(name) { // a reservation that an earlier leader recorded has neither
 		r.current.priority, r.current.levels = request.Graph.Priority, request.Graph.Levels
 	}
 	note := ""
@@ -140,12 +140,10 @@ func (r *domainReserver) start(
 		return
 	}
 	d.wakeWaiting(r.current != nil)
-	r.current = &domainReservation{
+	r.replace(&domainReservation{
 		graph: d.graph, priority: request.Graph.Priority, created: dgd.CreationTimestamp.Time, levels: request.Graph.Levels,
 		domain: empty.Domain, nodes: empty.Hosts, until: now.Add(r.lasts),
-	}
-	r.restore()
-	domainReserved.Set(1)
+	})
 	d.lookAt(r.current.until)
 	logger(ctx, dgd).Info("reserved hosts of a domain", "domain", empty.Domain.String(), "hosts", empty.Hosts, "until", r.current.until)
 	d.report(EventDomainReserved, "%s reserved until %s for a gang that has been waiting for %s",
@@ -170,6 +168,14 @@ func (r *domainReserver) hostsWhenEmpty(request *gang.Request, planned *placemen
 	most = r.most(r.cluster.Tree(g.Levels, g.NodeSelector).Size(topology.Root))
 	empty, needs = placement.WhenEmpty(r.cluster, g, planned, in, most, placement.Options{})
 	return empty, most, needs
+}
+
+// replace ends the current reservation, if there is one, and starts another one.
+func (r *domainReserver) replace(by *domainReservation) {
+	r.lift()
+	r.current = by
+	r.restore()
+	domainReserved.Set(1)
 }
 
 // restore reserves the nodes of the current turn for its graph.

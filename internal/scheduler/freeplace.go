@@ -217,14 +217,11 @@ func moversOf(plan *repack.Plan) map[types.NamespacedName]bool {
 
 // reserveFreed reserves the hosts that the moves of a plan free, for the waiting graph.
 func (r *domainReserver) reserveFreed(one *refusedGraph, plan *repack.Plan, now time.Time) {
-	r.lift()
-	r.current = &domainReservation{
+	r.replace(&domainReservation{
 		graph: client.ObjectKeyFromObject(one.dgd), priority: one.demand.Priority, created: one.dgd.CreationTimestamp.Time,
 		levels: one.demand.Levels, domain: slices.Clone(plan.Domains[0]), nodes: plan.Nodes, until: now.Add(r.lasts),
 		moves: plan.Cost, movers: moversOf(plan),
-	}
-	r.restore()
-	domainReserved.Set(1)
+	})
 }
 
 // isTaken reports whether hosts are reserved for another graph with the same or a higher priority. Moves must not end that reservation.

@@ -49,16 +49,14 @@ func (f *placeFreer) resume(o gang.Observation) {
 	if !now.Before(until) || f.batch != nil && !f.batch.until.Before(until) {
 		return
 	}
-	f.reserver.lift()
-	f.reserver.current = &domainReservation{
-		graph: name, priority: math.MaxInt32, created: o.DGD.CreationTimestamp.Time, domain: freed.Domain, nodes: freed.Hosts,
-		until: until, moves: repack.Cost{Replicas: freed.Replicas, GPUs: freed.GPUs}, movers: map[types.NamespacedName]bool{},
-	}
+	movers := map[types.NamespacedName]bool{}
 	for _, graph := range freed.Graphs {
-		f.reserver.current.movers[graph] = true
+		movers[graph] = true
 	}
-	f.reserver.restore()
-	domainReserved.Set(1)
+	f.reserver.replace(&domainReservation{
+		graph: name, priority: math.MaxInt32, created: o.DGD.CreationTimestamp.Time, domain: freed.Domain, nodes: freed.Hosts,
+		until: until, moves: repack.Cost{Replicas: freed.Replicas, GPUs: freed.GPUs}, movers: movers,
+	})
 	f.batch = &moveBatch{graph: name, until: until, most: freed.MaxGPUs, moves: 1, resumed: now}
 }
 

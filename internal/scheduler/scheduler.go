@@ -4,9 +4,9 @@
 // Package scheduler is the loop that places gangs: it watches the whole cluster, plans waiting gangs and releases them with the graph's
 // provider.
 //
-// One goroutine plans, on an in-memory cluster cache in which every released pod keeps its capacity until it is bound. Writers outside this
-// goroutine send one patch per pod. Decisions that the API does not show yet are only in the ledger. After a restart the ledger is rebuilt
-// from pinned, unbound pods and from recorded places:
+// One goroutine makes all plans. It uses an in-memory cluster cache, which reserves capacity for each released pod until the pod is bound.
+// Writers in other goroutines send one patch per pod. Decisions that the API does not show yet are only in the ledger. After a restart, the
+// ledger is rebuilt from pinned, unbound pods and from recorded places:
 //
 //	events ──> ledger ──┐ (graphs to wake)
 //	events ──> queue of graphs ──> observe ──> ledger decides: placement.PlanGraph ──> release (writers) ──> pods

@@ -36,7 +36,7 @@ func (s *servedSchedulers) see(pod *corev1.Pod) {
 	}
 }
 
-// has reports whether a scheduler has bound or refused a pod, or is one of the schedulers to which Trellis itself assigns pods.
+// has reports whether a scheduler has bound or refused a pod, or is a scheduler of Trellis' providers.
 func (s *servedSchedulers) has(name string) bool {
 	_, seen := s.names.Get(name)
 	return seen || name == corev1.DefaultSchedulerName || name == specs.KAI.SchedulerName

@@ -7,8 +7,8 @@
 //	a Service with kubectl.kubernetes.io/last-applied-configuration, 200 KiB, and trellis.dev/applied-metadata, 16 bytes
 //	kept: trellis.dev/applied-metadata
 //
-// Trellis never writes a cached object as a whole. A patch is the difference between two cached objects, so stripped metadata remains in
-// the cluster. Owners and finalizers are lists, which a patch replaces as a whole, so the cache keeps them where a patch may contain them.
+// Trellis never writes a complete cached object. A patch is the difference between two cached objects, so stripped metadata remains in
+// the cluster. Owners and finalizers are lists, which a patch replaces completely, so the cache keeps them where a patch may contain them.
 package strip
 
 import (

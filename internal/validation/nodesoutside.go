@@ -13,7 +13,7 @@ import (
 )
 
 // nodesOutside warns about components that are placed in the topology but whose pods select only nodes outside the topology. Such a
-// component waits forever. If the graph is packed as a whole, the entire graph waits with it.
+// component waits forever. If the graph requires a common domain, the entire graph waits with it.
 func nodesOutside(dgd Written, topology *grovev1alpha1.ClusterTopology) []field.Text {
 	if topology == nil || !constraint.Stated(dgd.DynamoGraphDeployment) {
 		return nil

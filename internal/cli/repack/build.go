@@ -148,7 +148,7 @@ func because(r *repack.Result) string {
 	case r.OverLimit > 0:
 		return fmt.Sprintf("at least %d GPUs would have to restart", r.OverLimit)
 	case r.Considered == 0 && r.Rested > 0:
-		return text.Count(r.Rested, "replica") + " that may move began less than an hour ago"
+		return text.Count(r.Rested, "replica") + " that may move began within the time of --repack-rest"
 	case r.Considered == 0:
 		return `no replica that runs may move; the annotation trellis.dev/may-move: "true" on a deployment allows it`
 	case r.Cut:

@@ -97,9 +97,10 @@ type Place struct {
 
 // Condition is a condition that is not as expected.
 type Condition struct {
-	Type    string `json:"type"`
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
+	Type    string                 `json:"type"`
+	Status  metav1.ConditionStatus `json:"status"`
+	Reason  string                 `json:"reason"`
+	Message string                 `json:"message"`
 }
 
 // Build makes the report. Components are sorted by name.
@@ -135,7 +136,7 @@ func problems(conditions []metav1.Condition) (out []Condition) {
 			bad = metav1.ConditionTrue
 		}
 		if c.Type != nvidiav1beta1.ConditionReady && c.Status == bad {
-			out = append(out, Condition{c.Type, c.Reason, c.Message})
+			out = append(out, Condition{c.Type, c.Status, c.Reason, c.Message})
 		}
 	}
 	return out
@@ -156,7 +157,7 @@ func unhealthy(conditions []metav1.Condition) []Condition {
 	if c == nil || c.Status != metav1.ConditionFalse {
 		return nil
 	}
-	return []Condition{{c.Type, c.Reason, c.Message}}
+	return []Condition{{c.Type, c.Status, c.Reason, c.Message}}
 }
 
 // failing reports whether replicas fail, or pods do not start or do not become Ready.

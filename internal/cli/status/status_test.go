@@ -120,7 +120,9 @@ func scenarios(t *testing.T) map[string]Observed {
 	return map[string]Observed{
 		"ready":         observed(t, llm(allReady), allPods...),
 		"not-looked-at": observed(t, llm("")),
-		"edited":        changed(observed(t, llm(allReady), allPods...), func(s *Observed) { s.Graph.Generation = 5 }),
+		"ownership-conflict": observed(t, llm(strings.Replace(allReady, "conditions: [",
+			`conditions: [{type: OwnershipConflict, status: "True", reason: OwnershipConflict, message: another operator writes it, lastTransitionTime: null}, `, 1)), allPods...),
+		"edited": changed(observed(t, llm(allReady), allPods...), func(s *Observed) { s.Graph.Generation = 5 }),
 		"restarting": changed(observed(t, llm(allReady), allPods...), func(s *Observed) {
 			s.Graph.Status.Restart = &nvidiav1beta1.RestartStatus{ObservedID: "monday", Phase: "Restarting", InProgress: []string{"Decode"}}
 		}),
@@ -207,7 +209,7 @@ func TestText(t *testing.T) {
 
 func TestDone(t *testing.T) {
 	for name, s := range scenarios(t) {
-		if got := Build(s).Done; got != (name == "ready") {
+		if got := Build(s).Done; got != (name == "ready" || name == "ownership-conflict") {
 			t.Errorf("%s: done = %v", name, got)
 		}
 	}
@@ -225,7 +227,7 @@ func TestJSON(t *testing.T) {
 	const want = `{"namespace":"team-a","name":"llm","done":false,"ready":false,"state":"pending","reason":"insufficient_capacity","message":"m","services":[` +
 		`{"name":"Decode","desired":3,"replicas":3,"updated":3,"scheduled":2,"ready":2,"where":[{"domain":"zone-a/rack-1","replicas":1},{"domain":"zone-b/rack-1","replicas":1}],"waiting":["a place for 1 replica"]},` +
 		`{"name":"Frontend","desired":1,"replicas":1,"updated":1,"scheduled":1,"ready":1,"where":[{"domain":"zone-a","replicas":1}]}],` +
-		`"conditions":[{"type":"Placed","reason":"InsufficientCapacity","message":"2 of 3 packed replicas are placed. Decode-2: needs 2 pods with nvidia.com/gpu 8 in one rack; closest is zone-a/rack-1, which holds 1 of 2"}]}` + "\n"
+		`"conditions":[{"type":"Placed","status":"False","reason":"InsufficientCapacity","message":"2 of 3 packed replicas are placed. Decode-2: needs 2 pods with nvidia.com/gpu 8 in one rack; closest is zone-a/rack-1, which holds 1 of 2"}]}` + "\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
 	}

@@ -107,11 +107,11 @@ func (r Status) notes() []string {
 func (r Status) problems() (lines []string) {
 	for _, c := range r.Components {
 		for _, u := range c.Unhealthy {
-			lines = append(lines, fmt.Sprintf("%s of %s is False, %s: %s", u.Type, c.Name, u.Reason, u.Message))
+			lines = append(lines, fmt.Sprintf("%s of %s is %s, %s: %s", u.Type, c.Name, u.Status, u.Reason, u.Message))
 		}
 	}
 	for _, c := range r.Conditions {
-		lines = append(lines, fmt.Sprintf("%s is False, %s: %s", c.Type, c.Reason, c.Message))
+		lines = append(lines, fmt.Sprintf("%s is %s, %s: %s", c.Type, c.Status, c.Reason, c.Message))
 	}
 	return lines
 }

@@ -175,7 +175,7 @@ func (m Maker) orphans(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) ([
 	return names, nil
 }
 
-// list reads all sets with the scaling group's label, whoever owns them; none if the kind is not served.
+// list reads all LeaderWorkerSets with the scaling group's label and any owner; none if the kind is not served.
 func list(ctx context.Context, reader client.Reader, sg *trellisv1alpha1.ScalingGroup) (*unstructured.UnstructuredList, error) {
 	out := &unstructured.UnstructuredList{}
 	out.SetGroupVersionKind(lws.Kind.GroupVersion().WithKind(lws.Kind.Kind + "List"))
