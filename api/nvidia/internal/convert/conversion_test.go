@@ -119,6 +119,7 @@ func TestEditedClaimStaysAtTheService(t *testing.T) {
 		"both of two requests": {`{}`, `[{name: c, request: r}, {name: c, request: s}]`, `[{name: c, request: t}, {name: c, request: u}]`, `{resources: {claims: [{name: c, request: t}, {name: c, request: u}]}, extraPodSpec: {mainContainer: {}}}`},
 		"one of two removed":   {`{}`, `[{name: c, request: r}, {name: d}, {name: c, request: s}]`, `[{name: c, request: r}, {name: d}]`, `{resources: {claims: [{name: c, request: r}, {name: d}]}, extraPodSpec: {mainContainer: {}}}`},
 		"another claim":        {`{}`, `[{name: c}]`, `[{name: d}]`, `{extraPodSpec: {mainContainer: {resources: {claims: [{name: d}]}}}}`},
+		"another claim after":  {`{}`, `[{name: c}]`, `[{name: c, request: r}, {name: d}]`, `{resources: {claims: [{name: c, request: r}]}, extraPodSpec: {mainContainer: {resources: {claims: [{name: d}]}}}}`},
 		"a request of a claim that main has, too": {`{resources: {claims: [{name: c, request: q}]}}`, `[{name: d}, {name: c, request: r}]`, `[{name: c, request: q}, {name: d}, {name: c, request: s}]`,
 			`{resources: {claims: [{name: d}, {name: c, request: s}]}, extraPodSpec: {mainContainer: {resources: {claims: [{name: c, request: q}]}}}}`},
 		"the request of main": {`{resources: {claims: [{name: c, request: q}]}}`, `[{name: c, request: r}]`, `[{name: c, request: s}, {name: c, request: r}]`,
