@@ -20,6 +20,7 @@ import (
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/trellis-k8s/trellis/test/testutil/patience"
@@ -67,7 +68,8 @@ func Run(t *testing.T, name string, core Filter) {
 	if os.Getenv(specsVariable) == "skip" {
 		t.Skip(specsVariable + "=skip: ginkgo runs the specs")
 	}
-	log.SetLogger(ginkgo.GinkgoLogr) // a failed spec shows the log
+	log.SetLogger(ginkgo.GinkgoLogr)  // a failed spec shows the log
+	klog.SetLogger(ginkgo.GinkgoLogr) // client-go has its own logger
 	gomega.RegisterFailHandler(ginkgo.Fail)
 	gomega.SetDefaultEventuallyTimeout(Patience())
 	gomega.SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
