@@ -6,6 +6,7 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -13,6 +14,7 @@ import (
 
 	nvidiav1alpha1 "github.com/trellis-k8s/trellis/api/nvidia/v1alpha1"
 	"github.com/trellis-k8s/trellis/hack/sandbox"
+	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/test/testutil/crash"
 	"github.com/trellis-k8s/trellis/test/testutil/suite"
 )
@@ -138,10 +140,21 @@ func (u *user) change() string {
 	case 2:
 		return "restart " + u.restart(nvidiav1alpha1.RestartStrategyParallel)
 	case 3:
-		u.deletePod(u.graph + "-frontend-0")
-		return "a lost frontend"
+		return "lost " + u.loses("frontend")
 	}
-	pod := fmt.Sprintf("%s-worker-0-%d", u.graph, u.rand.IntN(2))
-	u.deletePod(pod)
-	return "lost " + pod
+	return "lost " + u.loses("worker")
+}
+
+// loses deletes a pod of a component, and returns its name. Replica 0 may be gone: a scale-in chooses among the replicas.
+func (u *user) loses(component string) string {
+	var names []string
+	for _, pod := range u.all() {
+		if pod.Labels[render.LabelScalingGroup] == u.graph+"-"+component {
+			names = append(names, pod.Name)
+		}
+	}
+	slices.Sort(names)
+	name := names[u.rand.IntN(len(names))]
+	u.deletePod(name)
+	return name
 }
