@@ -51,6 +51,8 @@ type world struct {
 	patience time.Duration
 	// bindings: a ClusterTopology in a manifest is created as the ClusterTopologyBinding with its levels.
 	bindings bool
+	// operators in this process that lead for the world. Of several, each may have requests on their way that another one has overtaken.
+	operators int
 }
 
 // scenario is the spec that runs, for helpers that serve benchmarks, too. Its context ends with the spec, also when that times out.

@@ -17,6 +17,7 @@ import (
 
 // startOperator runs an operator in this process for the world's namespace, until the spec ends.
 func (w *world) startOperator(config *rest.Config) {
+	w.operators++
 	_, stop := operate(config, w.name, &crash.Saboteur{Name: w.name, Ledger: &crash.Ledger{}})
 	DeferCleanup(stop)
 }

@@ -20,6 +20,7 @@ import (
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/assignment"
 	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/render"
 )
@@ -181,8 +182,13 @@ func (o *observer) check(changed *corev1.Pod) {
 	if request, asked := changed.Annotations[leaving.AnnotationEviction]; asked && o.noMoves { // before the webhook refuses an eviction
 		o.failures = append(o.failures, fmt.Sprintf("pod %s is requested to leave, and no one has asked for it: %s", changed.Name, request))
 	}
-	if zones := o.zones(changed); o.oneZone && len(zones) > 1 {
-		o.failures = append(o.failures, fmt.Sprintf("graph %s is released in zones %v; %s changed last", changed.Labels[render.LabelGraph], zones, changed.Name))
+	zones := o.zones(changed, nil)
+	if o.oneZone && len(zones) > 1 && o.w.operators > 1 {
+		zones = o.zones(changed, o.overtaken(changed))
+	}
+	if o.oneZone && len(zones) > 1 {
+		o.failures = append(o.failures, fmt.Sprintf("graph %s is released in zones %v; %s changed last; released: %s",
+			changed.Labels[render.LabelGraph], zones, changed.Name, o.released(changed)))
 	}
 	replicas := o.replicas(changed)
 	serving := o.serving(changed)
@@ -268,14 +274,43 @@ func ownerOf(o metav1.Object) types.UID {
 }
 
 // zones are those in which running pods of a pod's graph were released.
-func (o *observer) zones(of *corev1.Pod) []string {
+func (o *observer) zones(of *corev1.Pod, leaveOut func(*corev1.Pod) bool) []string {
 	found, name := map[string]bool{}, o.graphOf(of)
 	for _, pod := range o.pods {
+		if leaveOut != nil && leaveOut(pod) {
+			continue
+		}
 		if zone, _ := o.place(pod); zone != "" && pod.DeletionTimestamp == nil && name != "" && o.graphOf(pod) == name {
 			found[zone] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
+}
+
+// released are the places and attempts of the pods of a pod's graph that are released.
+func (o *observer) released(of *corev1.Pod) string {
+	var out []string
+	for _, pod := range o.pods {
+		if zone, rack := o.place(pod); zone != "" && pod.DeletionTimestamp == nil && o.graphOf(pod) == o.graphOf(of) {
+			out = append(out, fmt.Sprintf("%s in %s/%s, attempt %d", pod.Name, zone, rack, render.AttemptOf(pod)))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, "; ")
+}
+
+// overtaken reports whether a pod of the graph has an attempt that does not count any more by the GraphPlacement as it is stored: of two operators, one has
+// placed the replica again while a request of the other was on its way. Such a pod is deleted with its replica.
+func (o *observer) overtaken(of *corev1.Pod) func(*corev1.Pod) bool {
+	stored := &trellisv1alpha1.GraphPlacement{}
+	if err := o.w.c.Get(o.w.t.Context(), key(of.Namespace, of.Labels[render.LabelGraph]), stored); err != nil {
+		return nil
+	}
+	record := assignment.Decode(&stored.Spec)
+	return func(pod *corev1.Pod) bool {
+		ordinal, _, ok := render.ReplicaOf(pod)
+		return ok && render.AttemptOf(pod) < record.LowestAttempt(assignment.Key{Component: pod.Labels[render.LabelComponent], Ordinal: int(ordinal)})
+	}
 }
 
 // racks are those in which the pods were released.

@@ -63,6 +63,7 @@ func overlap(ctx SpecContext, play int) bool {
 	begins, ends := 1+random.IntN(latestOverlap), 1+random.IntN(latestOverlap)
 	By(fmt.Sprintf("%s: the second operator begins at write %d of the first, which ends at write %d of the second", name, begins, ends))
 	w := bare[sandbox.Gates].open(ctx).newWorld(ctx, name, lifeHosts...)
+	w.operators = 2
 	config := w.config()
 	first, second := &crash.Saboteur{Name: name}, &crash.Saboteur{Name: name}
 	start := func(s *crash.Saboteur, stream uint64) func() {
