@@ -25,8 +25,8 @@ type question struct {
 // answer is the allocation for one more pod of a class on a node.
 type answer struct {
 	// refused is the reason that keeps the pod off the node; "" when the pod gets its devices. about has the indexes of the claims that the
-	// reason concerns, -1 for served resources. Marks replace the claim names in the reason, because classes with other claim names may use
-	// the same answer.
+	// reason concerns, -1 for served resources. In the reason, placeholders stand for claim names, because classes with other claim names
+	// may use the same answer.
 	refused string
 	about   []int
 	// failed: the allocator returned an error.
@@ -39,7 +39,7 @@ type answer struct {
 type given struct {
 	// shared is the index of a shared claim in the class; -1 for a claim of the pod alone.
 	shared int
-	// devices are indexes of the node's devices; -1 for a device that only results names.
+	// devices has, for each of the results, the index of its device among the node's devices; -1 for a device that the node does not have.
 	devices []int
 	results []resourcev1.DeviceRequestAllocationResult
 	// selector limits the nodes on which the allocation can be used. here: it can be used only on this node.
@@ -66,10 +66,10 @@ func (a *answer) why(c *class) string {
 	return text
 }
 
-// mark returns the placeholder for the name of a class's claim.
+// mark returns the placeholder for the name of a class's i-th claim.
 func mark(i int) string { return "\x00" + strconv.Itoa(i) + "\x00" }
 
-// on returns the given devices under their names on a particular node.
+// on returns the results of an allocation with the names that the devices have on a particular node.
 func (g *given) on(h *hostDevices) []resourcev1.DeviceRequestAllocationResult {
 	out := make([]resourcev1.DeviceRequestAllocationResult, len(g.results))
 	for i := range g.results {
@@ -93,8 +93,8 @@ const spent = "the plan compared too much"
 // plan, for any number of classes.
 const lateWork = 8_000_000
 
-// tooLong is the number of allocations of a class that may take too long. Beyond it, the class is refused without a call of the allocator
-// until the devices change. Each such allocation takes up to a second, during which no other graph is planned.
+// tooLong is the number of times that the allocation for a class may take too long. After that, pods of the class are refused without a
+// call of the allocator until the devices change. Each such allocation takes up to a second, during which no other graph is planned.
 const tooLong = 2
 
 // ask returns the answer for one more pod of a class on a node.
@@ -204,7 +204,7 @@ func (b *binding) lacking(h *hostDevices, taken state, list []*resourcev1.Resour
 	return &answer{refused: "no free devices meet it", about: which}
 }
 
-// most returns how many devices a request could get by itself; fewer than requested if the request fails.
+// most returns how many devices a request could get by itself; fewer than requested if there are not enough devices.
 func (b *binding) most(h *hostDevices, taken state, claim *resourcev1.ResourceClaim, r *resourcev1.DeviceRequest) int {
 	meets := func(count int64) bool {
 		one := &resourcev1.ResourceClaim{ObjectMeta: claim.ObjectMeta}
@@ -239,7 +239,8 @@ func (c *class) words(which []int) string {
 // maxRoom is the maximum number of pods counted on one node.
 const maxRoom = 256
 
-// room returns how many further pods of a class a node's devices suffice for. It ignores shared claims. It returns false for no limit.
+// room returns the number of further pods of a class for which a node's devices suffice. It ignores shared claims. It returns false for no
+// limit.
 func (b *binding) room(c *class, h *hostDevices, taken state, lacks uint64) (n int32, limited bool) {
 	all := uint64(1)<<len(c.claims) - 1
 	q := question{like: b.store.like(h, c), taken: taken.sum, lacks: lacks}

@@ -75,9 +75,10 @@ type class struct {
 // host is the state of a node during the plan.
 type host struct {
 	*hostDevices
-	// lacks are, by class, the resources that the node does not offer.
+	// lacks are, by class, the resources of the class that the node does not offer, as a bit set.
 	lacks map[*class]uint64
-	// pods are the pods counted on the node, in order. The first fixed pods were on the node before the plan.
+	// pods are the pods counted on the node, in the order in which they were added. fixed is the number of pods at the start of this list
+	// that were on the node before the plan.
 	pods  []entry
 	fixed int
 	// taken are the devices of these pods and of the shared claims that are allocated on the node.
@@ -115,7 +116,8 @@ func (b *binding) add(shape *topology.Shape) {
 	}
 }
 
-// classFor returns the class of a pod; nil if none of its claims or resources can be counted.
+// classFor returns the class of a pod; nil if the pod has no claims or resources that can be counted, or if one of its claims is not
+// counted.
 func (b *binding) classFor(pod *corev1.Pod, resources []string) *class {
 	list, _ := b.store.claimsOf(pod)
 	c := &class{namespace: pod.Namespace, claims: list, served: b.store.servedOf(pod, resources[:min(len(resources), 32)])}

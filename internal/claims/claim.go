@@ -176,7 +176,7 @@ func alternatives(r *resourcev1.DeviceRequest) (list []wanted) {
 	return list
 }
 
-// beyondOf returns the reason why a claim is not counted; "" when it is.
+// beyondOf returns the reason why a claim is not counted; "" if the claim is counted.
 func (s *Store) beyondOf(c *claim) string {
 	if c.object == nil {
 		return ""

@@ -13,8 +13,8 @@ import (
 
 // Cost of selectors. CEL measures this cost in units of about 100 ns. Kubernetes lets one evaluation of a selector for one device cost
 // resourcev1.CELSelectorExpressionMaxCost, a tenth of a second. While a plan evaluates selectors, no other graph is planned. The plan's
-// budget is therefore charged the maximum cost of each evaluation. In addition, a namespace's different selectors are counted only up to
-// the maximum cost of one selector.
+// budget is therefore charged the maximum cost of each evaluation. In addition, the different selectors of a namespace are counted only as
+// long as their total cost does not exceed the maximum cost of one selector.
 
 const (
 	// perUnit is the number of a plan's comparisons that correspond to one unit of CEL cost.
@@ -23,7 +23,7 @@ const (
 	Compiled = 256
 	// compiling is the cost of compiling a selector, in comparisons.
 	compiling = 100_000
-	// maxSelectors bounds the total cost of the selectors in a namespace that are counted.
+	// maxSelectors is the maximum total cost of the selectors in a namespace that are counted.
 	maxSelectors = resourcev1.CELSelectorExpressionMaxCost
 )
 

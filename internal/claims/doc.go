@@ -8,12 +8,12 @@
 // # Idea
 //
 // Pods with the same claims form a class. For each class and node, the allocator determines how many pods the node holds, given the devices
-// of allocated claims and released pods. This number bounds the counts in domains ([topology.Counter]). When the plan puts a pod on a node,
-// the pod takes the devices that the allocator chooses. When the plan removes the pod, these devices are free again.
+// that allocated claims and released pods use. This number bounds the counts in domains ([topology.Counter]). When the plan puts a pod on a
+// node, the pod takes the devices that the allocator chooses. When the plan removes the pod, these devices are free again.
 //
 //   - The kube-scheduler decides in which order it binds the pods of a gang. Where pods of several classes share a node, or
 //     devices that several nodes can access, every order must work.
-//   - A claim that several pods share is allocated for the first of them. The others go where the allocation can be used.
+//   - A claim that several pods share is allocated for the first of them. The other pods must run where the allocation can be used.
 //   - Devices that several nodes can access are counted over all these nodes.
 //
 // # Cost

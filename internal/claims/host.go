@@ -134,7 +134,8 @@ func (h *hostDevices) mark(r *resourcev1.DeviceRequestAllocationResult) uint64 {
 	return topology.HashOf(text)
 }
 
-// like is equal for nodes whose devices the pods of a class cannot distinguish as long as the same devices are taken on these nodes.
+// like returns a hash that is equal for nodes whose devices the pods of a class cannot distinguish as long as the same devices are taken on
+// these nodes.
 func (s *Store) like(h *hostDevices, c *class) uint64 {
 	if like, known := h.likes[c.text]; known {
 		return like

@@ -27,7 +27,7 @@ type pool struct {
 	slices map[string]*resourcev1.ResourceSlice
 	// nodes contains, by slice, the nodes that can access the slice's devices.
 	nodes map[string][]nodes
-	// text is equal if the devices of a pool that several nodes can access are equal; "": must be computed again.
+	// text is equal for pools with equal devices; "": must be computed again. Only pools that several nodes can access have a text.
 	text string
 	// taken are the allocated devices, by claim.
 	taken map[types.NamespacedName][]resourcev1.DeviceRequestAllocationResult
@@ -85,7 +85,7 @@ func (s *Store) drop(p *pool) {
 	}
 }
 
-// reach records the nodes that can access the devices of a pool; unreach removes the record.
+// reach records the nodes that can access the devices of a pool; unreach removes them.
 func (s *Store) reach(p *pool) {
 	for _, slice := range p.slices {
 		node := ptr.Deref(slice.Spec.NodeName, "")

@@ -20,8 +20,8 @@ type rule struct {
 	binding  *binding
 	class    *class
 	together bool
-	// kept is, by node, the reason that keeps the pods off the node. base is, by node, how many pods the node holds before the plan, where
-	// this number is limited.
+	// kept is, by node, the reason that keeps the pods off the node. base is, by node, the maximum number of pods that the node holds at
+	// the start of the plan; nodes without a limit are omitted.
 	kept map[string]string
 	base map[string]int32
 	// blocked is the reason that keeps the pods off every node until an object changes; "" for none.
@@ -98,8 +98,8 @@ func (b *binding) keeps(c *class, h *host) string {
 	return b.never(c, h)
 }
 
-// never returns the reason that keeps one more pod of a class off a node with the current devices, regardless of which pod allocates shared
-// claims.
+// never returns the reason that keeps one more pod of a class off a node with the devices that are free now, whichever pod allocates the
+// shared claims.
 func (b *binding) never(c *class, h *host) string {
 	for _, one := range c.sharing() {
 		switch of := b.shared[one.name]; {

@@ -182,8 +182,8 @@ func (s *Store) take(c *resourcev1.ResourceClaim, taken bool) {
 	}
 }
 
-// classOf returns the class that serves a resource; nil for none. If several classes serve it, it returns the newest class, then the first
-// by name, as the kube-scheduler does.
+// classOf returns the class that serves a resource; nil for none. If several classes serve the resource, classOf returns the newest class,
+// then the first class by name, as the kube-scheduler does.
 func (s *Store) classOf(resource string) *resourcev1.DeviceClass {
 	if s.serving == nil {
 		s.serving = map[string]*resourcev1.DeviceClass{}

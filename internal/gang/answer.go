@@ -16,12 +16,12 @@ import (
 type Answer struct {
 	// Placed are the replicas to release.
 	Placed []placement.ReplicaResult
-	// Unmade are replicas that are not released because some of their pods, or of the pods that are released together with them, do not
-	// exist yet. The caller gives back the capacity that the plan took for these replicas. They are placed once all these pods exist.
+	// Unmade are replicas that are not released because some of their pods, or some pods that are released together with them, do not exist
+	// yet. The caller frees the capacity that the plan reserved for these replicas. They are placed once all these pods exist.
 	Unmade []placement.ReplicaResult
-	// Waiting, which includes the Unmade replicas, and Surplus are as in a [Result].
+	// Waiting and Surplus are as in a [Result]. Waiting includes the Unmade replicas.
 	Waiting, Surplus []Waiting
-	// Unmet has the requests of the refused gangs; nil when a change of any node may matter.
+	// Unmet contains the requests of the refused gangs; nil when a change of any node may allow a gang to be placed.
 	Unmet *placement.Unmet
 }
 
@@ -67,8 +67,8 @@ func (a *Answer) refuse(replica placement.ReplicaResult, surplus bool) {
 	})
 }
 
-// together returns the name, in messages, of the replicas that are placed together with a refused replica, including the replica itself; ""
-// when the replica is placed alone, or follows the base gang.
+// together names, for messages, the replicas that are placed together with a refused replica, including the replica itself; "" for a
+// replica that is placed alone, or after the base gang.
 func together(replica placement.ReplicaResult) string {
 	switch {
 	case replica.Base:
@@ -79,8 +79,8 @@ func together(replica placement.ReplicaResult) string {
 	return ""
 }
 
-// Planned returns the gated pods that the plan covers, by ID: all pods except those of Unmade replicas, and of replicas that are not to be
-// placed yet ([placement.Replica].Later).
+// Planned returns the gated pods that the plan covers, by ID. It omits the pods of Unmade replicas, and of replicas that must not be placed
+// yet ([placement.Replica].Later).
 func (r *Request) Planned(a *Answer) map[string]*corev1.Pod {
 	unmade := map[Key]bool{}
 	for _, replica := range a.Unmade {
@@ -102,8 +102,8 @@ func (r *Request) Planned(a *Answer) map[string]*corev1.Pod {
 	return out
 }
 
-// WaitsForCreation reports whether nothing is released yet because of a missing replica of the base gang. The base gang is released as a
-// unit, so it waits for a replica that is still to be created, or is to be created gated.
+// WaitsForCreation reports whether nothing is released yet because pods of the base gang do not exist. The base gang is released as a unit,
+// so it waits until all its replicas exist, including planned replicas that must be created gated.
 func (r *Request) WaitsForCreation(planned *placement.Result) bool {
 	if r.Graph.Required == topology.NoLevel || r.Graph.Anchor != nil {
 		return false
@@ -116,8 +116,7 @@ func (r *Request) WaitsForCreation(planned *placement.Result) bool {
 	})
 }
 
-// headsInCreation returns the components whose first replicas are placed together, if some of these replicas are still to be created, or
-// are to be created gated.
+// headsInCreation returns the components whose first replicas are placed together, if some pods of these replicas do not exist yet.
 func (r *Request) headsInCreation(planned *placement.Result) map[string]bool {
 	out := map[string]bool{}
 	for i := range planned.Replicas {

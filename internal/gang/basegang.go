@@ -25,7 +25,7 @@ type baseRest struct {
 	open []*corev1.Pod
 }
 
-// findRests finds the replicas of the recorded base gang without a released pod, if other replicas of the gang have released pods.
+// findRests finds the replicas of the recorded base gang that have no released pods, if other replicas of the gang have released pods.
 func (r *Request) findRests(o *Observation, states map[string][]replicaState) {
 	name := BaseGang(*o)
 	if name == "" || r.Graph.Anchor == nil {
@@ -59,9 +59,9 @@ func (r *Request) findRests(o *Observation, states map[string][]replicaState) {
 	}
 }
 
-// Overdue returns the released pods of an incomplete base gang that was assigned no later than before, by ID with a message. A base gang is
-// incomplete if some of its replicas lack pods, or wait for other controllers. since is the assignment time of an incomplete base gang,
-// even if it is later than before; zero without such a gang.
+// Overdue returns the released pods of an incomplete base gang that was assigned at the given time or earlier. It maps pod IDs to messages.
+// A base gang is incomplete if some of its replicas lack pods or wait for other controllers. since is the time at which the incomplete base
+// gang was assigned, even if the gang was assigned after the given time; zero if there is no such gang.
 func (r *Request) Overdue(before time.Time) (pods map[string]string, since time.Time) {
 	pods = map[string]string{}
 	for key, rest := range r.rests {
@@ -79,7 +79,7 @@ func (r *Request) Overdue(before time.Time) (pods map[string]string, since time.
 	return pods, since
 }
 
-// BaseGang returns the name of the recorded base gang of a graph until that gang is bound; "" for none.
+// BaseGang returns the name of a graph's recorded base gang; "" if there is none, or if the gang is bound.
 func BaseGang(o Observation) string {
 	if o.Record == nil {
 		return ""
@@ -87,8 +87,8 @@ func BaseGang(o Observation) string {
 	return o.Record.BaseGang()
 }
 
-// RunsWithout reports whether a graph can run without the gangs for which isOf is true: each component that Trellis places has as many
-// bound replicas of other gangs as it needs to run (MinAvailable, but at least one, and at most all of its replicas).
+// RunsWithout reports whether a graph can run without the gangs for which isOf returns true. It can if each component that Trellis places
+// has enough bound replicas in other gangs. Enough is MinAvailable, but at least one replica, and at most all replicas of the component.
 func RunsWithout(o Observation, isOf func(gang string) bool) bool {
 	byGroup := podsByGroup(o.Pods)
 	return !slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool {

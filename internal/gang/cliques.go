@@ -17,7 +17,7 @@ import (
 )
 
 // Claimed lists the NVLink cliques of the pods whose claims are created from one claim template. This package does not know whether a
-// template that users name belongs to a ComputeDomain.
+// template that Trellis did not create belongs to a ComputeDomain.
 type Claimed struct {
 	Template string
 	Cliques  []nvlink.Clique
@@ -25,8 +25,8 @@ type Claimed struct {
 	Own bool
 }
 
-// CliquesOf lists the NVLink cliques of the placed pods of a graph, by claim template. It omits templates without a pod on a node of a
-// clique.
+// CliquesOf lists the NVLink cliques of a graph's placed pods, by claim template. It omits a template if none of its pods is on a node that
+// belongs to a clique.
 func CliquesOf(c *topology.Cluster, o Observation) []Claimed {
 	if !slices.ContainsFunc(o.Groups, claimsByTemplate) {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// NewCluster returns an empty cluster cache that knows the gang of each pod (see [Of]). Its binders apply further rules about where pods
+// NewCluster returns an empty cluster cache that finds the gang of each pod with [Of]. The binders add rules about the nodes on which pods
 // can run.
 func NewCluster(binders ...topology.Binder) *topology.Cluster {
 	c := topology.NewCluster()
@@ -23,7 +23,7 @@ func NewCluster(binders ...topology.Binder) *topology.Cluster {
 	return c
 }
 
-// NodesOf returns the node where a pod has reserved capacity, or else to which it is bound; nil for none.
+// NodesOf returns the node on which a pod has a reservation or, without a reservation, the node to which the pod is bound; nil for none.
 func NodesOf(c *topology.Cluster, id string) []string {
 	if node, has := c.Reserved(id); has {
 		return []string{node}
@@ -34,8 +34,8 @@ func NodesOf(c *topology.Cluster, id string) []string {
 	return nil
 }
 
-// Score returns the [placement.Score] of all replicas of the graph that a constraint packs. It uses the nodes on which their pods are bound
-// or have a reservation.
+// Score returns the lowest [placement.Score] among the graph's components that a constraint packs. It uses the nodes to which pods are
+// bound, or on which they have a reservation.
 func Score(c *topology.Cluster, o Observation) float64 {
 	least := float64(placement.Unscored)
 	pods := podsByGroup(o.Pods)
@@ -61,7 +61,8 @@ func Score(c *topology.Cluster, o Observation) float64 {
 	return least
 }
 
-// WillBeFollowed reports whether the replica of a deleted or terminated pod will be recreated. pods are the remaining pods of the group.
+// WillBeFollowed reports whether the replica of gone, a deleted or terminated pod, will be recreated. pods are the remaining pods of the
+// group.
 func WillBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev1.Pod, pods []*corev1.Pod, recorded assignment.Replicas) bool {
 	ordinal, _, ok := render.ReplicaOf(gone)
 	if !ok {

@@ -11,31 +11,29 @@ const (
 	CodeCreating = "Creating"
 	// CodeProviderNotReady means that the graph's provider does not work in this cluster, or does not suit this graph.
 	CodeProviderNotReady = "ProviderNotReady"
-	// CodeSchedulerRefuses means that the replica is placed and was released, and that the provider's scheduler does not bind it to its
-	// place.
+	// CodeSchedulerRefuses means that the replica was placed and released, but the provider's scheduler does not bind it to its place.
 	CodeSchedulerRefuses = "SchedulerRefuses"
-	// CodeUnschedulable means that the replica is placed and was released, and that the kube-scheduler refuses one of its pods.
+	// CodeUnschedulable means that the replica was placed and released, but the kube-scheduler refuses one of its pods.
 	CodeUnschedulable = "Unschedulable"
-	// CodeSchedulingBlocked means that the replica is released and that nothing tries to bind one of its pods.
+	// CodeSchedulingBlocked means that the replica was released, but no scheduler tries to bind one of its pods.
 	CodeSchedulingBlocked = "SchedulingBlocked"
-	// CodePreempting means that the replica is placed, and that pods of lower priority must be preempted before it can be bound.
+	// CodePreempting means that the replica was placed, but pods of lower priority must be preempted before it can be bound.
 	CodePreempting = "PreemptionPending"
-	// CodePodsNotEnding means that the replica is to be recreated, but one of its pods was deleted and does not terminate.
+	// CodePodsNotEnding means that the replica must be recreated, but one of its deleted pods does not terminate.
 	CodePodsNotEnding = "PodsNotEnding"
 	// CodeWaitingForAdmission means that pods of the gang have scheduling gates of other controllers, such as Kueue's. The gang is planned
 	// when these gates are removed.
 	CodeWaitingForAdmission = "WaitingForAdmission"
-	// CodeReleaseRefused means that the replica has capacity, and that the API server repeatedly refuses the writes of its release.
+	// CodeReleaseRefused means that the replica has capacity, but the API server repeatedly refuses the writes of its release.
 	CodeReleaseRefused = "ReleaseRefused"
-	// CodeRecordFull means that the replica has capacity, and that the GraphPlacement of its deployment has no space for it.
+	// CodeRecordFull means that the replica has capacity, but the GraphPlacement of its deployment has no space for it.
 	CodeRecordFull = "RecordFull"
 	// CodeOutsideGraphDomain means that pods are outside the domain that must hold the deployment.
 	CodeOutsideGraphDomain = "OutsideGraphDomain"
 	// CodeOutsideReplicaDomain means that pods of a replica, or of a single-node component, are outside the domain that must hold all of
 	// its pods.
 	CodeOutsideReplicaDomain = "OutsideReplicaDomain"
-	// CodeRefusedEverywhere means that domains have capacity for the replica by Trellis' count, and that a scheduler refused the replica in
-	// each of these domains.
+	// CodeRefusedEverywhere means that a scheduler refused the replica in every domain that has capacity for it by Trellis' count.
 	CodeRefusedEverywhere = "RefusedEverywhere"
 )
 

@@ -23,16 +23,15 @@ type groupView struct {
 	sg        *trellisv1alpha1.ScalingGroup
 	component placement.Component
 	last      map[int32][]string
-	// clusterTopology is the current ClusterTopology, and lost are the levels that the group requires and the ClusterTopology does not
-	// offer.
+	// clusterTopology is the current ClusterTopology. lost are the levels that the group requires but the ClusterTopology does not offer.
 	clusterTopology *grovev1alpha1.ClusterTopology
 	lost            lostLevels
 	states          []replicaState
-	// admission has the objects that admission reads for pods that do not exist yet.
+	// admission has the objects that the API server's admission reads for new pods.
 	admission *newpod.Objects
 	// wanted are the shapes of pods that do not exist yet, by role.
 	wanted map[string]*topology.Shape
-	// ahead is the number of further pods that the plan may include before they exist.
+	// ahead is the number of pods that do not exist yet and that the plan may still include.
 	ahead int
 }
 
@@ -77,8 +76,8 @@ func (g *groupView) addReplica(state replicaState) {
 	g.component.Waiting = append(g.component.Waiting, replica)
 }
 
-// unplaced returns a replica that has pods to place, but without these pods. It sets the former domain, and the pinned domain and the IDs
-// of the replica's released pods.
+// unplaced returns a replica that has pods to place, but does not add these pods. It sets the replica's former domain, the pinned domain,
+// and the IDs of the replica's released pods.
 func (g *groupView) unplaced(state replicaState) placement.Replica {
 	key := g.keyOf(state)
 	replica := placement.Replica{Ordinal: state.ordinal, Avoid: g.avoid(key), Generation: generationOf(g.sg, state)}
@@ -95,8 +94,8 @@ func (g *groupView) unplaced(state replicaState) placement.Replica {
 	return replica
 }
 
-// avoid returns the hosts that a replica uses only as a last resort: hosts that have rejected its pods, and hosts that victims have not
-// left in time for it. If a host has rejected its pods, avoid also records that the replica does not return to its former domain first.
+// avoid returns the hosts that a replica uses only as a last resort: hosts that rejected its pods, and hosts that preemption victims did
+// not leave in time. If a host rejected its pods, avoid also records that the plan must not try the replica's former domain first.
 func (g *groupView) avoid(key Key) (hosts []string) {
 	last := g.last[int32(key.Ordinal)]
 	if len(last) > 0 {
@@ -114,7 +113,7 @@ func (g *groupView) avoid(key Key) (hosts []string) {
 	return hosts
 }
 
-// addPods adds the pods of a replica that are to be placed, including those that do not exist yet.
+// addPods adds to a replica the pods that must be placed, including pods that do not exist yet.
 func (g *groupView) addPods(replica *placement.Replica, state replicaState) {
 	for _, pod := range state.closed {
 		g.r.lowerPriority(pod)

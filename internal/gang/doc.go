@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package gang translates between the objects of a graph and the planner: it turns the objects into the planner's input, and the planner's
-// result into pods to release, capacity to reserve and a scheduling result. It only decides: it has no clients, no caches and no clock.
+// result into pods to release, capacity to reserve and a scheduling result. The package only computes these values. It has no clients, no
+// caches and no clock.
 //
 //	Observation ──NewRequest──> Request ──placement.PlanGraph──> placement.Result ──Answer──> what is placed, what waits and why
 //	                                                                                  └──Releases──> pods with their pins
 //
-// The scheduler calls it with objects that it reads from the cluster, and package whatif with objects from its caller.
+// The scheduler passes it objects from the cluster, and package whatif passes it objects from its own caller.
 //
 // For example, a graph with one frontend and one worker of two pods, with no released pods yet:
 //

@@ -24,8 +24,8 @@ type Place struct {
 	Shape *topology.Shape
 }
 
-// Elsewhere looks for free capacity for a gang that is released and not bound, as if the gang waited again, and changes nothing. It returns
-// a place for each of the gang's pods by name, or nil when there is no capacity without a preemption. It also returns the requests of
+// Elsewhere plans a released, unbound gang as if the gang were still waiting. It changes nothing in the cluster. It returns a place for
+// each of the gang's pods, by pod name; nil if there is no capacity for the gang without preemption. It also returns the requests of
 // refused gangs (see [placement.UnmetOf]).
 func Elsewhere(c *topology.Cluster, o Observation, gang string) (map[types.NamespacedName]Place, *placement.Unmet) {
 	again := o
@@ -79,7 +79,8 @@ func groupOf(groups []*trellisv1alpha1.ScalingGroup, pod *corev1.Pod) *trellisv1
 	return nil
 }
 
-// regated returns a released pod as it was before its release: the gate is closed, and it has no node and only the pins of its template.
+// regated returns a copy of a released pod as the pod was before its release: with a closed gate, without a node, and only with the pins of
+// its template.
 func regated(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
 	out.Spec.SchedulingGates = append(out.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: render.PlacementGate})
@@ -106,7 +107,7 @@ func regated(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// unnameNodes removes node names from a pod's required node affinity, and the terms that contained nothing else. If the template itself
+// unnameNodes removes node names from a pod's required node affinity, and removes the terms that are then empty. If the template itself
 // names nodes, the pod gets the template's affinity.
 func unnameNodes(pod, template *corev1.Pod) {
 	required := requiredNodeTerms(pod)

@@ -12,11 +12,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// EndsWithin is how long a deleted pod may exist beyond its grace period before it is reported, because the kubelet has to confirm its
-// termination.
+// EndsWithin is the time after the end of its grace period for which a deleted pod may still exist before Trellis reports it. The kubelet
+// needs time to confirm the pod's termination.
 const EndsWithin = 30 * time.Second
 
-// EndsBy returns the time by which a deleted pod should be gone; false for a pod that is not deleted.
+// EndsBy returns the time by which a deleted pod should no longer exist; false for a pod without a deletion timestamp.
 func EndsBy(pod *corev1.Pod) (by time.Time, deleted bool) {
 	if pod.DeletionTimestamp == nil {
 		return time.Time{}, false
@@ -24,8 +24,8 @@ func EndsBy(pod *corev1.Pod) (by time.Time, deleted bool) {
 	return pod.DeletionTimestamp.Add(EndsWithin), true
 }
 
-// NotEnding returns a message about a deleted pod that has not terminated in time; "" for other pods, and while the pod still has time.
-// ready reports whether a node is ready.
+// NotEnding returns a message about a deleted pod that still exists at the time that [EndsBy] returns; "" for other pods. ready reports
+// whether a node is ready.
 func NotEnding(pod *corev1.Pod, now time.Time, ready func(node string) bool) string {
 	by, deleted := EndsBy(pod)
 	if !deleted || now.Before(by) {

@@ -14,10 +14,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// Excess ranks the bound replicas of a group for a scale-in: the replica with the highest rank is removed first. The rank grows with the
-// excess of the replica's role in its recorded domain, so that any number of removed replicas leaves the least imbalance of the roles. Of
-// equal replicas, the younger one ranks higher. created has the creation times by ordinal. If both roles are scaled in at once, Excess
-// ranks the replicas of all groups in one common order, so that the groups leave the same domains.
+// Excess returns the ranks of a group's bound replicas for a scale-in, by ordinal. The replica with the highest rank is removed first. A
+// replica's rank grows with the excess of its role over the other role in the replica's recorded domain, so that the roles stay as balanced
+// as possible after each removal. Of replicas with equal excess, the younger one ranks higher. created has the creation times by ordinal.
+// If both roles are scaled in at once, Excess ranks the replicas of all groups in one common order, so that both roles leave the same
+// domains.
 func Excess(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup, record *assignment.Record, created map[int32]int64,
 ) map[int32]int {
 	if record == nil {
@@ -64,13 +65,14 @@ type shrinking struct {
 	name string
 	role int
 	at   map[int32]string
-	// left are the remaining replicas. Of several replicas with equal excess, the first in this list is removed first. taken are the
-	// removed replicas, in order. surplus is the number of replicas that are still to be scaled in.
+	// left are the ordinals of the remaining replicas. Of replicas with equal excess, the first in left is removed first. taken are the
+	// ordinals of the removed replicas, in the order of removal. surplus is the number of replicas that the group must still remove in a
+	// scale-in.
 	left, taken []int32
 	surplus     int
 }
 
-// add counts the bound replicas of a group by domain. A replica in no domain counts as alone in a domain of its own.
+// add counts the bound replicas of a group by domain. A replica without a domain counts as the only replica of a separate domain.
 func (e *excess) add(sg *trellisv1alpha1.ScalingGroup, level int) *shrinking {
 	c := &shrinking{name: sg.Spec.Component, role: int(RoleOf(sg) - placement.Prefill), at: map[int32]string{}}
 	for key, place := range e.bound {
@@ -103,7 +105,7 @@ func (e *excess) count(domain string, role, replicas int) {
 	e.counts[domain] = n
 }
 
-// scaleIn removes the surplus of all groups, one replica of each group in turn, if both roles have a surplus.
+// scaleIn removes the surplus replicas of all groups, if both roles have surplus replicas. It removes one replica of each group in turn.
 func (e *excess) scaleIn() {
 	shrinks := func(role int) bool {
 		return slices.ContainsFunc(e.groups, func(c *shrinking) bool { return c.role == role && c.surplus > 0 })
@@ -127,7 +129,7 @@ func (e *excess) scaleIn() {
 	}
 }
 
-// take removes the replica in whose domain the group's role is most in excess.
+// take removes the replica in whose domain the group's role exceeds the other role most.
 func (e *excess) take(c *shrinking) {
 	best, most := 0, 0
 	for i, ordinal := range c.left {

@@ -14,9 +14,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// AdmissionWait returns a message about the scheduling gates of other controllers, such as Kueue's, for which a replica waits; "" if its
-// pods have none. A replica is planned only after these gates are removed, because the controller that removes them may also restrict the
-// nodes. pods are the pods of the replica that have Trellis' own gate.
+// AdmissionWait returns the message that a replica waits for other controllers, such as Kueue, to remove their scheduling gates; "" if its
+// pods have no such gates. A replica is planned only after these gates are removed, because the controller that removes them may also
+// restrict the nodes for the pods. pods are the pods of the replica that have Trellis' own gate.
 func AdmissionWait(pods []*corev1.Pod) string {
 	var first *corev1.Pod
 	lowest := int32(0)
@@ -37,13 +37,12 @@ func AdmissionWait(pods []*corev1.Pod) string {
 	return fmt.Sprintf("waits for admission: another controller has to remove the scheduling gate %q from pod %s", gates[0], first.Name)
 }
 
-// OnlyAdmission reports whether all waiting replicas wait only for admission. If so, a change of the cluster's capacity does not concern
-// them.
+// OnlyAdmission reports whether all waiting replicas wait only for admission. If so, a change of the cluster's capacity does not help them.
 func OnlyAdmission(waiting []Waiting) bool {
 	return !slices.ContainsFunc(waiting, func(w Waiting) bool { return w.Code != CodeWaitingForAdmission })
 }
 
-// admission holds the replicas of a graph that wait for other controllers.
+// admission lists the replicas of a graph that wait for other controllers.
 type admission struct {
 	// awaiting has a message for each replica whose pods have scheduling gates of other controllers (see [AdmissionWait]).
 	awaiting map[Key]string
@@ -53,9 +52,9 @@ type admission struct {
 	unadmitted []Waiting
 }
 
-// hold removes the replicas that wait for admission from the replicas to plan, and returns them. Replicas that are placed together wait
-// together: if a replica of the base gang waits, all replicas of the graph wait. If one of the first replicas of a component waits, and
-// they are placed together, all replicas of the component wait. Any other replica waits alone, and counts only when domains are compared.
+// hold removes the replicas that wait for admission from the replicas to plan, and returns them. If a replica of the base gang waits, all
+// replicas of the graph wait. If the first replicas of a component are placed together and one of them waits, all replicas of the component
+// wait. Any other replica waits alone, and the planner considers it only to compare domains.
 func (a *admission) hold(graph *placement.Demand, gated map[string]*corev1.Pod) []Waiting {
 	if len(a.awaiting) == 0 {
 		return nil
@@ -77,9 +76,9 @@ func (a *admission) hold(graph *placement.Demand, gated map[string]*corev1.Pod) 
 	return a.unadmitted
 }
 
-// headAwaits returns the message of the first replica that waits for admission, among replicas that are placed together. With base, these
-// are the replicas of the base gang. Otherwise, they are the first replicas of a component. It returns "" when no such replica waits, or
-// when the replicas are placed one by one.
+// headAwaits checks replicas that are placed together, and returns the message of the first replica that waits for admission. If base is
+// true, it checks the replicas of the base gang, else the first replicas of a component. It returns "" if none of them waits, or if the
+// replicas are placed one by one.
 func (a *admission) headAwaits(base bool, components []placement.Component) string {
 	for i := range components {
 		s := &components[i]
@@ -96,7 +95,7 @@ func (a *admission) headAwaits(base bool, components []placement.Component) stri
 	return ""
 }
 
-// holdAll makes all replicas of components wait, with the same message.
+// holdAll makes all replicas of the given components wait with one message.
 func (a *admission) holdAll(why string, components []placement.Component, gated map[string]*corev1.Pod) {
 	for i := range components {
 		for _, replica := range components[i].Waiting {
@@ -106,7 +105,7 @@ func (a *admission) holdAll(why string, components []placement.Component, gated 
 	}
 }
 
-// holdEach makes the replicas of a component wait that wait for admission themselves, and no other replicas.
+// holdEach makes only those replicas of a component wait whose own pods wait for admission.
 func (a *admission) holdEach(s *placement.Component, gated map[string]*corev1.Pod) {
 	for i := range s.Waiting {
 		if why := a.awaiting[Key{Component: s.Name, Ordinal: s.Waiting[i].Ordinal}]; why != "" {
@@ -125,10 +124,10 @@ func (a *admission) holdOne(component string, replica *placement.Replica, why st
 	}
 }
 
-// Held returns the gated pods of replicas that wait for admission, by ID. As a rule, no capacity is kept for them.
+// Held returns the gated pods of replicas that wait for admission, by ID. Usually, no capacity is reserved for these pods.
 func (r *Request) Held() map[string]*corev1.Pod { return r.admission.held }
 
-// Awaiting returns the replicas that wait for admission, separated into wanted and surplus ones.
+// Awaiting returns the replicas that wait for admission: first the wanted replicas, then the surplus replicas.
 func (r *Request) Awaiting() (wanted, surplus []Waiting) {
 	for _, w := range r.Unadmitted {
 		if r.Surplus(w.Component, w.Ordinal) {

@@ -14,9 +14,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// inPart holds the gangs that are released in part.
+// inPart describes the partly released gangs of a graph.
 type inPart struct {
-	// gangs are the gangs of released pods, by replica, so that the remaining pods of an interrupted release join the same gang.
+	// gangs maps each replica with released pods to its gang, so that the remaining pods of an interrupted release join the same gang.
 	gangs map[Key]string
 	// halves are replicas whose pods all exist, some of them released and the others gated.
 	halves map[Key]replicaState
@@ -24,8 +24,8 @@ type inPart struct {
 	rests map[Key]baseRest
 }
 
-// Parted returns the released pods of replicas and base gangs that were never complete and whose other pods the plan refuses. It maps pod
-// IDs to reasons.
+// Parted returns the released pods of replicas and base gangs that were never complete, if the plan refuses the other pods. It maps the IDs
+// of the released pods to reasons.
 func (p *inPart) Parted(a Answer) map[string]string {
 	parted := map[string]string{}
 	for _, w := range slices.Concat(a.Waiting, a.Surplus) {
@@ -47,7 +47,7 @@ func (p *inPart) Parted(a Answer) map[string]string {
 }
 
 // Halves returns the sorted names of the gangs that are released only in part and were never complete. It omits a base gang that was
-// assigned after a given time, because the failures until then may be those of earlier releases.
+// assigned after the given time, because the failures until then may belong to earlier releases.
 func (p *inPart) Halves(before time.Time) []string {
 	var gangs []string
 	for _, rest := range p.rests {

@@ -7,11 +7,11 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// lastAfter is the number of times that the kubelet of a host rejects pods of a replica before the host comes last for the replica: a
-// single rejection may be transient.
+// lastAfter is the number of times that a host's kubelet must reject pods of a replica before the host becomes a last resort for the
+// replica. A single rejection may be transient.
 const lastAfter = 2
 
-// LastHosts returns the hosts that come last for a failed replica, the worst first.
+// LastHosts returns the hosts that a failed replica uses only as a last resort, the worst first.
 func LastHosts(f trellisv1alpha1.FailedReplica) []string {
 	var hosts []string
 	for _, host := range f.Hosts {
@@ -22,7 +22,7 @@ func LastHosts(f trellisv1alpha1.FailedReplica) []string {
 	return hosts
 }
 
-// lastHostsOf returns the hosts that come last for the replicas of a group, by ordinal.
+// lastHostsOf returns the hosts that replicas of a group use only as a last resort, by ordinal.
 func lastHostsOf(sg *trellisv1alpha1.ScalingGroup) map[int32][]string {
 	out := map[int32][]string{}
 	for _, f := range sg.Status.FailedReplicas {

@@ -17,8 +17,8 @@ type Members struct {
 	Graph *nvidiav1beta1.DynamoGraphDeployment
 	// Groups are the scaling groups of the entire graph.
 	Groups []*trellisv1alpha1.ScalingGroup
-	// Base: the gang is the base gang, with the first replicas of every component of a graph that must be in one domain. Other gangs have
-	// one replica.
+	// Base: the gang is the base gang of a graph that must be in one domain. It has the first replicas of every component. Any other gang
+	// has one replica.
 	Base     bool
 	Replicas []Member
 }

@@ -30,7 +30,7 @@ type Movable struct {
 }
 
 // Of returns the fully bound replicas of a group that a plan on the topology of place can place again. pods are the group's pods. The
-// deployment must have the annotation [render.AnnotationMayMove].
+// caller must check that the deployment has the annotation [render.AnnotationMayMove].
 func (m *Movable) Of(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place *repack.Place) (out []repack.Replica) {
 	if !render.Gated(sg) || render.Oversized(sg) || sg.Spec.Moves == trellisv1alpha1.MovesNever || !place.SameTopology(placedBy(sg)) {
 		return nil
@@ -44,8 +44,8 @@ func (m *Movable) Of(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place
 	return out
 }
 
-// Replacing reports whether replicas of a stored group are outdated, or have an eviction request that does not serve to free a place. pods
-// are the group's pods.
+// Replacing reports whether a group, as stored in the API, has outdated replicas, or has pods with an eviction request for a reason other
+// than to free a place. pods are the group's pods.
 func Replacing(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) bool {
 	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
 		request, requested := leaving.EvictionOf(pod)
@@ -53,8 +53,8 @@ func Replacing(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) bool {
 	})
 }
 
-// GPUsWithoutClaims counts the GPUs of a pod; false for a pod with resource claims, because the devices of claims do not count as free when
-// the pod leaves.
+// GPUsWithoutClaims counts the GPUs of a pod; false for a pod with resource claims, because the devices of claims are not counted as free
+// when the pod leaves.
 func GPUsWithoutClaims(pod *corev1.Pod) (int64, bool) {
 	shape, err := gpus.ShapeOf([]gpus.Pods{{Spec: &pod.Spec, Count: 1}}, gpus.Devices{})
 	return shape.PerReplica, err == nil && len(pod.Spec.ResourceClaims) == 0
@@ -98,8 +98,8 @@ func (m *Movable) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []
 	return out
 }
 
-// successor returns the group in which a replica is placed again: within the domain of its graph, and within the domains that rules about
-// several replicas require. It returns false when the replica is outside these domains.
+// successor returns the pods of a replica's successor as a group to place. The successor must stay in the graph's domain, and in the domain
+// that rules about several replicas require. successor returns false when the replica is outside any such domain.
 func (m *Movable) successor(sg *trellisv1alpha1.ScalingGroup, ordinal int, r *repack.Replica) (*placement.Group, bool) {
 	g := &placement.Group{Required: topology.NoLevel, Preferred: topology.NoLevel, Apart: render.DistinctHosts(sg)}
 	if t := sg.Spec.Topology; t != nil {

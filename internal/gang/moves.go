@@ -10,16 +10,17 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// left is the former domain of a replica that does not return there first, and the reason.
+// left is the former domain of a replica for which the plan does not try this domain first, and the reason.
 type left struct {
 	from topology.Path
-	// host has rejected the replica's pods. Its labels give the former domain if the pods ended before that domain was recorded.
+	// host is the host that rejected the replica's pods. If the pods ended before their domain was recorded, the labels of the host give
+	// the former domain.
 	host string
 	why  string
 }
 
 // Moved returns a message with the old and the new domain of a replica, and the reason for the move; "" when the replica returns to its old
-// domain, or has no domain of its own. The cluster must have the reservation of the replica's new capacity.
+// domain, or has no domain of its own. The reservations for the replica's new place must already be in the cluster.
 func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) string {
 	component, waiting := r.waiting(replica)
 	if waiting == nil {

@@ -20,7 +20,8 @@ import (
 // fields about them.
 type Observation struct {
 	DGD *nvidiav1beta1.DynamoGraphDeployment
-	// Groups are the graph's scaling groups, and Pods are their pods, owned by UID. [Planned] pods among these do not exist yet.
+	// Groups are the graph's scaling groups, and Pods are the pods that these groups own, by UID. Pods may include [Planned] pods, which do
+	// not exist yet.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Pods   []*corev1.Pod
 	// ClusterTopology is the current ClusterTopology that the graph names; nil when there is none.
@@ -29,14 +30,15 @@ type Observation struct {
 	Record *assignment.Record
 	// Admission has the objects that the API server's admission reads for new pods, such as RuntimeClasses and LimitRanges.
 	Admission newpod.Objects
-	// Spent are the attempts that were carried out, by replica. Trellis does not create the pods of a replica again at a spent attempt.
+	// Spent has, by replica, the last attempt that was carried out. Trellis does not create the pods of a replica again at a spent attempt.
 	Spent map[Key]int32
 	// Unfinished is the reason why nothing of the graph is planned yet: its constraint is resolved anew, or recorded gangs are released; ""
 	// for none.
 	Unfinished string
-	// Releasing are the domains of pods whose release is under way, by pod ID. These pods may still look gated.
+	// Releasing are the domains of pods whose release is under way, by pod ID. In the cache, these pods may still have the gate.
 	Releasing map[string]topology.Path
-	// Idle are the reasons why nothing tries to bind released pods, by pod ID.
+	// Idle has, by ID of a released pod, the reason why the pod's reservation has ended, for example because no scheduler tries to bind the
+	// pod.
 	Idle map[string]string
 	// Preempting has, by the ID of a released pod, the message about the preemption victims that must leave for the pod.
 	Preempting map[string]string
@@ -60,9 +62,10 @@ type Observation struct {
 type Objection struct {
 	// Message is the text for the user.
 	Message string
-	// Passing: the objection usually ends within a moment, so it is not shown. It counts only when it persists: then the gang is requeued.
+	// Passing: the objection usually ends within a moment, so it is not shown. If the objection persists, the gang is requeued.
 	Passing bool
-	// Anywhere: the objection would be the same at any other place, so the gang is not evicted and requeued, however long it persists.
+	// Anywhere: the objection would be the same at any other place, so the gang is not evicted and requeued, however long the objection
+	// persists.
 	Anywhere bool
 }
 
@@ -70,20 +73,20 @@ type Objection struct {
 type Pin struct {
 	// Gang is the name of the gang with which the pod is released.
 	Gang string
-	// Attempt is the number of placements of the pod's replica, including this one; 0 if placements are not recorded.
+	// Attempt is the number of placements of the pod's replica, including this placement; 0 if placements are not recorded.
 	Attempt int32
-	// Labels are the labels of every node of the domain: the entire path from the broadest level down.
+	// Labels are the labels that every node of the domain has: the entire path from the broadest level down.
 	Labels map[string]string
 	// Node is the planned host.
 	Node string
-	// Preempts: other pods must be preempted for the pod. Wide then has the labels of the widest domain to which Trellis itself must pin
-	// the pod. It is for a scheduler that keeps the pod in the narrower domains itself and chooses the victims.
+	// Preempts: other pods must be preempted for this pod. In this case, Wide has the labels of the widest domain to which Trellis itself
+	// must pin the pod. Wide is for a scheduler that chooses the victims and enforces the narrower domains itself.
 	Preempts bool
 	Wide     map[string]string
 	// Apart: the pods of the replica must be on different hosts, which only the pins to hosts ensure.
 	Apart bool
-	// Graph is the full name of the deployment, which labels may hold in a shortened form.
+	// Graph is the full name of the deployment. Labels may contain only a shortened form of this name.
 	Graph string
-	// PodLabels and PodAnnotations are the labels and annotations that a placer adds only to released pods.
+	// PodLabels and PodAnnotations are the labels and annotations that the provider adds only to released pods.
 	PodLabels, PodAnnotations map[string]string
 }

@@ -16,24 +16,25 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// Ordinals lists the replicas of a group that exist or will be created, as the operator will choose them from the group's pods. Of the
-// replicas to create, it lists at most as many as the API allows for a component. Recorded replicas are created before other replicas.
+// Ordinals lists the ordinals of the replicas of a group that exist or will be created. It chooses them from the group's pods as the
+// operator does. Of the replicas to create, it lists at most as many as the API allows for a component. Recorded replicas are created
+// before other replicas.
 func Ordinals(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, recorded assignment.Replicas) []int {
 	ordinals, _ := ordinalsOf(sg, podsByOrdinal(pods), recorded, nvidiav1beta1.MaxReplicas)
 	return ordinals
 }
 
-// lookAhead is the number of pods of a group that one plan includes before they exist. Further pods are planned when it is their turn.
+// lookAhead is the maximum number of a group's pods that one plan includes before these pods exist. Later plans include the other pods.
 const lookAhead = 4096
 
-// aheadOf returns the number of replicas without any existing pod that one plan includes.
+// aheadOf returns the maximum number of replicas that one plan includes before any of their pods exist.
 func aheadOf(sg *trellisv1alpha1.ScalingGroup) int {
 	return max(1, lookAhead/int(max(1, render.PodsPerReplica(sg))))
 }
 
-// ordinalsOf lists the replicas that exist or will be created, as the scaling group controller will choose them. Of the replicas to create,
-// it lists at most the given number, and returns the number of further ones as beyond. A replica counts as leaving if none of its pods
-// stays.
+// ordinalsOf lists the ordinals of the replicas that exist or will be created, as the scaling group controller will choose them. Of the
+// replicas to create, it lists at most the given number; beyond is the number of further replicas. A replica counts as leaving if none of
+// its pods stays.
 func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Pod, recorded assignment.Replicas, most int) (
 	ordinals []int, beyond int,
 ) {
@@ -56,8 +57,8 @@ func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Po
 	return ordinals, group.Wanted(replicas) - len(ordinals)
 }
 
-// markSurplus marks the unplaced replicas beyond the number that the component wants permanently, the highest ordinals first. beyond counts
-// the replicas without a state. They count as wanted unless they are surplus.
+// markSurplus marks unplaced replicas as surplus if there are more replicas than the component wants permanently, the highest ordinals
+// first. beyond is the number of replicas without a state. markSurplus adds them to the wanted replicas unless they are surplus.
 func (r *Request) markSurplus(sg *trellisv1alpha1.ScalingGroup, states []replicaState, beyond int) {
 	surplus := len(states) + beyond - int(sg.Spec.Replicas)
 	r.Wanted += beyond - min(beyond, max(0, surplus))

@@ -17,7 +17,8 @@ import (
 )
 
 // Outside describes a replica, or a single-node component, with pods outside a domain that a constraint requires, by the current labels of
-// the pods' nodes. Labels change under running pods, and clients other than Trellis may place pods. The pods stay where they are.
+// the pods' nodes. This happens when labels change under running pods, or when clients other than Trellis place pods. Running pods stay
+// where they are.
 type Outside struct {
 	// Code is a reason of the condition Placed.
 	Code string
@@ -25,7 +26,7 @@ type Outside struct {
 	Message string
 }
 
-// maxOutside is the maximum number of replicas that a message names, and of domains that it lists for each of them.
+// maxOutside is the maximum number of replicas that a message names, and the maximum number of domains that it lists for each replica.
 const maxOutside = 3
 
 // IsOutside reports whether a reason of the condition Placed is about pods that run outside their domain.
@@ -45,9 +46,10 @@ func OutsideMessage(list []Outside) string {
 	return "by the labels of their nodes, " + limit.Join(named, len(list), maxOutside, "; ") + "; running pods stay"
 }
 
-// FindOutside returns the replicas, and single-node components, with bound pods outside a required domain. For the pods of a graph with a
-// required level, this is graphDomain. For the pods of a replica or of a single-node component with a required level, this is the domain to
-// which they are pinned, because later pods follow the pins of existing pods. Without graphDomain or pins, it is the domain of most pods.
+// FindOutside returns the replicas, and single-node components, with bound pods outside a required domain. If the graph requires a level,
+// graphDomain is the required domain of all pods. If a component requires a level, the required domain of a replica or single-node
+// component is the domain to which its pods are pinned, because later pods follow the pins of existing pods. Without graphDomain or pins,
+// the required domain is the domain of most pods.
 func FindOutside(c *topology.Cluster, o Observation, graphDomain topology.Path) []Outside {
 	f, pods := outsideFinder{cluster: c, domains: map[string]topology.Path{}}, podsByGroup(o.Pods)
 	var groups []boundGroup
@@ -79,14 +81,14 @@ type boundGroup struct {
 	levels topology.Levels
 }
 
-// boundPods are the pods of a replica or of a group, with its name in messages.
+// boundPods are the bound pods of a replica or of a group. name is what messages call the replica or group.
 type boundPods struct {
 	name   string
 	pods   []*corev1.Pod
 	places []PodPlace
 }
 
-// bound returns a group with its bound pods. It omits a pod whose Node object does not exist: such a pod is lost.
+// bound returns a group with its bound pods. It omits pods whose Node objects do not exist, because these pods are lost.
 func (f *outsideFinder) bound(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) boundGroup {
 	g := boundGroup{boundPods{name: sg.Spec.Component}, sg, LevelsOf(sg.Spec.Topology)}
 	g.pods = slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool {
@@ -122,7 +124,7 @@ func (g boundGroup) replicas() (out []boundPods) {
 	return out
 }
 
-// outsideGraph adds the replicas of a group with pods outside the graph domain to the result, and returns their names.
+// outsideGraph adds to the result each replica of a group that has pods outside the graph domain. It returns the names of these replicas.
 func (f *outsideFinder) outsideGraph(g boundGroup, all []PodPlace, graphDomain topology.Path) map[string]bool {
 	names, level := map[string]bool{}, g.levels.Index(g.sg.Spec.Topology.GraphPackDomain)
 	if level == topology.NoLevel {
@@ -140,8 +142,8 @@ func (f *outsideFinder) outsideGraph(g boundGroup, all []PodPlace, graphDomain t
 	return names
 }
 
-// outsideUnits adds the replicas of a multinode group, or a single-node group as a unit, to the result if they have pods outside the domain
-// of their other pods. It skips the replicas in noted, which the result already has.
+// outsideUnits adds to the result each unit of a group that has pods outside the unit's domain. A unit is a replica of a multinode group,
+// or an entire single-node group. outsideUnits skips the units in noted, which the result already has.
 func (f *outsideFinder) outsideUnits(g boundGroup, noted map[string]bool) {
 	t := g.sg.Spec.Topology
 	level := g.levels.Index(t.PackDomain)
@@ -159,9 +161,8 @@ func (f *outsideFinder) outsideUnits(g boundGroup, noted map[string]bool) {
 	}
 }
 
-// home returns the domain of a level that must hold the pods of a unit: the pinned domain or, without pins, the domain of most pods. The
-// pins of a multinode replica count only if the pinned domain contains one of its pods, because the replica is recreated as a unit, in any
-// domain.
+// home returns the domain of a level that must hold the pods of a unit: the pinned domain or, without pins, the domain of most pods. A
+// multinode replica may be recreated as a unit in any domain, so its pinned domain counts only if it contains one of the replica's pods.
 func (g boundGroup) home(unit boundPods, level int) topology.Path {
 	for _, pod := range unit.pods {
 		pinned := g.levels.PathOf(pod.Spec.NodeSelector).Truncate(level)
@@ -176,8 +177,8 @@ func (g boundGroup) home(unit boundPods, level int) topology.Path {
 	return Home(unit.places, level)
 }
 
-// note adds the pods outside home, a domain of a level, to the result, and reports whether there are any. home is nil if none of the pods
-// is in a domain of the level. All pods are then outside.
+// note adds a replica or group to the result if some of its pods are outside home, and reports whether this is so. home is a domain of the
+// level; nil if no pod is in a domain of the level. In this case, all pods are outside.
 func (f *outsideFinder) note(code string, pods boundPods, levelName string, level int, home topology.Path) bool {
 	away := slices.DeleteFunc(slices.Clone(pods.places), func(p PodPlace) bool { return home != nil && home.Contains(p.Domain) })
 	if len(away) == 0 {

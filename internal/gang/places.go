@@ -19,8 +19,8 @@ import (
 // MaxPlaces is the maximum number of listed replicas of one component.
 const MaxPlaces = 64
 
-// Places are the domains of the bound replicas of a graph, by the current labels of their nodes. The record has the domains to which pods
-// are pinned instead. The two can differ, because labels change under running pods.
+// Places are the domains of the bound replicas of a graph, by the current labels of their nodes. The record, by contrast, has the domains
+// to which pods are pinned. The recorded and the current domain can differ, because labels change under running pods.
 type Places struct {
 	// Components lists the bound replicas with the lowest ordinals, at most [MaxPlaces] of each component. It omits replicas in no domain.
 	Components map[string][]nvidiav1beta1.ReplicaPlacement

@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// A planned pod does not exist yet. It has Trellis' gate, its scaling group owns it, and its UID is that of [PlannedUID]. It is placed like
-// a gated pod, and its release creates it, without the gate (docs/dev/architecture.md#created-in-place).
+// A planned pod does not exist yet. It has Trellis' gate, its scaling group owns it, and [PlannedUID] gives its UID. It is placed like a
+// gated pod. Its release creates the pod, without the gate (docs/dev/architecture.md#created-in-place).
 
 const plannedPrefix = "planned/"
 
@@ -35,7 +35,8 @@ func AsPlanned(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: render.PlacementGate}}
 }
 
-// plannedPod returns a pod of a replica from its template, as admission is expected to change it; nil if the replica has no such pod.
+// plannedPod builds a pod of a replica from its template, with the changes that admission is expected to make; nil if the replica has no
+// such pod.
 func plannedPod(o *Observation, sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) *corev1.Pod {
 	template := render.BuildPod(sg, ordinal, index)
 	if template == nil {
@@ -63,8 +64,8 @@ func Planned(pod *corev1.Pod) bool { return isPlanned(string(pod.UID)) }
 
 func isPlanned(id string) bool { return strings.HasPrefix(id, plannedPrefix) }
 
-// InPlace reports whether replicas of a group may be created in place: the provider creates nothing for a gang before its pods are
-// released, and Trellis creates the pods itself.
+// InPlace reports whether replicas of a group may be created in place, that is, without a gate and pinned to their place. The provider must
+// create nothing for a gang before the gang's release, and Trellis must create the pods itself.
 func InPlace(sg *trellisv1alpha1.ScalingGroup) bool {
 	return render.Gated(sg) && specs.Named(sg.Spec.Provider).InPlace && !render.InSets(sg)
 }
@@ -80,11 +81,11 @@ func Foreseeable(pod *corev1.Pod) bool {
 	return a == nil || a.PodAffinity == nil && a.PodAntiAffinity == nil
 }
 
-// asked reports whether no pod of a replica exists, and its planned pods have no place yet.
+// asked reports whether a replica has planned pods, which have no place yet. No pod of such a replica exists.
 func (state replicaState) asked() bool { return len(state.closed) > 0 && Planned(state.closed[0]) }
 
-// gateBaseGang removes the planned pods of a base gang that also has gated pods. The removed pods are created gated, and released together
-// with the gated pods.
+// gateBaseGang removes the planned pods from a base gang that also has gated pods. The removed pods are created gated, and then released
+// together with the gated pods.
 func (r *Request) gateBaseGang(states map[string][]replicaState) {
 	if r.Graph.Required == topology.NoLevel || r.Graph.Anchor != nil {
 		return
@@ -102,8 +103,8 @@ func (r *Request) gateBaseGang(states map[string][]replicaState) {
 	}
 }
 
-// Asked returns the replicas with planned pods in the request, except for replicas that are created gated because of a plan. planned is nil
-// without a plan.
+// Asked returns the replicas of the request that have planned pods. If planned is not nil, Asked omits the replicas that must be created
+// gated because of this plan.
 func (r *Request) Asked(planned *placement.Result) map[Key]bool {
 	out := map[Key]bool{}
 	for _, component := range r.Graph.Components {
@@ -128,9 +129,9 @@ func created(replica placement.ReplicaResult) bool {
 	return slices.ContainsFunc(replica.Pods, func(pod placement.PodResult) bool { return isPlanned(pod.ID) })
 }
 
-// notNow reports whether a placed replica with planned pods is created gated instead of in place. This is so if other pods must be
-// preempted first, for the replica or for its base gang. It is also so if the replica's component needs several replicas to run: they are
-// released together when all of them exist.
+// notNow reports whether a placed replica with planned pods must be created gated instead of in place. This is so if other pods must be
+// preempted first, for the replica or for its base gang. It is also so if the replica's component needs several replicas to run, because
+// these replicas are released together when all of them exist.
 func (r *Request) notNow(planned *placement.Result, replica placement.ReplicaResult) bool {
 	if replica.Refusal != nil || !created(replica) {
 		return false

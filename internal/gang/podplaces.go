@@ -15,7 +15,7 @@ import (
 // PodPlace is the place of one bound pod: the domain of its node.
 type PodPlace struct {
 	Component string
-	// Replica of the pod. Under Grove it is 0 for all pods of a single-node component.
+	// Replica is the ordinal of the pod's replica. Under Grove, it is 0 for all pods of a single-node component.
 	Replica int32
 	// Made is the creation time of the pod.
 	Made   time.Time

@@ -53,7 +53,7 @@ func Leaving(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// KeyOf returns the replica of a pod; the zero value for a pod of no scaling group of the graph.
+// KeyOf returns the replica of a pod; the zero value if the pod belongs to none of the graph's scaling groups.
 func (o *Observation) KeyOf(pod *corev1.Pod) Key {
 	sg := groupOf(o.Groups, pod)
 	if sg == nil {
@@ -63,14 +63,14 @@ func (o *Observation) KeyOf(pod *corev1.Pod) Key {
 	return Key{Component: sg.Spec.Component, Ordinal: int(ordinal)}
 }
 
-// Leaves reports whether a pod is leaving, or is to be deleted because its attempt no longer counts.
+// Leaves reports whether a pod is leaving, or must be deleted because its attempt is superseded.
 func (o *Observation) Leaves(pod *corev1.Pod) bool {
 	sg := groupOf(o.Groups, pod)
 	return Leaving(pod) || sg != nil && o.superseded(sg, pod)
 }
 
-// superseded reports whether a pod of a replica was released or created at an attempt that no longer counts. Such a pod is to be deleted,
-// like a leaving pod.
+// superseded reports whether a pod was released or created at an attempt that is lower than the lowest valid attempt of its replica. Such a
+// pod must be deleted, and is treated like a leaving pod.
 func (o *Observation) superseded(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 	attempt := render.AttemptOf(pod)
 	if attempt == 0 || o.Record == nil || render.GateClosed(pod) {
@@ -85,8 +85,8 @@ func WaitsForScheduler(pod *corev1.Pod) bool {
 	return pod.Annotations[render.AnnotationGang] != "" && pod.Spec.NodeName == "" && !render.GateClosed(pod) && !Leaving(pod)
 }
 
-// WhyUnschedulable returns the scheduler's message about a pod that it does not bind, whatever the condition's reason; "" for none. It
-// ignores the condition of a gated pod, because no scheduler has set that condition.
+// WhyUnschedulable returns the message of the scheduler that does not bind a pod, whatever the reason in the pod's condition; "" for none.
+// It ignores the condition of a gated pod, because no scheduler has set that condition.
 func WhyUnschedulable(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != corev1.PodReasonSchedulingGated {
@@ -123,7 +123,7 @@ func FirstPods(pods []*corev1.Pod) map[Key]*corev1.Pod {
 	return first
 }
 
-// PinnedHost returns the node to which a released pod is pinned by name; "" if there is no such node, or there are several.
+// PinnedHost returns the node to which a released pod is pinned by name; "" if the pod is pinned to no node, or to several nodes.
 func PinnedHost(pod *corev1.Pod) string {
 	if hosts := hostsNamed(pod); len(hosts) == 1 {
 		return hosts[0]

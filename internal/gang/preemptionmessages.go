@@ -24,13 +24,13 @@ func WaitsForPreemption(node string) string {
 	return "waits for pods of lower priority to leave node " + node
 }
 
-// WaitsForVictims returns the message that a pod waits for victims to leave a node. It names the first victim, which must be the last to
-// terminate.
+// WaitsForVictims returns the message that a pod waits for victims to leave a node. The message names the first of the victims, which must
+// be the victim that terminates last.
 func WaitsForVictims(node string, victims []topology.Leaving) string {
 	return fmt.Sprintf("waits for pod %s to leave node %s, by %s", andMore(victims), node, clock(victims[0].Until))
 }
 
-// VictimsStayed returns the message that victims have not left a node in time.
+// VictimsStayed returns the message that victims did not leave a node in time.
 func VictimsStayed(node string, victims []topology.Leaving) string {
 	return fmt.Sprintf("pod %s has not left node %s, although its grace period ended at %s", andMore(victims), node, clock(victims[0].Until))
 }
@@ -41,8 +41,8 @@ func andMore(victims []topology.Leaving) string {
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Victims names the replicas that are preempted, in a few words. Pods that do not belong to Trellis are only counted: their names do not
-// tell which workload loses them.
+// Victims names the preempted replicas for a message. It only counts the preempted pods that do not belong to Trellis, because their names
+// do not identify their workloads.
 func Victims(p *placement.Preemption) string {
 	var names []string
 	others := 0

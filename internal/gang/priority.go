@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// lowerPriority lowers the graph's priority to the priority of a waiting pod: a gang has only the priority of its least important pod. A
-// pod that never preempts, by its priority class, keeps the whole graph from preempting.
+// lowerPriority lowers the graph's priority to the priority of a waiting pod, because a gang has only the priority of its least important
+// pod. If the pod never preempts, by its priority class, the whole graph preempts nothing.
 func (r *Request) lowerPriority(pod *corev1.Pod) {
 	priority := topology.PriorityOf(pod)
 	never := pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever

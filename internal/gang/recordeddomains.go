@@ -11,22 +11,23 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// RecordedDomains are the shared domains of a graph, its components and its replicas, while recorded gangs are released one after another.
+// RecordedDomains has the domains that a graph, its single-node components and its replicas require their pods to share. It is used while
+// recorded gangs are released one after another.
 type RecordedDomains struct {
-	// decided are the domains of released pods, by owner. taken also has the domains of accepted gangs.
+	// decided are the domains that released pods determine, by owner. taken also has the domains of accepted gangs.
 	decided, taken map[string]topology.Path
-	// failed are the owners of undecided domains of rejected gangs.
+	// failed are the owners whose domains were undecided when a gang that shares these domains was rejected.
 	failed map[string]bool
 }
 
-// NewRecordedDomains returns the domains of the released pods of a graph.
+// NewRecordedDomains returns the shared domains that the released pods of a graph determine.
 func NewRecordedDomains(o Observation) *RecordedDomains {
 	decided := releasedDomains(o)
 	return &RecordedDomains{decided: decided, taken: maps.Clone(decided), failed: map[string]bool{}}
 }
 
 // Satisfy reports whether the recorded releases of a gang, together with the released pods of the graph, satisfy the graph's frozen
-// constraint. They may not, because another client may have written the record. Satisfy sets [Release.Undecided].
+// constraint. A record that another client has written may violate the constraint. Satisfy sets [Release.Undecided].
 func (d *RecordedDomains) Satisfy(releases []Release) bool {
 	taken := maps.Clone(d.taken)
 	for i := range releases {
@@ -54,7 +55,8 @@ func (d *RecordedDomains) Satisfy(releases []Release) bool {
 	return true
 }
 
-// Fail rejects a gang. Further recorded gangs must not determine the domains that this gang shares.
+// Fail records that a gang is rejected. Further recorded gangs must then not determine the undecided domains that they share with this
+// gang.
 func (d *RecordedDomains) Fail(releases []Release) {
 	for i := range releases {
 		for _, name := range d.undecided(&releases[i]) {

@@ -25,8 +25,8 @@ type Release struct {
 	Group *trellisv1alpha1.ScalingGroup
 	// Domain is the domain to which the pod is pinned.
 	Domain topology.Path
-	// Base: the pod belongs to the base gang, with which a graph in one domain begins. Rest: the pod belongs to a base gang with other
-	// replicas that are already released.
+	// Base: the pod belongs to the base gang, the first gang of a graph that must be in one domain. Rest: the pod belongs to a base gang of
+	// which other replicas are already released.
 	Base, Rest bool
 	// Undecided are the domains, the broadest first, that the pod shares with other pods and that no released pod determines yet: the
 	// domains of the pod's graph and single-node component. The first pod that is released into such a domain determines it for the other
@@ -34,7 +34,7 @@ type Release struct {
 	Undecided []string
 }
 
-// BaseName returns the name of the base gang, with which a plan begins a graph.
+// BaseName returns the name of the base gang that a plan places.
 func (r *Request) BaseName(planned *placement.Result) string {
 	var members []placement.ReplicaResult
 	for _, replica := range planned.Replicas {
@@ -45,8 +45,8 @@ func (r *Request) BaseName(planned *placement.Result) string {
 	return r.name(members...)
 }
 
-// name returns the name of a gang, which is the same for the same pods and differs for their successors. Planned pods have the IDs of their
-// predecessors, so the name also depends on their attempts.
+// name returns the name of a gang. The name is the same for the same pods, and differs for their successors. A planned pod has the same ID
+// as its predecessor, so the name also depends on the attempt of the pod's replica.
 func (r *Request) name(members ...placement.ReplicaResult) string {
 	var lines []string
 	for _, replica := range members {
@@ -118,9 +118,9 @@ func (r *Request) component(name string) *placement.Component {
 	return &placement.Component{Name: name}
 }
 
-// widest returns the domain to which Trellis must pin a preempting replica, even if the replica's scheduler knows domains itself. This is
-// the domain of the graph, the domain to which the replica is spread, or the domain that all replicas of a single-node component share.
-// Later plans read these domains from the pins of the replica's pods.
+// widest returns the widest domain to which Trellis must pin a preempting replica, even if the replica's scheduler enforces narrower
+// domains itself. This is the domain of the graph, the domain to which the replica is spread, or the domain that all replicas of a
+// single-node component share. Later plans read these domains from the pins of the replica's pods.
 func (r *Request) widest(s *placement.Component, replica placement.ReplicaResult) topology.Path {
 	switch {
 	case !s.Multinode:
@@ -131,8 +131,8 @@ func (r *Request) widest(s *placement.Component, replica placement.ReplicaResult
 	return replica.Domain.Truncate(r.Graph.Required)
 }
 
-// PinnedDomain returns the narrowest domain, above the host, that holds all planned nodes of a replica. Its labels anchor the graph, also
-// for earlier versions of the operator.
+// PinnedDomain returns the narrowest domain, above the host, that holds all planned nodes of a replica. The replica's pods are pinned to
+// the labels of this domain, from which later plans, also of earlier versions of the operator, read the graph domain.
 func PinnedDomain(c *topology.Cluster, levels topology.Levels, replica placement.ReplicaResult) topology.Path {
 	var common topology.Path
 	for i, pod := range replica.Pods {

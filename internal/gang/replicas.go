@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// replicaState is the state of one replica, by its pods.
+// replicaState is the state of one replica: its gated (closed), released (open) and leaving pods, and the number of its absent pods.
 type replicaState struct {
 	ordinal      int
 	closed, open []*corev1.Pod
@@ -73,10 +73,10 @@ func (r *Request) sortPod(
 	state.open = append(state.open, pod)
 }
 
-// withoutSuperseded omits the pods of a replica that were never released and are of an older revision, as if they did not exist yet. The
-// scaling group controller recreates such pods at once, with any strategy, because nothing is lost with them. If they were released
-// meanwhile, their gang would lose them, and they might not even match the gang. While an update is paused, a replica for which [CanStay]
-// is true is placed as it is.
+// withoutSuperseded returns the pods of a replica without the never released pods of an older revision, as if these pods did not exist yet.
+// The scaling group controller recreates such pods at once, with any update strategy, because nothing is lost with them. If such pods were
+// released meanwhile, their gang would lose them, and they might not even match the gang. While an update is paused, withoutSuperseded
+// returns all pods of a replica for which [CanStay] is true.
 func withoutSuperseded(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, releasing map[string]topology.Path) []*corev1.Pod {
 	begun := slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
 		_, onItsWay := releasing[topology.PodID(pod)]

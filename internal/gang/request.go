@@ -34,12 +34,12 @@ type Request struct {
 	// incomplete are replicas with pods that are wanted and do not exist yet. A plan includes these pods, but the replicas are not
 	// released.
 	incomplete map[Key]bool
-	// replacing are components with replicas that are being recreated, so many that a base gang would begin without replicas that belong to
+	// replacing are components of which so many replicas are being recreated that a base gang would begin without replicas that belong to
 	// it (docs/placement.md#how-much-begins-together).
 	replacing map[string]bool
-	// left has, by replica, the former domain to which the replica does not return first, and the reason.
+	// left has, by replica, the former domain that the plan does not try first, and the reason.
 	left map[Key]left
-	// surplus are replicas beyond the number that the component wants permanently: they wait for capacity during an update, and users are
+	// surplus are replicas beyond the number that the component wants permanently. They wait for capacity during an update, and users are
 	// not notified.
 	surplus map[Key]bool
 	inPart
@@ -48,7 +48,7 @@ type Request struct {
 	ranked bool
 }
 
-// Progress is the progress of placing a graph.
+// Progress describes which replicas of a graph exist and are placed.
 type Progress struct {
 	// Creating: a scaling group of the graph does not exist yet.
 	Creating bool
@@ -63,16 +63,17 @@ type Progress struct {
 type Unplanned struct {
 	// Blocked are replicas that are not planned, because a level that they need is gone.
 	Blocked []Waiting
-	// Refused are replicas of two kinds. Released replicas are not bound for a known reason, for example because their scheduler refuses
-	// them or nothing tries to bind them. Other replicas cannot be recreated yet, because one of their pods does not terminate.
+	// Refused has replicas of two kinds. A replica of the first kind is released and not bound for a known reason, for example because its
+	// scheduler refuses it or nothing tries to bind it. A replica of the second kind cannot be recreated yet, because one of its pods does
+	// not terminate.
 	Refused []Waiting
 	// Unadmitted are replicas that are not planned because pods have scheduling gates of other controllers: their own pods, or pods of
 	// replicas that are placed together with them.
 	Unadmitted []Waiting
 }
 
-// NewRequest translates an observation for the planner. It plans only gated groups and leaves the pods of other groups to the
-// kube-scheduler.
+// NewRequest translates an observation for the planner. The request includes only gated groups; the kube-scheduler places the pods of other
+// groups.
 func NewRequest(o Observation) *Request {
 	r := &Request{
 		Gated: map[string]*corev1.Pod{}, incomplete: map[Key]bool{}, replacing: map[string]bool{}, surplus: map[Key]bool{},
@@ -119,7 +120,7 @@ func (r *Request) AllBound() bool {
 	return !r.Creating && !r.unbound && len(r.Blocked)+len(r.Unadmitted) == 0 && !r.HasWaiting()
 }
 
-// AllWaiting returns every replica that is to be planned as a waiting replica with the given cause.
+// AllWaiting returns a Waiting with the given cause for each replica that must be planned.
 func (r *Request) AllWaiting(code, message string) []Waiting {
 	var out []Waiting
 	for _, component := range r.Graph.Components {
@@ -168,7 +169,7 @@ func (r *Request) setConstraint(groups []*trellisv1alpha1.ScalingGroup) {
 }
 
 // anchorGraph reads the graph domain from the path to which active replicas are pinned (docs/placement.md#which-domain). A replica that is
-// being replaced does not count: once its pods are gone, the other replicas would be in a domain in which the new replica may not fit.
+// being replaced does not count, because its successor may not fit into the domain that it would determine for the other replicas.
 func (r *Request) anchorGraph(states map[string][]replicaState) {
 	if r.Graph.Required == topology.NoLevel {
 		return

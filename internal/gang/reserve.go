@@ -15,8 +15,8 @@ import (
 )
 
 // Reserve reserves capacity for the graph's released, unbound pods without a reservation, on the hosts to which they are pinned. Some pods
-// are pinned only by labels, for example by an earlier version of the operator. For these pods the planner looks for capacity in their
-// domain, which their scheduler will find as well. Idle pods get no reservation.
+// are pinned only by labels, for example by an earlier version of the operator. For these pods, Reserve looks for capacity in their domain,
+// which their scheduler will find as well. Idle pods ([Observation].Idle) get no reservation.
 func Reserve(c *topology.Cluster, o Observation) {
 	byGroup := podsByGroup(o.Pods)
 	for _, sg := range o.Groups {
@@ -74,9 +74,9 @@ func reserve(c *topology.Cluster, sg *trellisv1alpha1.ScalingGroup, place placem
 	}
 }
 
-// ReserveRest reserves capacity for the gated pods of partly released gangs, for example after a restart in the middle of a release. It
-// returns the names of their gangs, by pod ID. These pods are planned like other waiting pods; until then no other gang may take their
-// capacity.
+// ReserveRest reserves capacity for the gated pods of partly released gangs, for example after a restart in the middle of a release. These
+// pods are planned like other waiting pods, but until then no other gang may take their capacity. ReserveRest returns the names of their
+// gangs, by pod ID.
 func ReserveRest(c *topology.Cluster, o Observation) map[string]string {
 	r := NewRequest(o)
 	rest := map[string]string{}
@@ -111,7 +111,7 @@ func ReserveRest(c *topology.Cluster, o Observation) map[string]string {
 	return rest
 }
 
-// reserveRest reserves capacity for all pods of a replica, or else for the pods that fit.
+// reserveRest reserves capacity for all pods of a replica or, if they do not all fit, for each pod that fits.
 func reserveRest(c *topology.Cluster, place placement.Place, g placement.Group, pods []placement.Pod) {
 	for _, some := range append([][]placement.Pod{pods}, slices.Collect(slices.Chunk(pods, 1))...) {
 		g.Pods = some

@@ -22,17 +22,17 @@ type Waiting struct {
 	Ordinal   int
 	// Code is a reason constant, and Message a sentence for the user.
 	Code, Message string
-	// Refusal has the planner's numbers; nil when the replica waits for another cause.
+	// Refusal is the planner's refusal, with its numbers; nil when the replica waits for another reason.
 	Refusal *placement.Refusal
-	// Note says what Trellis does for the replica meanwhile; Message ends with it, too.
+	// Note states what Trellis does for the replica meanwhile. Message ends with this note, too.
 	Note string
-	// Gang is the name in messages of the replicas that are placed together with this replica, the same for each of them; "" when the
+	// Gang names, in messages, the replicas that are placed together with this replica. It is equal for all these replicas; "" when the
 	// replica is placed alone.
 	Gang string
 }
 
-// Blocked describes why the replica, or the gang that it follows, can run on no node, however much capacity is free; "" when free capacity
-// may suffice.
+// Blocked returns the reason why the replica, or the gang for which it waits, can run on no node, however much capacity is free; "" when
+// free capacity may suffice.
 func (w *Waiting) Blocked() string {
 	for r := w.Refusal; r != nil; r = r.Cause {
 		if r.Blocked != "" {
@@ -51,7 +51,7 @@ func (w *Waiting) Noted(note string) {
 // String returns the name and the message of a waiting replica.
 func (w Waiting) String() string { return fmt.Sprintf("%s-%d: %s", w.Component, w.Ordinal, w.Message) }
 
-// Result is the scheduling result of a graph: the latest decision about it.
+// Result is the result of the latest evaluation of a graph.
 type Result struct {
 	// UID is the UID of the DynamoGraphDeployment.
 	UID types.UID
@@ -78,7 +78,7 @@ type Result struct {
 	Waiting []Waiting
 	// Outside are replicas and single-node components with pods outside the domain that must hold them.
 	Outside []Outside
-	// Checked has, by Workload name, the results of the searches for places for Kueue's Workloads before Kueue admits them.
+	// Checked has, by name of a Kueue Workload, the result of the search for a place that Trellis makes before Kueue admits the Workload.
 	Checked map[string]Checked
 	// Surplus are replicas without capacity that an update would add beyond the number that is wanted permanently.
 	Surplus []Waiting

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Shown returns the states of the replicas that Trellis places, by their pods, for [assignment.Record.Follow].
+// Shown derives the state of each replica that Trellis places from the replica's pods, for [assignment.Record.Follow].
 func Shown(o Observation) map[Key]assignment.Shown {
 	out, byGroup := map[Key]assignment.Shown{}, podsByGroup(o.Pods)
 	for _, sg := range o.Groups {
@@ -28,7 +28,7 @@ func Shown(o Observation) map[Key]assignment.Shown {
 	return out
 }
 
-// ReleasedReplicas returns the replicas with released pods, by their names from [Of].
+// ReleasedReplicas returns the names of the replicas with released pods; see [Of].
 func ReleasedReplicas(o Observation) map[string]bool {
 	out := map[string]bool{}
 	for _, pod := range o.Pods {
@@ -39,7 +39,7 @@ func ReleasedReplicas(o Observation) map[string]bool {
 	return out
 }
 
-// shownBy returns the state of one replica by its pods.
+// shownBy derives the state of one replica from its pods.
 func shownBy(o *Observation, sg *trellisv1alpha1.ScalingGroup, levels topology.Levels, pods []*corev1.Pod) assignment.Shown {
 	var one assignment.Shown
 	var n shownPods

@@ -26,8 +26,9 @@ func (r *Request) placeOf(t *trellisv1alpha1.ResolvedTopology) *placement.Place 
 	return &placement.Place{Levels: levels, NodeSelector: selector}
 }
 
-// spreadOf describes how the replicas of a component are spread, and the domains of the replicas that stay; nil when they are not spread.
-// It omits a replica that is being recreated, which counts in its next domain, and a partly released replica, which the planner counts.
+// spreadOf returns the levels over which the replicas of a component are spread, and the domains of the replicas that stay; nil when they
+// are not spread. It omits a replica that is being recreated, because this replica counts in its next domain. It also omits a partly
+// released replica, because the planner counts it.
 func spreadOf(t *trellisv1alpha1.ResolvedTopology, states []replicaState) *placement.Spread {
 	if !constraint.Spread(t) {
 		return nil

@@ -82,7 +82,7 @@ type Transfer struct {
 	Domains []TransferIn
 }
 
-// PairedReplicas counts the bound replicas of one role. Paired counts the replicas among them with the other role in their domain.
+// PairedReplicas counts the bound replicas of one role. Paired is how many of them have replicas of the other role in their domain.
 type PairedReplicas struct {
 	Role          placement.Role
 	Bound, Paired int
@@ -147,7 +147,7 @@ func SharedDomain(levels topology.Levels, pods []*corev1.Pod, nodeLabels func(st
 	return shared, len(pods) > 0
 }
 
-// NewTransfer counts replicas by the level of a policy; nil without a policy.
+// NewTransfer counts replicas by their domains of the policy's level; nil without a policy.
 func NewTransfer(policy *trellisv1alpha1.ResolvedTopology, replicas []Transferring) *Transfer {
 	if !constraint.Transfers(policy) {
 		return nil
@@ -192,7 +192,7 @@ func (t *Transfer) add(one Transferring, domain topology.Path) {
 	}
 }
 
-// Percent returns the percentage of replicas that have the other role in their domain; false when no replica is bound.
+// Percent returns the percentage of bound replicas that have replicas of the other role in their domain; false when no replica is bound.
 func (p PairedReplicas) Percent() (percent int32, known bool) {
 	if p.Bound == 0 {
 		return 0, false

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// pairMissing adds the replicas of components without a scaling group to the pairing: the replicas of the other role wait for them.
+// pairMissing adds the replicas of components without a scaling group to the pairing, because the replicas of the other role wait for them.
 func (r *Request) pairMissing(o *Observation) {
 	p := r.Graph.Pairing
 	if p == nil || !r.Creating {
@@ -38,8 +38,8 @@ func (r *Request) pairMissing(o *Observation) {
 // sharedDomain is a domain that replicas of one generation share.
 type sharedDomain struct{ generation, path string }
 
-// withoutPartner returns the placed replicas that would be alone in their domain, because the replicas of the other role that are to share
-// the domain do not exist yet. If the pairing is required, the returned replicas wait for the other role. Otherwise the result is nil.
+// withoutPartner returns the placed replicas that must wait for the other role, if the pairing is required; nil otherwise. Such a replica
+// would be alone in its domain, because the replicas of the other role that will share the domain do not exist yet.
 func (r *Request) withoutPartner(planned *placement.Result, notReady func(placement.ReplicaResult) bool) map[Key]sharedDomain {
 	p := r.Graph.Pairing
 	if p == nil || !p.Required || p.Prefill == 0 || p.Decode == 0 {

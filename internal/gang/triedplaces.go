@@ -17,7 +17,8 @@ import (
 type Tried struct {
 	// Shape is the digest of the pod's shape before its release ([topology.Shape.Digest]).
 	Shape string
-	// Hosts are the hosts that the pod names. Domain is the path of the domain to which the pod is pinned. It counts only without Hosts.
+	// Hosts are the hosts that the pod names. Domain is the path of the domain to which the pod is pinned; it is ignored if there are
+	// Hosts.
 	Hosts  []string
 	Domain topology.Path
 	// Place is the pod's topology.
@@ -67,8 +68,9 @@ func hostsNamed(pod *corev1.Pod) (hosts []string) {
 	return slices.Compact(hosts)
 }
 
-// RefusedEverywhere plans a graph with refused replicas once more, as if no scheduler had refused a place, and changes nothing. It returns
-// the new results of the refused replicas. A replica that is placed this time has capacity only where a scheduler refused it.
+// RefusedEverywhere plans a graph once more if the plan refused replicas, as if no scheduler had refused a place. It changes nothing in the
+// cluster. It returns the new results of the refused replicas. If a replica is placed this time, only places where a scheduler refused it
+// have capacity for it.
 func (r *Request) RefusedEverywhere(c *topology.Cluster, planned *placement.Result) map[Key]placement.ReplicaResult {
 	out := map[Key]placement.ReplicaResult{}
 	if len(r.Graph.Refused) == 0 || planned.Placed() {

@@ -11,10 +11,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// shapeLike returns the shape that a pod of a role, which does not exist yet, will have after admission. Admission adds tolerations,
-// defaults of a LimitRange, the overhead of a RuntimeClass and the changes of the cluster's webhooks. So shapeLike returns the shape of a
-// waiting pod of the same role and revision. It does not use a released pod, which has pins of its own. Without a waiting pod, template
-// builds the pod, and the changes of webhooks are not known.
+// shapeLike returns the shape that a pod that does not exist yet will have after admission. Admission adds tolerations, defaults of a
+// LimitRange, the overhead of a RuntimeClass and the changes of the cluster's webhooks. Therefore, shapeLike uses a waiting pod of the same
+// role and revision. It does not use a released pod, which has pins of its own. Without a waiting pod, it uses the pod that template
+// builds, which lacks the changes of webhooks.
 func (g *groupView) shapeLike(role string, template func() *corev1.Pod) *topology.Shape {
 	if shape := g.wanted[role]; shape != nil {
 		return shape
@@ -35,9 +35,9 @@ func (g *groupView) waitingLike(role string, template func() *corev1.Pod) *corev
 	return stored
 }
 
-// addWanted adds the pods of a replica that do not exist yet, as far as the plan looks ahead. They are expected to be like the existing
-// pods of their role: if they differed, the planner would not keep their replicas together. At most one pod of each role is built; of the
-// other pods only the names are needed.
+// addWanted adds the pods of a replica that do not exist yet, at most as many as the plan may still include. They get the shape of the
+// existing pods of their role, because the planner keeps replicas together only if their pods have the same shapes. addWanted builds at
+// most one pod of each role, because it needs only the names of the other pods.
 func (g *groupView) addWanted(replica *placement.Replica, state replicaState) {
 	if render.Oversized(g.sg) {
 		return

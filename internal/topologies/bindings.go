@@ -21,7 +21,7 @@ import (
 
 // bindings contains the Bindings of the cluster, while the cluster serves this kind.
 type bindings struct {
-	// live reads past the cache, to check whether Bindings are served. open opens a cache of Bindings.
+	// live reads past the cache, to check whether the cluster serves Bindings. open opens a cache of Bindings.
 	live client.Reader
 	open func() (cache.Cache, error)
 	// every is the interval of these checks.

@@ -25,8 +25,8 @@ type Cache struct {
 
 var _ cache.Cache = &Cache{}
 
-// NewCache adds Bindings to a cache that was created with the same configuration and options. every is how often the cache checks whether
-// the cluster serves Bindings.
+// NewCache adds Bindings to a cache that was created with the same configuration and options. every is the interval at which the cache
+// checks whether the cluster serves Bindings.
 func NewCache(of cache.Cache, config *rest.Config, o cache.Options, every time.Duration) (*Cache, error) {
 	b, err := newBindings(config, o, every)
 	if err != nil {

@@ -29,8 +29,8 @@ const (
 
 // +kubebuilder:rbac:groups=grove.io,resources=clustertopologybindings,verbs=get;list;watch
 
-// running is a cache of Bindings. It is separate from the operator's cache: if the kind is no longer served, its watches fail, and the
-// whole cache fails with them.
+// running is a running cache of Bindings. It is separate from the operator's cache, because a cache fails entirely when the watch of one
+// kind fails, for example because the kind is no longer served.
 type running struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
@@ -70,8 +70,8 @@ func (b *bindings) follow(ctx context.Context) {
 	}
 }
 
-// look starts the watch of Bindings when the cluster begins to serve them and they may be read. It stops the watch when the cluster no
-// longer serves them or they may no longer be read.
+// look starts the watch of Bindings when the cluster begins to serve them and the operator may read them. It stops the watch when the
+// cluster no longer serves them, or when the operator may no longer read them.
 func (b *bindings) look(ctx context.Context) error {
 	err := b.served(ctx)
 	gone := apierrors.IsNotFound(err) || meta.IsNoMatchError(err)

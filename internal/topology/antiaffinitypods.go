@@ -27,7 +27,8 @@ func (c *Cluster) EachRepelling(namespaces []string, f func(pod *corev1.Pod, n N
 // anyNamespace is the scope of anti-affinity terms with namespaces or a namespace selector.
 const anyNamespace = ""
 
-// scopeOf returns the namespace to whose pods a pod's required anti-affinity applies; false if the pod has no required anti-affinity.
+// scopeOf returns the namespace to whose pods the required anti-affinity of a pod applies, or anyNamespace; false for a pod without
+// required anti-affinity.
 func scopeOf(pod *corev1.Pod) (scope string, repels bool) {
 	terms := antiAffinityTerms(pod)
 	if slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool { return len(t.Namespaces) > 0 || t.NamespaceSelector != nil }) {
@@ -36,7 +37,7 @@ func scopeOf(pod *corev1.Pod) (scope string, repels bool) {
 	return pod.Namespace, len(terms) > 0
 }
 
-// repels updates the lists of pods with required anti-affinity.
+// repels adds a pod with required anti-affinity to the list of such pods (k > 0), or removes it.
 func (c *Cluster) repels(id string, r *record, k int) {
 	if r.pod == nil || r.shape != nil && !r.shape.binds && len(r.shape.load.exclusive) == 0 { // no such rule, known without reading the pod
 		return
@@ -56,7 +57,7 @@ func (c *Cluster) repels(id string, r *record, k int) {
 	}
 }
 
-// repelsStill reports whether a newer record of the pod keeps it in the same list.
+// repelsStill reports whether a newer record of the pod keeps the pod in the list of the scope.
 func (c *Cluster) repelsStill(id string, old *record, scope string) bool {
 	now := c.pods[id]
 	if now == nil || now == old || now.pod == nil {

@@ -3,9 +3,9 @@
 
 package topology
 
-// Apart returns the shape for pods that need hosts of their own. The shape's views count hosts: a node holds one such pod or none, whatever
-// other pods run on it. The views do not consider which hosts the pods have already taken, because pods of the same shape in other gangs
-// may share a host with them.
+// Apart returns the shape for pods of a gang that must run on different hosts. The shape's views count hosts: a node holds at most one such
+// pod, whatever other pods run on it. A host counts even if pods of the shape already run there, because pods of different gangs may share
+// a host.
 func (s *Shape) Apart() *Shape {
 	out := *s
 	out.apart = true
@@ -13,7 +13,7 @@ func (s *Shape) Apart() *Shape {
 	return &out
 }
 
-// most limits how many pods of the shape a node holds.
+// most limits fit, the number of pods of the shape that fit on a node, to one pod if the shape comes from [Shape.Apart].
 func (s *Shape) most(fit int32) int32 {
 	if s.apart {
 		return min(fit, 1)

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Binder reads the rules for pods that go beyond the resources, ports, taints and labels of one node: rules about other pods, volumes,
-// devices. The owner of the cluster sets its binders.
+// Binder reads rules for pods that go beyond the resources, ports, taints and labels of one node: rules about other pods, volumes and
+// devices. The owner of the cluster sets [Cluster.Binders].
 type Binder interface {
 	// Bind returns the rules for pods of the shapes in the current cluster, for one plan on one tree; nil when there are none.
 	Bind(c *Cluster, t *Tree, shapes []*Shape) Binding
@@ -23,14 +23,14 @@ type Binder interface {
 type Binding interface {
 	// Rule returns the rule for pods of one of the plan's shapes ([Shape.With]); nil when these pods have no rule.
 	Rule(s *Shape) Rule
-	// Excludes returns the reason why a node takes no further pod, given the pods currently on nodes; "" for none. scope is the domain that
-	// must hold the pod on any node.
+	// Excludes returns the reason why a node takes no further pod of the shape, given the pods that are currently on nodes; "" for none.
+	// scope is the domain that must hold the pod.
 	Excludes(s *Shape, n NodeID, scope DomainID) string
-	// Bars is like Excludes, but returns only reasons that no further pod of the plan can remove. A node that Bars allows may still be
-	// excluded in the end.
+	// Bars is like Excludes, but returns only reasons that remain valid whatever further pods the plan adds. A node that Bars allows may
+	// still be excluded in the end.
 	Bars(s *Shape, n NodeID, scope DomainID) string
-	// Order analyses in which orders the given pods can be bound; all these pods are currently off their nodes. It returns nil when their
-	// order does not matter.
+	// Order analyses in which orders the given pods can be bound. The caller must have removed all these pods from their nodes. Order
+	// returns nil when the order of the pods does not matter.
 	Order(pods []Waiting) Order
 	// Mark is equal for two nodes that the rules do not distinguish.
 	Mark(n NodeID) uint64
@@ -52,7 +52,8 @@ type Rule interface {
 	Together() bool
 }
 
-// Counter is a Rule that bounds how many of its pods one node holds in the current state of the plan. It depends only on the node's pods.
+// Counter is a Rule that limits the number of its pods on a node. The limit depends only on the pods that are on this node in the current
+// state of the plan.
 type Counter interface {
 	Rule
 	// Room returns how many further pods a node holds; false for no limit.
@@ -121,7 +122,7 @@ func (c *Cluster) Bindings(t *Tree, shapes []*Shape) []Binding {
 	return out
 }
 
-// Follow passes every pod that is added to or removed from a node to the bindings until end is called.
+// Follow reports to the bindings every pod that is added to a node or removed from it, until end is called.
 func (c *Cluster) Follow(bindings []Binding) (end func()) {
 	before := c.following
 	c.following = bindings
@@ -135,7 +136,7 @@ func (c *Cluster) Follow(bindings []Binding) (end func()) {
 	}
 }
 
-// within limits a node's count of pods to the number that the shape's rules allow.
+// within limits fit, the number of pods that fit on a node, to the number that the shape's rules allow.
 func (s *Shape) within(n *node, fit int32) int32 {
 	for _, r := range s.rules {
 		if c, counts := r.(Counter); counts && fit > 0 {

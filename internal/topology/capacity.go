@@ -34,13 +34,14 @@ type LevelCapacity struct {
 	Domains, Unlabelled int
 	// Capacity is the total of the usable nodes in these domains, Free the unused part of it.
 	Capacity, Free int64
-	// Largest is, for each size, the largest gang of pods of that size that fits into one domain. Gathered is the largest such gang if all
-	// free capacity were in one place: at most what an empty domain holds, and at most what is free.
+	// Largest is, for each size, the total amount of the largest gang of pods of that size that fits into one domain. Gathered is the total
+	// amount of the largest such gang if all free capacity were in one place. It is at most the capacity of an empty domain, and at most
+	// the free amount.
 	Largest, Gathered []int64
 }
 
 // Fragmentation compares the largest gang of pods of the i-th size with the gang that would fit if all free capacity were in one place. It
-// returns 0 for no difference, 1 when no gang fits, and 0 when nothing is free.
+// returns 0 if the two gangs are equal or nothing is free, and 1 if no gang fits.
 func (l LevelCapacity) Fragmentation(i int) float64 {
 	if l.Gathered[i] == 0 {
 		return 0
@@ -48,8 +49,8 @@ func (l LevelCapacity) Fragmentation(i int) float64 {
 	return 1 - float64(l.Largest[i])/float64(l.Gathered[i])
 }
 
-// tally is the sum for a domain: amounts, and how many pods of each size fit now and would fit into the empty domain. It fills a cache
-// line.
+// tally has the sums of a domain: the capacity and free amounts and, for each size, how many pods fit now and how many would fit into the
+// empty domain. A tally fills a cache line of the CPU.
 type tally struct {
 	capacity, free int64
 	fits, empty    [maxSizes]int32
@@ -97,7 +98,7 @@ func (c *Cluster) CapacityByLevel(resource string, trees ...*Tree) CapacityByLev
 	return capacity
 }
 
-// widen includes a domain of a tree in which the given amount is free.
+// widen updates Largest and Gathered for a further domain. free is the free amount in the entire tree of the domain.
 func (l *LevelCapacity) widen(domain *tally, sizes []int64, free int64) {
 	if l.Largest == nil {
 		l.Largest, l.Gathered = make([]int64, len(sizes)), make([]int64, len(sizes))
@@ -108,7 +109,7 @@ func (l *LevelCapacity) widen(domain *tally, sizes []int64, free int64) {
 	}
 }
 
-// count adds the levels of a tree.
+// count adds the nodes and domains of a tree to the levels.
 func (t *Tree) count(levels []*LevelCapacity, counted []uint64, sizes []int64, resource int) []*LevelCapacity {
 	levels, index := t.indexIn(levels)
 	unlabelled := make([]int, len(t.levels))
@@ -147,8 +148,8 @@ func (t *Tree) count(levels []*LevelCapacity, counted []uint64, sizes []int64, r
 	return levels
 }
 
-// indexIn finds the tree's levels among the given levels, and appends the missing ones. Index -1 is a level beyond maxCapacityLevels, or a
-// level with the name of the whole cluster, which is counted already.
+// indexIn returns, for each level of the tree, its index in the given levels, to which it appends missing levels. The index is -1 for a
+// level beyond maxCapacityLevels. It is also -1 for a level with the name of the whole cluster, which is counted already.
 func (t *Tree) indexIn(levels []*LevelCapacity) (all []*LevelCapacity, index []int) {
 	for _, level := range t.levels {
 		i := slices.IndexFunc(levels, func(l *LevelCapacity) bool { return l.Level == level.Domain })

@@ -108,8 +108,8 @@ func (t *Tree) Domains(level int, d DomainID) []DomainID {
 	return order[low:high]
 }
 
-// AllNodes calls f for every node in a domain until f returns false. Nodes of a broader domain come first, then domains in path order;
-// nodes of one domain are in name order.
+// AllNodes calls f for every node in a domain until f returns false. The nodes directly in a domain come before the nodes of its children.
+// Children are in path order, and the nodes directly in a domain are in name order.
 func (t *Tree) AllNodes(d DomainID, f func(NodeID) bool) bool {
 	for _, n := range t.domains[d].nodes {
 		if !f(n) {

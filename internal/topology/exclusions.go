@@ -44,8 +44,8 @@ type Exclusion struct {
 	Have, Need int64
 }
 
-// String returns the form that follows a number of hosts: "cordoned", "taint a=b:NoSchedule", "short of nvidia.com/gpu", "pod slots used
-// up".
+// String returns the text that follows a number of hosts in a message: "cordoned", "taint a=b:NoSchedule", "short of nvidia.com/gpu", "pod
+// slots used up".
 func (e Exclusion) String() string {
 	switch {
 	case e.Kind == KindTaint:
@@ -72,7 +72,7 @@ func (e Exclusion) String() string {
 	return string(e.Kind)
 }
 
-// State returns the form that follows "the node is": "cordoned", "tainted a=b:NoSchedule", "short of nvidia.com/gpu (4 of 8)".
+// State returns the text that follows "the node is" in a message: "cordoned", "tainted a=b:NoSchedule", "short of nvidia.com/gpu (4 of 8)".
 func (e Exclusion) State() string {
 	switch e.Kind {
 	case KindTaint:
@@ -118,7 +118,7 @@ func (c *Cluster) why(n *node, s *Shape, h *held) (Exclusion, bool) {
 }
 
 // lacks returns the reason why a node that admits the pods has no capacity for a further pod: a host port, a one-per-host rule, a resource,
-// or the room of a rule.
+// or a [Counter].
 func (c *Cluster) lacks(n *node, s *Shape, h *held) (Exclusion, bool) {
 	if port, taken := c.portTaken(n, h); taken {
 		return Exclusion{Kind: KindHostPort, Detail: port.name()}, true

@@ -19,9 +19,9 @@ type changes struct {
 	some bool
 }
 
-// Freed lists, sorted by name, the nodes that may hold pods which did not fit at the last call: bound pods and reservations use less of the
-// node, the node's object changed, or its reservation for another name ended. It ignores changes that a transaction rolled back. Call it
-// outside of transactions.
+// Freed lists, sorted by name, the nodes that may hold pods which did not fit at the last call. On such a node, bound pods and reservations
+// use less, the Node object changed, or the reservation of the whole node ended. Freed ignores changes that a transaction rolled back. Call
+// it outside of transactions.
 func (c *Cluster) Freed() []string {
 	freed := c.changes.specs
 	if freed == nil {
@@ -65,8 +65,8 @@ func lacksAny[T comparable](list, other []T) bool {
 	return slices.ContainsFunc(other, func(one T) bool { return !has[one] })
 }
 
-// noteRecord records that the record of a pod changed; nil for no record. A pod that is added outside of a transaction and removed before
-// the next call of [Cluster.Freed] may be listed as freed.
+// noteRecord records that the record of a pod changed from was to now; nil for no record. If a pod is added outside of a transaction and
+// removed before the next call of [Cluster.Freed], Freed may list its node.
 func (c *Cluster) noteRecord(id string, was, now *record) {
 	if was == nil || was.added == c.calls {
 		if now != nil && (was != nil || len(c.marks) > 0) {

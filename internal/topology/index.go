@@ -12,7 +12,7 @@ type index struct {
 	shape   uint64
 	classes []Class
 	byKey   map[[2]int64]int32
-	// of is the class of each domain, by position in path order.
+	// of has, by the domain's position in path order, the index of each domain's class.
 	of      []int32
 	pending []DomainID
 	// rest is the number of further reads that return nothing before an index with too many classes is built again.

@@ -58,8 +58,8 @@ func (ls Levels) In(labels map[string]string) bool {
 	return true
 }
 
-// Share reports whether nodes with these labels are in the same domain of the narrowest level. Each of them must be in a domain of this
-// level ([Levels.In]).
+// Share reports whether nodes with these labels are in the same domain of the narrowest level. Both nodes must be in a domain of this level
+// ([Levels.In]).
 func (ls Levels) Share(a, b map[string]string) bool {
 	for _, l := range ls {
 		if a[l.Key] != b[l.Key] {

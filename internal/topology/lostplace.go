@@ -57,9 +57,9 @@ func (c *Cluster) shapeOf(pod *corev1.Pod) *Shape {
 	return ShapeOf(pod)
 }
 
-// LostCapacity returns the resource of which a node has too little left for a released pod with a reservation there, because others use it;
-// false when the node has enough. released reports whether another pod with a reservation may be bound there now. Among released pods,
-// those with the higher priority, then the lower ID, get the capacity; the other pods lose it.
+// LostCapacity returns a resource of which a node has too little left for a released pod with a reservation there, because other pods use
+// the resource; false when the node has enough. released reports whether another pod with a reservation may be bound there now. Released
+// pods with a higher priority get the capacity first, then released pods with a lower ID. The other pods lose it.
 func (c *Cluster) LostCapacity(id string, released func(id string) bool) (Exclusion, bool) {
 	r, ok := c.pods[id]
 	if !ok || r.shape == nil || !r.node.spec.present {

@@ -54,7 +54,7 @@ type nodeSpec struct {
 	features featureSet
 }
 
-// held is a load in one Cluster; its resources are given by their indexes.
+// held is a load in one Cluster. It identifies resources by their indexes in this Cluster.
 type held struct {
 	key       string
 	wants     []want
@@ -63,7 +63,7 @@ type held struct {
 	refs      int
 }
 
-// want is the amount of one resource in a load; the index may be notOffered.
+// want is the amount of one resource in a load. resource is the index of the resource, or notOffered.
 type want struct {
 	name     string
 	resource int
@@ -124,7 +124,7 @@ func (n *node) available(resource int) int64 {
 	return v
 }
 
-// fits returns how many pods of a load fit into the unused capacity of a node, regardless of other exclusions.
+// fits returns how many pods with a load fit into the unused capacity of a node, regardless of other exclusions.
 func (c *Cluster) fits(n *node, h *held) int32 {
 	most := int64(math.MaxInt32)
 	for i := range h.wants {
@@ -172,7 +172,7 @@ func (c *Cluster) ruleTaken(n *node, h *held) bool {
 	return false
 }
 
-// add counts k more pods of a load on a node; a negative k removes pods.
+// add counts k more pods with a load on a node; a negative k removes pods.
 func (c *Cluster) add(n *node, h *held, k int) {
 	for _, w := range h.wants {
 		c.work++

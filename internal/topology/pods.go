@@ -64,7 +64,8 @@ func affinityOf(pod *corev1.Pod) *corev1.Affinity {
 	return pod.Spec.Affinity
 }
 
-// swap moves one loose reservation from n to the freed host. The reservation must be interchangeable with the freed one.
+// swap moves one loose reservation from n to the host of freed, a reservation that has ended. The pods of the two reservations must be
+// interchangeable.
 func (c *Cluster) swap(n *node, freed *record) {
 	best := ""
 	for _, id := range n.reserved {
@@ -111,7 +112,8 @@ func (c *Cluster) AssumePinned(id, node string, s *Shape, pin map[string]string)
 }
 
 // HandOver transfers the reservation of a planned pod to the pod that was created for it and that is pinned by its node selector. The
-// reservation keeps the planned shape, without the pins. A pod whose load differs from the plan gets its own shape.
+// reservation keeps the planned shape, without the pins. If the load of the created pod differs from the plan, the reservation gets the
+// shape of the created pod.
 func (c *Cluster) HandOver(planned string, pod *corev1.Pod) {
 	r, ok := c.pods[planned]
 	if !ok || r.shape == nil {

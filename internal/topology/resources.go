@@ -43,7 +43,7 @@ func (r *resources) of(name string) int {
 	return notOffered
 }
 
-// offer counts one more node that offers a name, and reports whether it is the first.
+// offer counts one more node that offers a resource name, and reports whether this node is the first.
 func (r *resources) offer(name string) (i int, first bool) {
 	i, known := r.index[name]
 	if known {
@@ -60,7 +60,7 @@ func (r *resources) offer(name string) (i int, first bool) {
 	return i, true
 }
 
-// withdraw counts one node less that offers a name, and reports whether it was the last.
+// withdraw counts one node less that offers a resource name, and reports whether this node was the last.
 func (r *resources) withdraw(name string) (i int, last bool) {
 	i = r.index[name]
 	if r.nodes[i]--; r.nodes[i] > 0 || i == podSlots {

@@ -64,7 +64,7 @@ func ShapeOf(pod *corev1.Pod) *Shape {
 	return s
 }
 
-// Key is equal if and only if shapes are interchangeable.
+// Key returns a text that is equal for two shapes if and only if their pods are interchangeable.
 func (s *Shape) Key() string { return s.key }
 
 // Digest identifies the shape in stored objects: a hash of its key.
@@ -124,8 +124,8 @@ func requestsBy(pod *corev1.Pod, options resource.PodResourcesOptions) []Request
 	return requests
 }
 
-// statusHasResources reports whether the status of a pod can change its requests. If it cannot, as for any pod that has not started, the
-// helper resource.PodRequests skips the status, which it would otherwise count twice more.
+// statusHasResources reports whether the status of a pod can change its requests. If it cannot, as for any pod that has not started,
+// resource.PodRequests skips the status, and so saves two of its three passes over the containers.
 func statusHasResources(pod *corev1.Pod) bool {
 	inStatus := func(c corev1.ContainerStatus) bool { return c.AllocatedResources != nil || c.Resources != nil }
 	status := &pod.Status

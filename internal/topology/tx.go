@@ -3,7 +3,7 @@
 
 package topology
 
-// undo is the state before one change: the spec of a node if spec is set, else the record of a pod; a nil record means that there was none.
+// undo is the state before one change: the spec of a node if spec is set, else the record of a pod. If both are nil, the pod had no record.
 type undo struct {
 	name   string
 	spec   *nodeSpec
@@ -54,7 +54,7 @@ func (c *Cluster) putBack(u *undo) {
 	}
 }
 
-// forgetUndo releases the load that an undo entry kept.
+// forgetUndo releases the reference of an undo entry to a load.
 func (c *Cluster) forgetUndo(u *undo) {
 	if u.record != nil {
 		c.unref(u.record.held)
@@ -71,8 +71,8 @@ type changeLog struct {
 	last []int
 }
 
-// minLog is the minimum number of changes that the log keeps. It keeps more on a large cluster: up to four times the number of nodes. With
-// more changes than that, recounting all nodes is cheaper.
+// minLog is the minimum number of changes that the log can keep. On a large cluster, the log keeps up to four times the number of nodes.
+// With more changes than that, recounting all nodes is cheaper.
 const minLog = 1 << 14
 
 func (l *changeLog) end() int { return l.base + len(l.entries) }

@@ -20,8 +20,8 @@ type View struct {
 	// admits caches whether each node admits the pods. The cached value is valid for the spec version in seen.
 	admits []bool
 	seen   []uint64
-	// suiting is, by domain, the number of nodes that suit the pods. suits caches by node whether it suits them, like admits. suited: the
-	// node is counted in suiting.
+	// suiting is, by domain, the number of nodes that suit the pods. suits caches, by node, whether the node suits the pods; like admits,
+	// it is valid for the spec version in seen. suited is, by node, whether the node is counted in suiting.
 	suiting       []int32
 	suits, suited []bool
 	// sum is, by domain, the number of pods that fit. It is an int64, because a node with absurd amounts may count up to the maximum of
@@ -44,7 +44,7 @@ type View struct {
 // maxViews is the maximum number of views of a tree. The least recently used view is dropped first. At 100,000 nodes, a view takes 2 MB.
 const maxViews = 64
 
-// View returns the counts of a shape.
+// View returns the view for a shape, and creates it if necessary.
 func (t *Tree) View(s *Shape) *View {
 	c := t.cluster
 	c.tick++
@@ -98,15 +98,16 @@ func (v *View) NodeFit(n NodeID) int {
 	return int(v.fit[n])
 }
 
-// NodeFits returns NodeFit of all nodes, by NodeID. read is how many of them the caller reads, which is added to the work. The list is
-// valid until pods or nodes change.
+// NodeFits returns NodeFit of all nodes, by NodeID. read is the number of entries that the caller will read, which is added to the work.
+// The list is valid until pods or nodes change.
 func (v *View) NodeFits(read int) []int32 {
 	v.tree.cluster.work += uint64(read)
 	v.refresh()
 	return v.fit
 }
 
-// Biggest returns the largest Fit among the domain's children and its own nodes.
+// Biggest returns the largest Fit of the domain's children, or the largest NodeFit of the nodes directly in the domain, whichever is
+// larger.
 func (v *View) Biggest(d DomainID) int {
 	v.refresh()
 	if v.biggest[d] >= 0 {
@@ -123,8 +124,8 @@ func (v *View) Biggest(d DomainID) int {
 	return int(most)
 }
 
-// Left returns the unused amount on a node of the resource in the shape's i-th request; negative when the node shrank below its use. counts
-// is false when the resource is not counted on the node; see [Cluster.Serve].
+// Left returns the unused amount on a node of the resource in the shape's i-th request; negative when the node offers less than its pods
+// use. counts is false when the resource is not counted on the node; see [Cluster.Serve].
 func (v *View) Left(n NodeID, i int) (left int64, counts bool) {
 	node, w := v.tree.cluster.nodes[n], &v.held.wants[i+1]
 	return node.available(w.resource), node.counts(w)
@@ -280,7 +281,7 @@ func (v *View) countSuiting(at DomainID, by int) {
 	}
 }
 
-// shift adds to the sums of a domain and all domains around it.
+// shift adds a number of pods to the sums of a domain and of all domains around it.
 func (v *View) shift(at DomainID, by int64) {
 	for ; at != Nowhere; at = v.tree.domains[at].parent {
 		v.sum[at] += by
