@@ -37,12 +37,12 @@ type answer struct {
 
 // given is the allocation of one claim.
 type given struct {
-	// shared is the index of a shared claim in the class; -1 for a claim of the pod alone.
+	// shared is the index in the class of a claim that several pods share; -1 for a claim of one pod.
 	shared int
 	// devices has, for each of the results, the index of its device among the node's devices; -1 for a device that the node does not have.
 	devices []int
 	results []resourcev1.DeviceRequestAllocationResult
-	// selector limits the nodes on which the allocation can be used. here: it can be used only on this node.
+	// selector limits the nodes on which the allocation can be used. here: the allocation can be used only on this node.
 	selector *corev1.NodeSelector
 	here     bool
 }

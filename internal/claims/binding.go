@@ -63,7 +63,7 @@ type binding struct {
 type class struct {
 	text, namespace string
 	claims          []*claim
-	// served are the requested resources that a DeviceClass serves where a node does not offer them.
+	// served are the requested resources that a DeviceClass serves on nodes that do not offer them.
 	served []served
 	rule   *rule
 	names  *names
@@ -81,7 +81,7 @@ type host struct {
 	// that were on the node before the plan.
 	pods  []entry
 	fixed int
-	// taken are the devices of these pods and of the shared claims that are allocated on the node.
+	// taken are the taken devices of the node, including the devices of these pods and of shared claims.
 	taken state
 }
 

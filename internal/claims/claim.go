@@ -25,7 +25,7 @@ type claim struct {
 	own bool
 	// unusable is the reason that keeps the claim's pods off every node; "" for none.
 	unusable string
-	// allocated: the claim already has its devices. usable selects the nodes on which they can be used; nil: all nodes.
+	// allocated: the claim already has its devices. usable selects the nodes on which these devices can be used; nil: all nodes.
 	allocated bool
 	usable    *nodeaffinity.NodeSelector
 	// text is equal for claims that request the same devices.

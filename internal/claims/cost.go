@@ -35,7 +35,7 @@ type selectors struct {
 	beyond map[string]bool
 }
 
-// expressionsOf lists the selectors of a claim, without those of its device classes.
+// expressionsOf lists the selectors of a claim, without the selectors of its device classes.
 func expressionsOf(spec *resourcev1.ResourceClaimSpec) (list []string) {
 	for i := range spec.Devices.Requests {
 		for _, r := range alternatives(&spec.Devices.Requests[i]) {
@@ -88,8 +88,8 @@ func (s *Store) use(namespace string, spec *resourcev1.ResourceClaimSpec, n int)
 	}
 }
 
-// tooDear returns a reason if a claim has selectors that are not counted because its namespace's selectors are too expensive together; ""
-// otherwise. The cheaper selectors of the namespace are counted.
+// tooDear returns the reason why selectors of a claim are not counted: the selectors of its namespace are too expensive together. It
+// returns "" if the claim's selectors are counted. The cheaper selectors of the namespace are always counted.
 func (s *Store) tooDear(c *claim) string {
 	of := s.selectors[c.name.Namespace]
 	if of == nil || c.object == nil {

@@ -67,7 +67,7 @@ func ends(containers []corev1.Container, i, initial int) bool {
 	return i < initial && (policy == nil || *policy != corev1.ContainerRestartPolicyAlways)
 }
 
-// requestOf returns a container's request for the devices that it needs in addition to reusable ones; nil for none.
+// requestOf returns a container's request for the devices that it needs in addition to reusable devices; nil for none.
 func requestOf(i int, c *corev1.Container, resource corev1.ResourceName, class string,
 	reusable []*resourcev1.DeviceRequest) *resourcev1.DeviceRequest {
 	quantity, asked := c.Resources.Requests[resource]

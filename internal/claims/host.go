@@ -188,7 +188,7 @@ func textOf(v any) string {
 type names struct {
 	// classes contains the names of the device classes and their selectors.
 	classes string
-	// text contains all selectors and constraints. all: one of these may read all attributes of a device.
+	// text contains all selectors and constraints. all: one of the selectors may read all attributes of a device.
 	text string
 	all  bool
 }

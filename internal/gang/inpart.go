@@ -18,7 +18,7 @@ import (
 type inPart struct {
 	// gangs maps each replica with released pods to its gang, so that the remaining pods of an interrupted release join the same gang.
 	gangs map[Key]string
-	// halves are replicas whose pods all exist, some of them released and the others gated.
+	// halves are replicas whose pods all exist. Some of these pods are released, and the other pods are gated.
 	halves map[Key]replicaState
 	// rests are the replicas without released pods whose base gang is released in part.
 	rests map[Key]baseRest

@@ -39,8 +39,8 @@ func LevelsOfClusterTopology(ct *grovev1alpha1.ClusterTopology) topology.Levels 
 	return levels
 }
 
-// lostLevels are the required levels of one component that the ClusterTopology no longer offers (docs/placement.md#when-something-breaks);
-// "" for a level that it still offers.
+// lostLevels names the levels that the constraint of a component requires and the ClusterTopology no longer offers
+// (docs/placement.md#when-something-breaks); "" for a level that is still offered.
 type lostLevels struct {
 	graph, component, spread string
 }

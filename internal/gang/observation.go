@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Observation is the input of one decision about a graph. The scheduler sets all fields. A what-if has no released pods, and omits the
-// fields about them.
+// Observation is the input of one evaluation of a graph. The scheduler sets all fields. Package whatif has no released pods, and omits the
+// fields about released pods.
 type Observation struct {
 	DGD *nvidiav1beta1.DynamoGraphDeployment
 	// Groups are the graph's scaling groups, and Pods are the pods that these groups own, by UID. Pods may include [Planned] pods, which do
@@ -32,8 +32,8 @@ type Observation struct {
 	Admission newpod.Objects
 	// Spent has, by replica, the last attempt that was carried out. Trellis does not create the pods of a replica again at a spent attempt.
 	Spent map[Key]int32
-	// Unfinished is the reason why nothing of the graph is planned yet: its constraint is resolved anew, or recorded gangs are released; ""
-	// for none.
+	// Unfinished is the reason why nothing of the graph is planned yet; "" for none. Either the graph's constraint is being resolved anew,
+	// or recorded gangs are being released.
 	Unfinished string
 	// Releasing are the domains of pods whose release is under way, by pod ID. In the cache, these pods may still have the gate.
 	Releasing map[string]topology.Path
@@ -83,7 +83,7 @@ type Pin struct {
 	// must pin the pod. Wide is for a scheduler that chooses the victims and enforces the narrower domains itself.
 	Preempts bool
 	Wide     map[string]string
-	// Apart: the pods of the replica must be on different hosts, which only the pins to hosts ensure.
+	// Apart: the pods of the replica must be on different hosts. Only pins to hosts ensure this.
 	Apart bool
 	// Graph is the full name of the deployment. Labels may contain only a shortened form of this name.
 	Graph string

@@ -37,7 +37,7 @@ func IsOutside(code string) bool {
 // OutsideCode returns the code of the replica with which [OutsideMessage] begins.
 func OutsideCode(list []Outside) string { return list[0].Code }
 
-// OutsideMessage names the first replicas with pods outside their domain, and counts the others.
+// OutsideMessage names the first replicas with pods outside their domain, and counts the other such replicas.
 func OutsideMessage(list []Outside) string {
 	named := make([]string, 0, maxOutside)
 	for _, one := range list[:min(len(list), maxOutside)] {

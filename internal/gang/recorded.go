@@ -31,7 +31,7 @@ type RecordedPod struct {
 	Shape  *topology.Shape
 }
 
-// RecordedPods returns the gated and missing pods of assigned gangs, except for replicas that their group no longer wants.
+// RecordedPods returns the gated and missing pods of assigned gangs, except for the pods of replicas that their group no longer wants.
 func RecordedPods(o Observation) (out []RecordedPod) {
 	if o.Record == nil {
 		return nil

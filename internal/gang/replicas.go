@@ -73,7 +73,7 @@ func (r *Request) sortPod(
 	state.open = append(state.open, pod)
 }
 
-// withoutSuperseded returns the pods of a replica without the never released pods of an older revision, as if these pods did not exist yet.
+// withoutSuperseded omits the pods of a replica that were never released and have an older revision, as if these pods did not exist yet.
 // The scaling group controller recreates such pods at once, with any update strategy, because nothing is lost with them. If such pods were
 // released meanwhile, their gang would lose them, and they might not even match the gang. While an update is paused, withoutSuperseded
 // returns all pods of a replica for which [CanStay] is true.

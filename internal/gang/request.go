@@ -63,9 +63,8 @@ type Progress struct {
 type Unplanned struct {
 	// Blocked are replicas that are not planned, because a level that they need is gone.
 	Blocked []Waiting
-	// Refused has replicas of two kinds. A replica of the first kind is released and not bound for a known reason, for example because its
-	// scheduler refuses it or nothing tries to bind it. A replica of the second kind cannot be recreated yet, because one of its pods does
-	// not terminate.
+	// Refused contains released replicas that are not bound for a known reason, for example because their scheduler refuses them or no
+	// scheduler tries to bind them. It also contains replicas that cannot be recreated yet, because one of their pods does not terminate.
 	Refused []Waiting
 	// Unadmitted are replicas that are not planned because pods have scheduling gates of other controllers: their own pods, or pods of
 	// replicas that are placed together with them.
@@ -114,8 +113,7 @@ func (r *Request) HasWaiting() bool {
 	})
 }
 
-// AllBound reports whether every wanted replica is complete and all its pods have a node. Leaving pods do not count: their replica is not
-// complete.
+// AllBound reports whether every wanted replica is complete and all its pods have a node. A replica with leaving pods is not complete.
 func (r *Request) AllBound() bool {
 	return !r.Creating && !r.unbound && len(r.Blocked)+len(r.Unadmitted) == 0 && !r.HasWaiting()
 }
@@ -133,13 +131,14 @@ func (r *Request) AllWaiting(code, message string) []Waiting {
 	return out
 }
 
-// Surplus reports whether a replica is beyond the number that the component wants permanently, during an update: users are not notified
-// when it is not placed.
+// Surplus reports whether a replica is surplus: the component does not want it permanently, but only during an update. Users are not
+// notified when a surplus replica is not placed.
 func (r *Request) Surplus(component string, ordinal int) bool {
 	return r.surplus[Key{Component: component, Ordinal: ordinal}]
 }
 
-// MissingGroups reports whether a component with replicas has no scaling group yet: the cache may lag behind the graph controller.
+// MissingGroups reports whether a component with replicas has no scaling group yet. This happens while the cache lags behind the graph
+// controller.
 func MissingGroups(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) bool {
 	have := map[string]bool{}
 	for _, sg := range groups {
@@ -153,7 +152,8 @@ func MissingGroups(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1
 	return false
 }
 
-// setConstraint takes the graph's constraint from the first group that has one: all groups have the same frozen constraint.
+// setConstraint takes the graph's constraint from the first group that has a constraint, because all groups have the same frozen
+// constraint.
 func (r *Request) setConstraint(groups []*trellisv1alpha1.ScalingGroup) {
 	for _, sg := range groups {
 		t := sg.Spec.Topology

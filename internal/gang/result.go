@@ -13,7 +13,8 @@ import (
 )
 
 // Checked is the result of a search for places for a Workload. Why is the reason why the Workload has no place; "" if all its pods have a
-// place. Fingerprint identifies the pods for which the search was made, and their expected changes: see quota.Promise.
+// place. Fingerprint identifies the pods for which the search was made, and the additions that Kueue will make to these pods; see
+// quota.Promise.
 type Checked struct{ Why, Fingerprint string }
 
 // Waiting is one replica that is not placed or not bound yet, and the reason.
@@ -72,7 +73,7 @@ type Result struct {
 	// Cliques are the NVLink cliques of placed pods, by the templates of the pods' claims.
 	Cliques []Claimed
 	// UncountedClaims has, by component, the reason why the component's resource claims are not counted. UncountedVolumes names, by
-	// component, the unknown objects of its volumes.
+	// component, the unknown objects of the component's volumes.
 	UncountedClaims, UncountedVolumes map[string]string
 	// Waiting are the replicas that wait, sorted by component and ordinal.
 	Waiting []Waiting

@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// placeOf returns the component's own topology, which may have no levels; nil if it equals the graph's topology. Components without a
-// constraint follow the default topologies of their nodes.
+// placeOf returns the component's own topology, which may have no levels; nil if it equals the graph's topology. In a graph without a
+// stated constraint, components may have different default topologies.
 func (r *Request) placeOf(t *trellisv1alpha1.ResolvedTopology) *placement.Place {
 	var selector map[string]string
 	if t != nil {

@@ -107,7 +107,7 @@ type Transferring struct {
 	Domain topology.Path
 }
 
-// TransferOf counts bound replicas by the current labels of their pods' nodes; nil when no policy places them.
+// TransferOf counts bound replicas by the current labels of their pods' nodes; nil when no kvTransferPolicy places the replicas.
 func TransferOf(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, nodeLabels func(string) map[string]string) *Transfer {
 	var policy *trellisv1alpha1.ResolvedTopology
 	var list []Transferring

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Tried is the place where a scheduler looked for a node for a released pod, by the pod's own constraints.
+// Tried is the place in which a released pod's own constraints let the scheduler look for a node.
 type Tried struct {
 	// Shape is the digest of the pod's shape before its release ([topology.Shape.Digest]).
 	Shape string

@@ -16,8 +16,8 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 )
 
-// Cache is a cache whose ClusterTopologies include the Bindings, except Bindings with the name of a ClusterTopology. It delivers events of
-// Bindings as events of ClusterTopologies, even if a ClusterTopology has the same name.
+// Cache is a cache that reads Bindings as ClusterTopologies, in addition to the ClusterTopologies. It omits a Binding with the name of a
+// ClusterTopology. It delivers the events of all Bindings as events of ClusterTopologies, even if a ClusterTopology has the same name.
 type Cache struct {
 	cache.Cache
 	bindings *bindings

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// firstEvery is the interval of the checks whether the cluster serves Bindings, until the cluster has answered once.
+	// firstEvery is the interval of the checks until the cluster has first answered whether it serves Bindings.
 	firstEvery = time.Second
 	// syncTimeout bounds the wait for the first answer, and for the first list of Bindings.
 	syncTimeout = 30 * time.Second

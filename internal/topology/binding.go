@@ -18,8 +18,8 @@ type Binder interface {
 }
 
 // Binding is the state of a Binder for one plan. It receives every pod that the plan adds to a node or removes from a node
-// ([Cluster.Follow]), so its answers always apply to the current state of the search. If it has a method End, this method is called when
-// the plan ends.
+// ([Cluster.Follow]), so its answers always apply to the current state of the search. If a Binding has a method End, this method is called
+// when the plan ends.
 type Binding interface {
 	// Rule returns the rule for pods of one of the plan's shapes ([Shape.With]); nil when these pods have no rule.
 	Rule(s *Shape) Rule

@@ -63,7 +63,8 @@ func (t *tally) add(o *tally, sizes int) {
 	}
 }
 
-// plus adds two numbers of pods. It saturates at the maximum of int32, which pods that request a few bytes of memory can reach on one node.
+// plus adds two numbers of pods. The sum saturates at the maximum of int32, which one node can reach if pods request only a few bytes of
+// memory.
 func plus(a, b int32) int32 { return int32(min(int64(a)+int64(b), math.MaxInt32)) }
 
 // CapacityByLevel counts a resource over the levels of trees of this cluster. It makes one pass over the nodes and domains of each tree. It

@@ -58,7 +58,7 @@ type Cluster struct {
 
 	// tallies is the buffer of CapacityByLevel.
 	tallies []tally
-	// Binders read further rules for the pods of a plan. Set it before the first plan.
+	// Binders read further rules for the pods of a plan. Set them before the first plan.
 	Binders []Binder
 	// following are the bindings that receive every change of pods on nodes.
 	following []Binding
@@ -70,7 +70,7 @@ type Cluster struct {
 	scratch corev1.Node
 }
 
-// record is one counted pod: a bound pod or, if shape is set, a reservation. Apart from added and pod, it is immutable, because
+// record is one counted pod: a bound pod or, if shape is set, a reservation. Its fields other than added and pod never change, because
 // transactions keep the old record.
 type record struct {
 	node  *node

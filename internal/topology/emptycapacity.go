@@ -6,7 +6,7 @@ package topology
 import "math"
 
 // emptyCounts contains the capacity that a tree's nodes would have for a shape if they were empty and schedulable. The actual capacity
-// cannot exceed it, even if pods end or nodes are uncordoned. It changes only with node objects.
+// cannot exceed this capacity, even if pods end or nodes are uncordoned. The counts change only when node objects change.
 type emptyCounts struct {
 	// specs and epoch identify the counted node objects and the counted tree.
 	specs, epoch uint64

@@ -12,7 +12,7 @@ type index struct {
 	shape   uint64
 	classes []Class
 	byKey   map[[2]int64]int32
-	// of has, by the domain's position in path order, the index of each domain's class.
+	// of has the index of each domain's class, by the domain's position in path order.
 	of      []int32
 	pending []DomainID
 	// rest is the number of further reads that return nothing before an index with too many classes is built again.

@@ -8,7 +8,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// Preference describes how well a node suits a pod, among the nodes that hold the pod. The kube-scheduler scores nodes by the same two
+// Preference describes how well a node suits a pod, among the nodes that can hold the pod. The kube-scheduler scores nodes by the same two
 // properties, but it has no choice for a pod that is pinned to a host.
 type Preference struct {
 	// Taints counts the node's PreferNoSchedule taints that the pod does not tolerate.

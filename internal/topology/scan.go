@@ -36,8 +36,8 @@ type Scan struct {
 	// Nodes counts the nodes that the selector matches.
 	Nodes  int
 	Levels []LevelScan
-	// Duplicates lists the first duplicate host names by value. DuplicateCount is the number of all duplicates. They matter only if the
-	// topology has a level with the hostname label. Two zones may have racks of the same name, because domains are paths.
+	// Duplicates lists the first duplicate host names by value. DuplicateCount is the number of all duplicates. Duplicates matter only if
+	// the topology has a level with the hostname label. Equal rack names in two zones are not duplicates, because domains are paths.
 	Duplicates     []Duplicate
 	DuplicateCount int
 }

@@ -90,8 +90,8 @@ func loadOf(pod *corev1.Pod) load {
 	return load{requests: RequestsOf(pod), ports: portsOf(pod), exclusive: exclusiveOf(pod)}
 }
 
-// SameRequests reports whether two pods have the same requests as the kube-scheduler counts them. It includes their status, which differs
-// during an in-place resize (KEP-1287).
+// SameRequests reports whether two pods have the same requests as the kube-scheduler counts them. The requests depend on the pods' status,
+// which differs during an in-place resize (KEP-1287).
 func SameRequests(a, b *corev1.Pod) bool { return slices.Equal(RequestsOf(a), RequestsOf(b)) }
 
 // counting contains the options with which the kube-scheduler counts a pod (framework.PodInfo.CalculateResource), with every feature gate
@@ -162,8 +162,9 @@ func portsOf(pod *corev1.Pod) []hostPort {
 	return slices.Compact(ports)
 }
 
-// exclusiveOf returns the keys of the pod's required anti-affinity terms that match the pod's own labels on one host. Two pods with the
-// same term exclude each other. Such one-per-host rules are common and cheap to count. Binders handle all other terms.
+// exclusiveOf returns the keys of the pod's one-per-host rules. Such a rule is a required anti-affinity term that matches the pod's own
+// labels on one host, so two pods with the same term exclude each other. One-per-host rules are common and cheap to count. Binders handle
+// all other terms.
 func exclusiveOf(pod *corev1.Pod) []string {
 	var keys []string
 	for _, term := range antiAffinityTerms(pod) {

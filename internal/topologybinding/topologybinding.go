@@ -48,8 +48,8 @@ func Ours(b *Binding) bool {
 		strings.HasPrefix(owner.APIVersion, grovev1alpha1.GroupVersion.Group+"/")
 }
 
-// Read converts a Binding to a ClusterTopology. It returns nil for a Binding that Trellis wrote. The definition of Bindings allows values
-// that the definition of ClusterTopologies forbids. If a Binding cannot be converted, the error states the reason and the fix.
+// Read converts a Binding to a ClusterTopology. It returns nil for a Binding that Trellis wrote. The CRD of Bindings allows values that the
+// CRD of ClusterTopologies forbids. If a Binding cannot be converted, the error states the reason and the fix.
 func Read(b *Binding) (*grovev1alpha1.ClusterTopology, error) {
 	if Ours(b) {
 		return nil, nil
