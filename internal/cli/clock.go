@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// dated is a client with the version of the API server, and the difference between its clock and the clock of this machine.
+// dated is a client that also knows the version of the API server, and the difference between the API server's clock and the clock of this
+// machine.
 type dated struct {
 	client.Client
 	*ahead

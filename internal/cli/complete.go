@@ -121,7 +121,8 @@ func (o *Output) names(ctx context.Context, k Kind, prefix string) []string {
 	return o.list(ctx, versions[k].WithKind(k.Name+"List"), namespace, prefix)
 }
 
-// list queries the cluster, and ignores errors: a shell cannot show them.
+// list lists the names of objects in the cluster. It returns nothing after an error, because a shell cannot show errors while it completes
+// a word.
 func (o *Output) list(ctx context.Context, kind schema.GroupVersionKind, namespace, prefix string) []string {
 	if ctx == nil {
 		ctx = context.Background()

@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// Exit is the exit code of a command that has printed everything.
+// Exit is the error of a command that has already printed everything. Its value is the exit code.
 type Exit int
 
 // Error implements error.

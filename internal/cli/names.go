@@ -16,8 +16,8 @@ import (
 // maxNames bounds the names in an error.
 const maxNames = 10
 
-// NotFound returns an error that lists the existing names and suggests a similar name. what ends with the missing name. none is the text
-// for the case that no object of the kind exists.
+// NotFound returns an error that lists the existing names and suggests a similar name. what describes the missing object and ends with its
+// name. none completes the sentence "there are ..." if no object of the kind exists.
 func NotFound(what string, names []string, none string) error {
 	if len(names) == 0 {
 		return fmt.Errorf("%s not found; there are %s", what, none)

@@ -94,7 +94,7 @@ func (o *Output) Check() error {
 	return nil
 }
 
-// ForPrograms reports whether the format is not text.
+// ForPrograms reports whether the format is neither text nor wide.
 func (o *Output) ForPrograms() bool { return o.printer != nil }
 
 // Page returns the page for text.

@@ -68,9 +68,9 @@ func misused(cmd *cobra.Command, what string) error {
 	return fmt.Errorf("%s\nUsage:\n  %s\nExample:\n  %s\nSee '%s --help'", what, cmd.UseLine(), example, cmd.CommandPath())
 }
 
-// RefuseUnknown makes commands that only have subcommands fail for an unknown subcommand. They then print their usage, and the name that
-// was probably meant. Without arguments, they print their help. RefuseUnknown applies to all commands below root, including those that
-// cobra adds.
+// RefuseUnknown makes commands that only have subcommands fail for an unknown subcommand. The failing command prints its usage, and the
+// name that was probably meant. Without arguments, such a command prints its help. RefuseUnknown applies to all commands below root,
+// including those that cobra adds.
 func RefuseUnknown(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()

@@ -104,7 +104,7 @@ func read(ctx context.Context, c client.Client, nodes []string) (*Report, error)
 	return Build(Observed{Nodes: nodes, Pods: pods.Items, Groups: groups.Items}), nil
 }
 
-// drain marks the nodes, waits until all replicas that can move have left them, and removes the marks.
+// drain cordons and marks the nodes, waits until all replicas that the operator moves have left the nodes, and removes the marks.
 func (o *options) drain(ctx context.Context, c client.Client, report *Report) error {
 	failed := o.name(ctx, c, report.Nodes)
 	if failed == nil {
@@ -121,7 +121,7 @@ func (o *options) drain(ctx context.Context, c client.Client, report *Report) er
 	return errors.Join(failed, unnamed)
 }
 
-// name cordons all nodes before it marks the first node as drained, so that no replica moves from one of these nodes to another.
+// name cordons all nodes before it marks the first node for draining, so that no replica moves from one of these nodes to another.
 func (o *options) name(ctx context.Context, c client.Client, nodes []string) error {
 	for _, name := range nodes {
 		if err := patchNode(ctx, c, name, map[string]any{"spec": map[string]any{"unschedulable": true}}); err != nil {
@@ -140,7 +140,7 @@ func (o *options) name(ctx context.Context, c client.Client, nodes []string) err
 	return nil
 }
 
-// unname removes the marks. It ignores nodes that no longer exist.
+// unname removes the marks from the nodes. It ignores nodes that no longer exist.
 func (o *options) unname(ctx context.Context, c client.Client, nodes []string) error {
 	var errs []error
 	for _, name := range nodes {

@@ -98,7 +98,7 @@ func (r *Report) add(sg *trellisv1alpha1.ScalingGroup, ordinal int32, node strin
 	}
 }
 
-// stays returns the reason why the operator does not move the replicas of a group; "" if it moves them.
+// stays returns the reason why the operator does not move the replicas of a scaling group; "" if it moves the replicas.
 func stays(sg *trellisv1alpha1.ScalingGroup) string {
 	switch {
 	case sg.Spec.Moves == trellisv1alpha1.MovesNever:

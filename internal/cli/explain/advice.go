@@ -97,7 +97,7 @@ func (s *Subject) adviseRestart(r *Explanation, planner *whatif.Planner, plan *w
 // movable are the codes of refusals that may no longer apply once the graph's own pods are gone.
 var movable = []string{placement.CodeInsufficientCapacity, placement.CodeDomainGone, placement.CodeAnchorConflict}
 
-// anchored reports whether packed replicas run, so that waiting replicas may only join their domain.
+// anchored reports whether packed replicas run. Waiting replicas may then be placed only in the domain of these replicas.
 func anchored(plan *whatif.Plan) bool {
 	for i := range plan.Replicas {
 		if one := &plan.Replicas[i]; one.Running && !one.Free {

@@ -58,7 +58,7 @@ func Build(s *Subject) Explanation {
 // mayPlan reports whether the user may read the objects that a plan needs.
 func (s *Subject) mayPlan() bool { return !s.Lacks(live.Nodes) && !s.Lacks(live.Pods) }
 
-// plan plans the deployment unchanged. If that is impossible, plan describes the problem.
+// plan plans the unchanged deployment. If the deployment cannot be planned, plan returns a description of the problem.
 func (s *Subject) plan(planner *whatif.Planner) (whatif.Plan, string) {
 	if errs := planner.Check(s.DGD); len(errs) > 0 {
 		return whatif.Plan{}, "The deployment is not valid, so nothing is done for it until it is corrected: " +
@@ -72,7 +72,7 @@ func (s *Subject) plan(planner *whatif.Planner) (whatif.Plan, string) {
 }
 
 // misplacedLevels describes the levels of the topology that contradict the labels of nodes. It returns nothing if a condition of the
-// topology already reports this.
+// topology already reports these levels.
 func (s *Subject) misplacedLevels(planner *whatif.Planner) []string {
 	ct := s.Topology(constraint.TopologyName(s.DGD))
 	if ct == nil || meta.IsStatusConditionFalse(ct.Status.Conditions, grovev1alpha1.ConditionHierarchyConsistent) {

@@ -15,7 +15,7 @@ import (
 
 // steps are the changes that free a domain.
 type steps struct {
-	// uncordon and repair are names of hosts. taints are the commands that remove taints.
+	// uncordon and repair are names of hosts to uncordon and to repair. taints are the commands that remove taints.
 	uncordon, repair, taints []string
 	// byNamespace contains the pods without a controller, and byController the pods with a controller. namespaces and controllers are the
 	// keys of these maps, in order.
@@ -131,7 +131,7 @@ func appendNew(list []string, text string) []string {
 	return append(list, text)
 }
 
-// remedy returns the steps for a host itself.
+// remedy returns the steps on a host itself, such as uncordoning it. It omits the removal of pods.
 func remedy(o whatif.Obstacle) string {
 	var parts []string
 	if o.Cordoned {

@@ -23,7 +23,7 @@ func (s *Subject) moves(planner *whatif.Planner, plan *whatif.Plan) *Moves {
 	}
 }
 
-// advice returns the moves as advice. The report shows it before advice that removes pods permanently.
+// advice returns the moves as advice. The report shows this advice before advice that removes pods permanently.
 func (m *Moves) advice() Advice {
 	where, moved := "", "have moved: each restarts once"
 	if m.Domain != "" {

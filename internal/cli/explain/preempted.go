@@ -84,8 +84,7 @@ func (s *Subject) preemptor(e *corev1.Event) string {
 	return "a pod that is gone, or that you may not see"
 }
 
-// relatedTo reports whether an event names a pod, the pod's PodGroup, or an earlier PodGroup of its replica, from before the replica was
-// recreated.
+// relatedTo reports whether an event names a pod, the pod's PodGroup, or a PodGroup that the pod's replica had before it was recreated.
 func relatedTo(e *corev1.Event, pod *corev1.Pod) bool {
 	by, group := e.Related, podgroup.GroupOf(pod)
 	switch {

@@ -75,7 +75,7 @@ func Read(ctx context.Context, c client.Reader, namespace string, t target) (*Su
 	return s, s.readEvents(ctx, c)
 }
 
-// keepGraph puts s.DGD into the snapshot in place of the deployment there, so that both are the same object.
+// keepGraph replaces the snapshot's copy of the deployment with s.DGD, so that the snapshot and the subject contain the same object.
 func (s *Subject) keepGraph() {
 	for i, dgd := range s.Graphs {
 		if dgd.Namespace == s.DGD.Namespace && dgd.Name == s.DGD.Name {
@@ -134,7 +134,7 @@ func namesOf(list client.ObjectList) []string {
 	return names
 }
 
-// speaks reports whether events about a replica are recorded on this pod, which is the case for the replica's first pod.
+// speaks reports whether a pod is the first pod of its replica. Events about the replica are recorded on this pod.
 func speaks(pod *corev1.Pod) bool {
 	_, index, ok := render.ReplicaOf(pod)
 	return ok && index == 0
@@ -143,7 +143,7 @@ func speaks(pod *corev1.Pod) bool {
 // maxEventPods is the maximum number of waiting pods whose events are read.
 const maxEventPods = 4
 
-// readEvents reads the events of the deployment and of its first pods without a node.
+// readEvents reads the events of the deployment and of at most maxEventPods of its unbound pods on which events are recorded.
 func (s *Subject) readEvents(ctx context.Context, c client.Reader) error {
 	about := []types.UID{s.DGD.UID}
 	for _, pod := range s.Pods {

@@ -13,8 +13,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// refusedCreates explains in the operator's words why pods of replicas cannot be created. No plan shows these refusals by a quota or by
-// admission. For a quota, the message also names the gangs of the namespace that wait before these replicas.
+// refusedCreates explains, with the operator's message, why pods of replicas cannot be created. A quota or an admission plugin refuses
+// them, which no plan shows. For a quota, the message also names the gangs of the namespace that wait before these replicas.
 func (s *Subject) refusedCreates(replicas []Replica) (list []Cause) {
 	for _, sg := range s.groups() {
 		c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync)
@@ -34,7 +34,7 @@ func (s *Subject) refusedCreates(replicas []Replica) (list []Cause) {
 	return list
 }
 
-// refuses reports whether a replica lacks pods that cannot be created.
+// refuses reports whether the report already explains why pods of a replica cannot be created.
 func (r *Explanation) refuses(replica *Replica) bool {
 	return slices.ContainsFunc(r.Waiting, func(w Cause) bool {
 		return w.Reason == nvidiav1beta1.ReasonCreationRefused && slices.ContainsFunc(w.Who, func(g Gangs) bool {

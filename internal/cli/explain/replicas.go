@@ -21,8 +21,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// replicas describes each replica by its pods, and each waiting replica also by the plan. Without a plan, the existing scaling groups
-// determine the wanted replicas.
+// replicas describes each replica from its pods and, if there is a plan, from the plan. Without a plan, the existing scaling groups
+// determine which replicas are wanted.
 func (s *Subject) replicas(plan whatif.Plan) []Replica {
 	groups := plan.Groups
 	if len(groups) == 0 {
@@ -113,7 +113,7 @@ func (s *Subject) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []
 // bound reports whether all pods of the replica are bound.
 func (r *Replica) bound() bool { return r.State == StateRunning || r.State == StateNotReady }
 
-// compare adds the plan's result to a replica: the current place, or the place where the replica would be placed now.
+// compare adds the plan's result to a replica: the domain of a running replica, or the place that the plan finds for a waiting replica.
 func (r *Replica) compare(p whatif.Replica) {
 	switch {
 	case p.Running:
@@ -204,7 +204,7 @@ func (s *Subject) whyLeaving(pods []*corev1.Pod) string {
 	return ""
 }
 
-// whyUnbound returns the kube-scheduler's message about the first unbound pod that has one.
+// whyUnbound returns the kube-scheduler's first message about an unbound pod.
 func whyUnbound(pods []*corev1.Pod) string {
 	for _, pod := range pods {
 		if c := condition(pod, corev1.PodScheduled); c != nil && c.Status != corev1.ConditionTrue && c.Message != "" {

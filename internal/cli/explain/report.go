@@ -27,7 +27,8 @@ type Explanation struct {
 	Advice []Advice `json:"advice,omitempty"`
 	// Withheld lists changes that a reader may expect but that do not help, according to a plan.
 	Withheld []string `json:"withheld,omitempty"`
-	// Moves summarizes the moves that would free a place for the first waiting gang; absent without moves. Advice lists the moves first.
+	// Moves summarizes the moves that would free a place for the first waiting gang; absent without moves. The first entry of Advice
+	// describes these moves.
 	Moves *Moves `json:"moves,omitempty"`
 	// Transfer describes how prefill and decode replicas share domains, and possible improvements; absent if no kvTransferPolicy places
 	// these replicas.
@@ -40,7 +41,7 @@ type Explanation struct {
 	Events []Event `json:"events"`
 	// Notes on the limits of the report.
 	Notes []string `json:"notes,omitempty"`
-	// Operator is present if the operator is silent, or if its state is unknown.
+	// Operator is present if the operator does not renew its Lease, or if its state is unknown.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 
 	now time.Time
@@ -54,13 +55,13 @@ const (
 	StateNotReady = "not ready"
 	// StateReleased: the replica is placed, but the kube-scheduler has not bound all of its pods.
 	StateReleased = "released"
-	// StateGated: its pods exist but are not placed.
+	// StateGated: all pods of the replica exist, but some still have Trellis' scheduling gate.
 	StateGated = "gated"
-	// StatePending: only the kube-scheduler places the replica, and has found no node yet.
+	// StatePending: Trellis does not gate the pods of the replica, and the kube-scheduler has not bound all of them.
 	StatePending = "pending"
-	// StateCreating: some of its pods do not exist yet.
+	// StateCreating: some pods of the replica do not exist yet.
 	StateCreating = "creating"
-	// StateLeaving: some of its pods are terminating. Afterwards the replica is recreated.
+	// StateLeaving: some pods of the replica are terminating or finished. Afterwards the replica is recreated.
 	StateLeaving = "leaving"
 )
 
@@ -71,14 +72,14 @@ type Replica struct {
 	State     string `json:"state"`
 	// Since is the time at which the replica began to wait; absent while it runs.
 	Since *metav1.Time `json:"since,omitempty"`
-	// Domain and Nodes of its bound pods.
+	// Domain and Nodes of the replica's bound pods.
 	Domain string   `json:"domain,omitempty"`
 	Nodes  []string `json:"nodes,omitempty"`
 	// Detail is the kube-scheduler's or the kubelet's message about the first pod that is not ready.
 	Detail string `json:"detail,omitempty"`
-	// WouldGo is the domain in which the current plan places the waiting replica.
+	// WouldGo is the domain in which the current plan places the waiting replica, or the planned nodes if there is no domain.
 	WouldGo string `json:"wouldGo,omitempty"`
-	// Preempts names the pods that would have to be preempted in WouldGo.
+	// Preempts describes the pods that would have to be preempted in WouldGo.
 	Preempts string `json:"preempts,omitempty"`
 	// PreemptedBy names the deployment or pod that preempted the replica's former pods, and the time since then.
 	PreemptedBy string `json:"preemptedBy,omitempty"`
@@ -89,7 +90,7 @@ type Moves struct {
 	// Gang that gets a place in Domain.
 	Gang   string `json:"gang"`
 	Domain string `json:"domain,omitempty"`
-	// Replicas that move, and their GPUs.
+	// Replicas counts the replicas that move, and GPUs counts their GPUs.
 	Replicas int   `json:"replicas"`
 	GPUs     int64 `json:"gpus"`
 	// Command that lists the moves.
@@ -106,24 +107,25 @@ type Cause struct {
 	// Level at which one domain must hold the replica. Within is the domain that bounds the search.
 	Level  string `json:"level,omitempty"`
 	Within string `json:"within,omitempty"`
-	// Closest domain. OthersEqual counts the other domains that hold no fewer pods, and OthersFewer those that hold fewer.
+	// Closest is the domain that comes closest to holding the gang. OthersEqual counts the other domains that hold at least as many pods as
+	// Closest, and OthersFewer counts the domains that hold fewer.
 	Closest     *Closest `json:"closest,omitempty"`
 	OthersEqual int      `json:"othersEqual,omitempty"`
 	OthersFewer int      `json:"othersFewer,omitempty"`
-	// Asks is Message without the numbers of domains. Tables contains these numbers in one table per evaluated level, the broadest level
+	// Asks is Message without the comparison of domains. Tables contains this comparison: one table per evaluated level, the broadest level
 	// first.
 	Asks   string  `json:"asks,omitempty"`
 	Tables []Table `json:"tables,omitempty"`
-	// Freeing lists the hosts to free, the easiest first. They are in FreeingDomain, which is the easiest to free of the domains that hold
-	// most. A trial has verified that the first replica is placed once these hosts are free. FreeingMore counts further hosts. All fields
-	// are empty if no trial succeeded.
+	// Freeing lists the hosts to free in FreeingDomain, the easiest first. FreeingDomain is the easiest to free of the domains that come
+	// closest to holding the gang. A trial has verified that the first replica is placed once these hosts are free. FreeingMore counts
+	// further hosts to free. All fields are empty if no trial succeeded.
 	FreeingDomain string `json:"freeingDomain,omitempty"`
 	Freeing       []Host `json:"freeing,omitempty"`
 	FreeingMore   int    `json:"freeingMore,omitempty"`
-	// FreeingFits are the replicas that are placed once the hosts are free; empty if these are all replicas.
+	// FreeingFits are the replicas that are placed once the hosts are free; empty if all replicas of Who are placed.
 	FreeingFits []Gangs `json:"freeingFits,omitempty"`
 
-	// places are the ordinals of all replicas that are placed once the hosts are free, by component.
+	// places maps each component to the ordinals of its replicas that are placed once the hosts are free.
 	places map[string][]int
 	// advice is the change that frees the hosts.
 	advice *Advice
@@ -135,7 +137,7 @@ type Advice struct {
 	Effect string `json:"effect"`
 	// Commands that make the change, in order.
 	Commands []string `json:"commands,omitempty"`
-	// Manual lists the steps without a command.
+	// Manual lists the steps for which there is no command.
 	Manual []string `json:"manual,omitempty"`
 }
 
@@ -145,7 +147,7 @@ type Gangs struct {
 	Replicas  []int  `json:"replicas"`
 }
 
-// Need is a number of equal pods, and the requests of each pod. CPU is in thousandths.
+// Need is a number of equal pods, and the requests of each pod. CPU is in thousandths of a core.
 type Need struct {
 	Pods     int              `json:"pods"`
 	Requests map[string]int64 `json:"requests"`
@@ -165,22 +167,25 @@ type Closest struct {
 
 // Table compares the capacity of a level's domains with the demand of a gang.
 type Table struct {
-	// Gang is the part of the gang that needs one of these domains; empty for the whole gang. Asks is the demand of this part.
+	// Gang names the part of the gang that must fit into one of these domains; empty for the whole gang. Asks describes the demand of this
+	// part.
 	Gang string `json:"gang,omitempty"`
 	Asks string `json:"asks"`
 	// Level of the domains; Within is the domain that contains them, empty for the cluster.
 	Level  string `json:"level"`
 	Within string `json:"within,omitempty"`
-	// Resource is the counted resource; empty if the pods request none. Pods is the gang's number of pods.
+	// Resource is the resource that the table counts; empty if the pods request no resource. Pods is the number of pods in the gang or in
+	// its part.
 	Resource string `json:"resource,omitempty"`
 	Pods     int    `json:"pods"`
-	// Domains are sorted: domains that hold most pods come first. Outside are domains outside of Within, in which the gang may not be
-	// placed.
+	// Domains are sorted: domains that hold most pods come first. Outside lists the domains outside of Within. The gang may not be placed
+	// in them.
 	Domains []DomainRow `json:"domains"`
 	Outside []DomainRow `json:"outside,omitempty"`
 }
 
-// DomainRow is one domain with a number of Hosts. On Open of these hosts a pod fits now; Excluded counts the other hosts.
+// DomainRow is one domain. Hosts counts its hosts, Open the hosts on which a pod of the gang fits now, and Excluded the other hosts by
+// reason.
 type DomainRow struct {
 	Domain string `json:"domain"`
 	// Holds is the number of the gang's pods that fit.
@@ -188,7 +193,7 @@ type DomainRow struct {
 	Hosts int `json:"hosts"`
 	Open  int `json:"open"`
 	// Free is the free capacity of the resource on hosts that admit the pods. Largest is the largest free capacity on one host. CPU is in
-	// thousandths.
+	// thousandths of a core.
 	Free     int64      `json:"free"`
 	Largest  int64      `json:"largestOnOneHost"`
 	Excluded []Excluded `json:"excluded,omitempty"`
@@ -200,7 +205,7 @@ type Excluded struct {
 	Hosts  int    `json:"hosts"`
 }
 
-// Short is a resource in a domain.
+// Short is a resource of which the domain's hosts have too little free capacity, in total or on every single host.
 type Short struct {
 	Resource string `json:"resource"`
 	Free     int64  `json:"free"`
@@ -208,7 +213,7 @@ type Short struct {
 	Need     int64  `json:"need"`
 }
 
-// Host is a host that takes no pod.
+// Host is a host to free: no pod of the gang fits on it now.
 type Host struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
@@ -224,7 +229,7 @@ type Occupant struct {
 	Pod      string `json:"pod"`
 	Resource string `json:"resource"`
 	Amount   int64  `json:"amount"`
-	// Planned: the pod is not bound yet.
+	// Planned: the pod is not bound yet; capacity on the host is reserved or planned for it.
 	Planned bool `json:"planned,omitempty"`
 }
 

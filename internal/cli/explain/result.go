@@ -36,7 +36,7 @@ func (s *Subject) result(plan whatif.Plan, planned bool) Result {
 	return v
 }
 
-// otherCauses explains the operator's reasons that do not depend on capacity, so that no plan shows them.
+// otherCauses maps reasons of the operator to explanations. These reasons do not depend on capacity, so no plan shows them.
 var otherCauses = map[string]string{
 	gang.CodeRequeued:            "The gang could not be bound: it was evicted, and is placed again after a pause.",
 	gang.CodeCreating:            "Not all of its pods are created yet.",
@@ -56,7 +56,8 @@ var otherCauses = map[string]string{
 	nvidiav1beta1.ReasonCreationRefused: "Scaling groups or pods of it cannot be created.",
 }
 
-// compare reports whether the plan agrees with the condition. text describes the result and, if they differ, a possible explanation.
+// compare reports whether the plan agrees with the condition. text describes the result and, if plan and condition differ, a possible
+// explanation.
 func compare(c *metav1.Condition, plan whatif.Plan) (agrees bool, text string) {
 	placed := c.Status == metav1.ConditionTrue
 	waits := plan.Waiting()
@@ -88,13 +89,14 @@ func compare(c *metav1.Condition, plan whatif.Plan) (agrees bool, text string) {
 	return true, "The operator reports the same."
 }
 
-// SameWords reports whether the operator's message about waiting replicas is the one that the plan would produce.
+// SameWords reports whether the operator's message about waiting replicas begins with the message that the plan would produce.
 func SameWords(plan whatif.Plan, message string) bool {
 	words := plan.Words()
 	return words != "" && strings.HasPrefix(message, words)
 }
 
-// compareWithPods reports replicas that lack pods although the operator reports them as placed, unless the operator gives a reason.
+// compareWithPods adds to the result the replicas that lack pods although the operator reports every replica as placed. It skips replicas
+// whose pods cannot be created, because the report already explains them.
 func (r *Explanation) compareWithPods() {
 	v := &r.Result
 	if v.Placed == nil || !*v.Placed {

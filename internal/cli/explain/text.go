@@ -136,7 +136,7 @@ func (s setting) set(r *Explanation) string {
 	return strings.Join(sections, "\n")
 }
 
-// short bounds a text.
+// short shortens a text to the bound words.
 func (s setting) short(text string) string { return limit.Text(text, s.words) }
 
 func (s setting) head(r *Explanation) string {
@@ -173,7 +173,7 @@ func (s setting) conditionLines(r *Explanation) []string {
 	return lines
 }
 
-// eventLines returns the events. Unless the page is wide, it omits events whose reason is already shown.
+// eventLines returns the events. Unless the page is wide, it omits events whose reason is already shown as a reason for waiting.
 func (s setting) eventLines(r *Explanation) []string {
 	var lines []string
 	for _, e := range r.Events {

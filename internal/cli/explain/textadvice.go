@@ -5,7 +5,7 @@ package explain
 
 import "strings"
 
-// advice renders the advice, never shortened, because readers act on it. Each command stays on one line, so that readers can copy it.
+// advice renders the advice in full, because readers act on it. Each command stays on one line, so that readers can copy it.
 func (s setting) advice(r *Explanation) string {
 	if len(r.Advice)+len(r.Withheld) == 0 {
 		return ""

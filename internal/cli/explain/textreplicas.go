@@ -39,8 +39,8 @@ func rowsFor(replicas []Replica, keyOf func(*Replica) key) []row {
 	return rows
 }
 
-// replicas renders one row for all equal replicas. If that results in too many rows, it renders one row for all replicas of a component in
-// the same state.
+// replicas renders one row for each group of equal replicas. If that results in too many rows, it renders one row for all replicas of a
+// component in the same state.
 func (s setting) replicas(r *Explanation) string {
 	list := rowsFor(r.Replicas, func(one *Replica) key {
 		return key{one.Component, one.State, s.of(one.Since), one.place(), one.detail()}
@@ -74,7 +74,8 @@ func (s setting) replicas(r *Explanation) string {
 	return out + s.list("", about.lines(), s.details)
 }
 
-// coarse returns a key that combines all replicas of a component in the same state. The key contains the number of their domains.
+// coarse returns a function that returns the same key for all replicas of a component in the same state. If these replicas are in several
+// domains, the key contains the number of domains.
 func (s setting) coarse(replicas []Replica) func(*Replica) key {
 	type state struct {
 		component, state string

@@ -32,7 +32,7 @@ func (s setting) waitingFor(r *Explanation) string {
 	return b.String()
 }
 
-// cause explains why some replicas wait: first the message, then the numbers, then the changes that would help.
+// cause explains why some replicas wait. It renders the message, then the tables of domains, then the hosts to free.
 func (s setting) cause(b *strings.Builder, w *Cause) {
 	who := make([]string, 0, len(w.Who))
 	for _, g := range w.Who {
@@ -99,7 +99,7 @@ func (s setting) table(t *Table, most int) string {
 	return s.Narrower(2).Table(rows, 1, 2, 3) // it is indented
 }
 
-// row renders one domain, or the sum of several.
+// row renders one domain, or the sum of several domains, as a row of the table.
 func (s setting) row(t *Table, name string, d DomainRow) []string {
 	if name == "" {
 		name = "all hosts"
@@ -111,7 +111,8 @@ func (s setting) row(t *Table, name string, d DomainRow) []string {
 	return []string{name, strconv.Itoa(d.Hosts), amount, fmt.Sprintf("%d of %d", d.Holds, t.Pods), s.reasonsOf(t, d.Excluded)}
 }
 
-// reasonsOf counts the hosts that take no pod, by the most frequent reasons. On a tight page, all taints count as one reason.
+// reasonsOf lists the most frequent reasons why hosts take no pod, with the number of hosts for each reason. If the bounds are tighter than
+// roomy, all taints count as one reason.
 func (s setting) reasonsOf(t *Table, list []Excluded) string {
 	if s.reasons < roomy.reasons {
 		list = oneTaint(list)
@@ -212,7 +213,8 @@ func (w *Cause) thatFit() string {
 // maxUsers is the maximum number of pods that are named for a host.
 const maxUsers = 4
 
-// way names the pods that have to be removed before a pod fits on the host. The section WHAT HELPS contains the steps.
+// way names the pods that use the missing resource on the host. They have to be removed before a pod of the gang fits. The section WHAT
+// HELPS contains the commands for this.
 func (h *Host) way(wide bool) string {
 	var users []string
 	more := h.PodsMore

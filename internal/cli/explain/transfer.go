@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// transfer describes how prefill and decode replicas share domains, and which scale-out would give more replicas a partner. It returns nil
-// if no policy places these replicas.
+// transfer describes how prefill and decode replicas share domains, and which scale-out would give more replicas a domain with the other
+// role. It returns nil if no policy places these replicas.
 func (s *Subject) transfer(planner *whatif.Planner, plan *whatif.Plan, planned bool) []string {
 	if plan.Transfer == nil {
 		return nil
@@ -29,10 +29,11 @@ func (s *Subject) transfer(planner *whatif.Planner, plan *whatif.Plan, planned b
 	return lines
 }
 
-// mostScaledOut is the maximum number of additional replicas that are tried.
+// mostScaledOut is the maximum number of replicas that a planned scale-out adds.
 const mostScaledOut = 4
 
-// scaleOuts describes the improvement from scaling out one role. It plans each scale-out, and drops the plan.
+// scaleOuts describes, for each role, the scale-out of this role that improves the sharing of domains most. It plans each scale-out, and
+// drops the plan.
 func (s *Subject) scaleOuts(planner *whatif.Planner, now *gang.Transfer) (lines []string) {
 	for _, role := range []placement.Role{placement.Prefill, placement.Decode} {
 		lacking := 0
@@ -54,7 +55,8 @@ func (s *Subject) scaleOuts(planner *whatif.Planner, now *gang.Transfer) (lines 
 	return lines
 }
 
-// scaledOut plans the deployment with more replicas of a role, and returns how many more replicas of the other role would have a partner.
+// scaledOut plans the deployment with more replicas of a role. It returns how many additional replicas of the other role would then share a
+// domain with this role.
 func (s *Subject) scaledOut(planner *whatif.Planner, now *gang.Transfer, role placement.Role, more int32) (paired int, text string) {
 	dgd := s.DGD.DeepCopy()
 	var scaled *nvidiav1beta1.ComponentSpec

@@ -19,7 +19,7 @@ const (
 	maxExcluded  = 6
 )
 
-// CausesOf explains why replicas are not placed. Replicas with the same message share a cause. The parameter most bounds the hosts to free
+// CausesOf explains why replicas are not placed. Replicas with the same message share a cause. most is the maximum number of hosts to free
 // that a cause lists.
 func CausesOf(planner *whatif.Planner, plan whatif.Plan, most int) []Cause {
 	list := []Cause{}
@@ -59,7 +59,8 @@ func CausesOf(planner *whatif.Planner, plan whatif.Plan, most int) []Cause {
 	return list
 }
 
-// fits lists the replicas that are placed once the hosts are free. It lists nothing if these are all replicas.
+// fits sets FreeingFits to the replicas that are placed once the hosts are free. It leaves FreeingFits empty if these are all replicas of
+// the cause.
 func (w *Cause) fits() {
 	if len(w.Freeing) == 0 {
 		return
@@ -77,7 +78,8 @@ func (w *Cause) fits() {
 	}
 }
 
-// follows reports whether another replica already shows the refusal for which a replica waits, so that the refusal need not be repeated.
+// follows reports whether the message about another replica of the plan is already the message of r.Cause. The message of r then need not
+// repeat it.
 func follows(plan whatif.Plan, r *placement.Refusal) bool {
 	return r.Cause != nil && slices.ContainsFunc(plan.Replicas, func(one whatif.Replica) bool {
 		return one.Reason != nil && one.Reason.Refusal != nil && one.Reason.Message == r.Cause.Message()
@@ -92,7 +94,7 @@ func (w *Cause) add(component string, ordinal int) {
 	w.Who = append(w.Who, Gangs{component, []int{ordinal}})
 }
 
-// numbers copies the planner's numbers into the cause.
+// numbers copies the demand, the level and the closest domain from a refusal into the cause.
 func (w *Cause) numbers(r *placement.Refusal) {
 	for _, n := range r.Need {
 		w.Need = append(w.Need, Need{Pods: n.Pods, Requests: requests(n.Requests)})

@@ -37,7 +37,7 @@ type Object struct {
 	Version string
 }
 
-// Skipped is an object of a kind that is not used.
+// Skipped is an object of a kind that package files does not read.
 type Skipped struct {
 	Kind   schema.GroupVersionKind
 	Name   string

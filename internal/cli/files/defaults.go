@@ -19,7 +19,7 @@ import (
 )
 
 // schemaDefaults are the defaults in the schemas of a DynamoGraphDeployment, by path. In a path, "*" stands for every service or component.
-// A default below a missing object does not apply. A test compares the defaults with the definition.
+// A default below a missing object does not apply. A test compares these defaults with the CustomResourceDefinition.
 var schemaDefaults = []struct {
 	path  string
 	value any
@@ -58,7 +58,7 @@ func defaultGraph(raw []byte) (*nvidiav1beta1.DynamoGraphDeployment, error) {
 	return dgd, kjson.UnmarshalCaseSensitivePreserveInts(defaulted, dgd)
 }
 
-// setDefaults sets the API server's defaults in the object as the user wrote it, so that an explicit zero is kept.
+// setDefaults sets the API server's defaults in the object before it is decoded into a Go type, so that an explicit zero is kept.
 func setDefaults(object map[string]any) {
 	for _, d := range schemaDefaults {
 		setDefault(object, strings.Split(d.path, "."), d.value)
@@ -102,7 +102,8 @@ func defaultNode(node *corev1.Node) {
 	}
 }
 
-// defaultClaim sets the API server's defaults: a request is for one device, and a toleration for one value.
+// defaultClaim sets the API server's defaults: a request is for an exact count of devices, by default one, and a toleration has the
+// operator Equal.
 func defaultClaim(spec *resourcev1.ResourceClaimSpec) {
 	for i := range spec.Devices.Requests {
 		r := &spec.Devices.Requests[i]

@@ -106,9 +106,9 @@ func step(node *yaml.Node, path string) (child *yaml.Node, line int, rest string
 	return child, line, rest
 }
 
-// culprit returns the path of the field that prevents the decoding of a document. It is the first field, deepest fields first, without
-// which decoding succeeds or fails with a different error. The errors of the decoders are not sufficient: they contain no path through
-// maps, and no path at all for quantities.
+// culprit returns the path of the field that prevents the decoding of a document. It tries each field, the deepest first, and returns the
+// first field without which decoding succeeds or fails with a different error. The errors of the decoders are not sufficient: they contain
+// no path through maps, and no path at all for quantities.
 func culprit(value any, fails func() string) string {
 	first := fails()
 	path, _ := search(value, fails, first)

@@ -30,11 +30,11 @@ const (
 	// operatorNamespace is the operator's namespace in the manifests. A user without cluster-wide rights may be able to read in this
 	// namespace.
 	operatorNamespace = "trellis-system"
-	// leaseDuration is the operator's lease duration. A leader that shuts down shortens its Lease to one second, and no other replica can
-	// take over before this second is over.
+	// leaseDuration is the operator's lease duration. It is the minimum for the check here, because a leader that shuts down shortens its
+	// Lease to one second. No other replica can take over before this second is over.
 	leaseDuration = 15 * time.Second
-	// margin is added to the lease duration, so that a standby has time to take over, or a node to be replaced. So an update of the
-	// operator is not reported as an outage.
+	// margin is added to the lease duration. In this time, a standby can take over, or a node can be replaced, so an update of the operator
+	// is not reported as an outage.
 	margin = 15 * time.Second
 )
 
@@ -98,7 +98,7 @@ func heartbeatOf(lease *coordinationv1.Lease, now time.Time) *Heartbeat {
 	}
 }
 
-// withoutLease handles a missing Lease. By the operator's Deployment, it distinguishes an operator that has never run from an operator
+// withoutLease handles a missing Lease. It reads the operator's Deployment to distinguish an operator that has never run from an operator
 // without leader election.
 func withoutLease(ctx context.Context, c client.Reader) (*Heartbeat, error) {
 	deployments, err := listAll(ctx, c, func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items }, whole, Operator)

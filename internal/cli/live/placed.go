@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// Placed returns the condition Placed of a deployment; nil without such a condition. While the deployment waits for quota from Kueue,
-// Placed adds the message about the quota.
+// Placed returns the condition Placed of a deployment; nil if the deployment has no such condition. While the deployment waits for quota
+// from Kueue, Placed adds the message about the quota.
 func Placed(dgd *nvidiav1beta1.DynamoGraphDeployment) *metav1.Condition {
 	placed := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
 	quota := meta.FindStatusCondition(dgd.Status.Conditions, nvidiav1beta1.ConditionQuotaReserved)

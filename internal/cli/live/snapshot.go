@@ -1,7 +1,7 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package live reads the objects that a plan needs from a cluster. It strips pods and nodes as the operator's cache does, so that the
+// Package live reads from a cluster the objects that a plan needs. It strips pods and nodes as the operator's cache does, so that even the
 // largest cluster fits into the memory of a laptop.
 package live
 
@@ -35,7 +35,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Kinds, as the resource and its API group, in the form that the names of rights use.
+// Kinds, named by the resource and its API group as in [Snapshot.Denied].
 const (
 	Graphs     = "dynamographdeployments.nvidia.com"
 	Groups     = "scalinggroups.trellis.dev"
@@ -44,7 +44,7 @@ const (
 	Topologies = "clustertopologies.grove.io"
 	Priorities = "priorityclasses.scheduling.k8s.io"
 
-	// Bindings are read as topologies (package topologybinding).
+	// Bindings are Grove's ClusterTopologyBindings, which are read as topologies (package topologybinding).
 	Bindings = "clustertopologybindings.grove.io"
 	// Placements are the recorded places of deployments.
 	Placements = "graphplacements.trellis.dev"
@@ -79,7 +79,7 @@ var ofVolumes = []string{claims, volumes, storageClasses, csiNodes, csiDrivers, 
 // ofClaims are the kinds that describe devices, except for deviceClasses.
 var ofClaims = []string{slicesOf, deviceClaims, claimTemplates, deviceTaints}
 
-// page is the number of objects per request.
+// page is the maximum number of objects per list request.
 const page = 1000
 
 // Snapshot is a cluster at one time.
@@ -87,7 +87,7 @@ type Snapshot struct {
 	whatif.World
 	// Denied are the rights that the user lacks, e.g. "list nodes". World lacks the objects of these kinds.
 	Denied []string
-	// NotInstalled is the error for a required kind that the cluster does not serve; nil if it serves all of them.
+	// NotInstalled is the error for the first required kind that the cluster does not serve; nil if it serves all required kinds.
 	NotInstalled error
 
 	bindings []*topologybinding.Binding
@@ -224,7 +224,7 @@ func into[L, T any, P interface {
 	}
 }
 
-// ListNodes lists the nodes of the cluster. The error is the API server's.
+// ListNodes lists the nodes of the cluster. It returns an error of the API server unchanged.
 func ListNodes(ctx context.Context, c client.Reader) ([]*corev1.Node, error) {
 	return listAll(ctx, c, func(l *corev1.NodeList) []corev1.Node { return l.Items }, node)
 }

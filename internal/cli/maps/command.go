@@ -39,7 +39,7 @@ type options struct {
 	offline  bool
 	serve    bool
 	port     int
-	// lookEvery is the interval at which a served map checks whether the cluster serves Bindings.
+	// lookEvery is the interval at which a served map checks whether the cluster serves Grove's ClusterTopologyBindings.
 	lookEvery time.Duration
 }
 

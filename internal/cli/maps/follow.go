@@ -30,7 +30,7 @@ import (
 const (
 	// perSecond is the maximum number of drawings per second, in a busy cluster.
 	perSecond = 2
-	// lookEvery is the interval at which a served map checks whether the cluster serves Bindings.
+	// lookEvery is the interval at which a served map checks whether the cluster serves Grove's ClusterTopologyBindings.
 	lookEvery = 10 * time.Second
 )
 
@@ -122,8 +122,8 @@ func (o *options) refresh(ctx context.Context, s *Server, c *following, namespac
 }
 
 // watch keeps the objects of the given kinds in memory, stripped as in the operator's cache, and reports changes. If the user may not watch
-// a kind, it cancels the context through fail, possibly after it has returned. every is the interval at which it checks whether the cluster
-// serves Grove's Bindings, which it reads as ClusterTopologies. patience bounds the time for the first lists.
+// a kind, it calls fail to cancel the context, possibly after watch has returned. every is the interval at which it checks whether the
+// cluster serves Grove's ClusterTopologyBindings, which it reads as ClusterTopologies. patience limits the wait for the first lists.
 func watch(ctx context.Context, config *rest.Config, kinds []client.Object, every, patience time.Duration, fail context.CancelCauseFunc) (
 	cache.Cache, <-chan struct{}, error,
 ) {

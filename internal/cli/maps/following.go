@@ -38,8 +38,9 @@ func followedKinds(snapshot *live.Snapshot) []client.Object {
 	return kinds
 }
 
-// following is a client that lists the followed kinds from memory. It lists other kinds from the API server, at most once per interval,
-// because a busy cluster is drawn twice per second. Its ClusterTopologies include the Bindings. Only one goroutine may use it at a time.
+// following is a client that lists the followed kinds from memory. It requests a list of another kind from the API server at most once per
+// interval, because a busy cluster is drawn twice per second. Its ClusterTopologies include Grove's ClusterTopologyBindings. Only one
+// goroutine may use it at a time.
 type following struct {
 	client.Client
 	informers cache.Cache

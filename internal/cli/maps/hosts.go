@@ -17,7 +17,8 @@ const (
 	maxLabel = 18
 )
 
-// widest is the maximum number of cells that a host has at full cell width. More cells share the same width.
+// widest is the maximum number of cells that are drawn at full width. A host with more cells has narrower cells within the same total
+// width.
 const widest = 32
 
 // usual returns the number of cells that three quarters of the hosts do not exceed. Larger hosts have narrower cells, so that a few large

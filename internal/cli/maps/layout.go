@@ -59,7 +59,7 @@ type grid struct {
 // maxLayouts bounds the number of column combinations to compare.
 const maxLayouts = 4096
 
-// layout chooses the numbers of columns with which the drawing is lowest within the width.
+// layout chooses the number of columns for each depth so that the drawing fits into the width, if possible, and is as low as possible.
 func (s scale) layout(top *tree.Domain, title string, width int) (*grid, *box) {
 	g := s.measure(top)
 	var most []int
@@ -102,8 +102,8 @@ func (g *grid) stretch(top *tree.Domain, width int) {
 // size of a drawing.
 type size struct{ w, h int }
 
-// better reports whether a size suits the width better than another size. If both sizes fit into the width, the lower size is better, and
-// of equal heights the narrower size. Otherwise the narrower size is better.
+// better reports whether a size suits the width better than another size. If both sizes fit into the width, the lower size is better, or
+// the narrower size if the heights are equal. Otherwise the narrower size is better.
 func (z size) better(o size, width int) bool {
 	if fits := z.w <= width; fits != (o.w <= width) || !fits {
 		return z.w < o.w

@@ -19,7 +19,7 @@ type Map struct {
 	// Taken is the time at which the cluster was read; absent if only files were read.
 	Taken *time.Time `json:"taken,omitempty"`
 	// Pod is the amount per pod with which the page computes the largest gang that fits. It is the largest request of the graphs' pods. If
-	// no pod has a request, or no host has that capacity, it is the capacity of the largest host.
+	// no pod requests the resource, or no host has enough of it for this request, Pod is the capacity of the largest host.
 	Pod int64 `json:"pod"`
 	// Waiting lists the replicas that are not placed, with their reasons.
 	Waiting []GraphCause `json:"waiting"`

@@ -51,8 +51,8 @@ func shortNames(names []string, keepWord bool) []string {
 var word = regexp.MustCompile(`([a-z])[a-z]*-([0-9])`)
 
 // labels returns the names of a rack's hosts on the map. If a name is too long, each word before a number is abbreviated to one letter
-// (zone-0-rack-2-host-7 becomes z0-r2-h7), unless this makes names equal. Of a name that is still too long, only the end remains. With
-// words unset, only the differing parts of the names remain.
+// (zone-0-rack-2-host-7 becomes z0-r2-h7), unless this makes names equal. A name that is still too long is reduced to its end. If words is
+// false, only the differing parts of the names remain.
 func labels(names []string, words bool) []string {
 	names = slices.Clone(shortNames(names, words))
 	long := func(n string) bool { return len([]rune(n)) > maxLabel }

@@ -24,7 +24,7 @@ var scripts = []string{"model.js", "layout.js", "draw.js", "tip.js", "links.js",
 // styles of the page, after the colours.
 var styles = []string{"style.css", "boxes.css"}
 
-// HTML writes the page: one file that needs no network and blocks its use.
+// HTML writes the page: one file that needs no network access and forbids it with its Content-Security-Policy.
 func (m *Map) HTML(w io.Writer) error {
 	data, err := json.Marshal(m) // escapes <, > and &, so that nothing in the data ends its element
 	if err != nil {
@@ -51,7 +51,7 @@ func (m *Map) HTML(w io.Writer) error {
 }
 
 // policy returns the Content-Security-Policy. It allows only this script and this style, and no network requests. A served page may also
-// request changes from its server.
+// connect to its server, to receive changes of the map.
 func policy(style, script string, live bool) string {
 	connect := "'none'"
 	if live {

@@ -14,7 +14,8 @@ type tone struct{ name, light, dark string }
 // graphTones is the number of colours for graphs; further graphs have the same colours with stripes, and then with dots.
 const graphTones = 10
 
-// palette of page and SVG. Neighbouring colours of graphs also differ in lightness, for readers who cannot tell red from green.
+// palette contains the colours of the page and the SVG. Neighbouring colours of graphs also differ in lightness, for readers who cannot
+// tell red from green.
 var palette = []tone{
 	{"page", "#f6f7f9", "#11151b"}, {"box", "#ffffff", "#181e26"}, {"inner", "#f1f3f6", "#1f2731"},
 	{"line", "#cfd5dd", "#36414e"}, {"strong", "#8c96a3", "#66758a"}, {"text", "#1b2430", "#e6ebf1"}, {"soft", "#566373", "#9dabba"},
@@ -25,7 +26,7 @@ var palette = []tone{
 	{"c8", "#6c8f1f", "#9abb4a"}, {"c9", "#d7709c", "#ee96bb"},
 }
 
-// paletteCSS declares the colours as variables, for the mode that the reader chooses on the page, or else the system's.
+// paletteCSS declares the colours as CSS variables. The mode is the one that the reader chooses on the page, or else that of the system.
 func paletteCSS() string {
 	var light, dark strings.Builder
 	for _, t := range palette {

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// Sums count the hosts of one tree and the resource on these hosts. Total is the sum of Free, Used and Closed. Overbooked is not part of
-// Total.
+// Sums counts the hosts of one tree and the amounts of the resource on these hosts. Total is the sum of Free, Used and Closed. Overbooked
+// is not part of Total.
 type Sums struct {
 	Hosts int   `json:"hosts"`
 	Total int64 `json:"total"`

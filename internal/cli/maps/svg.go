@@ -11,16 +11,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// Widths of the drawing. In a document, a drawing is minWidth to maxWidth wide. A drawing of many hosts is for a screen.
+// Widths of the drawing. A drawing for a document is minWidth to maxWidth wide. A drawing of many hosts may be screenWidth wide.
 const (
 	minWidth    = 660
 	maxWidth    = 980
 	screenWidth = 1600
 )
 
-// SVG draws the first tree, in the reader's light or dark mode. The same map results in the same text. SVG tries layouts for a document,
-// for a screen, and tighter layouts. It uses the first layout whose drawing is no higher than a screen of this width. If there are more
-// than foldAbove hosts, it draws them without names.
+// SVG draws the first tree, with colours for light and dark mode. The same map always results in the same text. SVG tries a layout for a
+// document, then one for a screen, then tighter layouts. It uses the first layout whose drawing has at most the height of a screen of this
+// width. If there are more than foldAbove hosts, it draws them without names.
 func (m *Map) SVG() string {
 	t, count := m.Trees[0], 0
 	hosts(t.Cluster, func(*tree.Domain) { count++ })
@@ -93,7 +93,8 @@ func (p *pen) text(x, y int, class, s string) {
 	p.put("<text x=\"%d\" y=\"%d\" class=\"%s\">%s</text>", x, y, class, escape(s))
 }
 
-// maxNamed is the maximum number of graphs in the legend, which is the number of distinct looks. maxName is the maximum width of a name.
+// maxNamed is the maximum number of graphs in the legend, which is the number of distinct combinations of colour and pattern. maxName is
+// the maximum width of a name.
 const maxNamed, maxName = 3 * graphTones, 230
 
 // legend draws the names of the graphs with their colours, and the other symbols. It returns the y coordinate at which the map starts.

@@ -35,7 +35,7 @@ func (s scale) titles(list []*tree.Domain) []string {
 	return names
 }
 
-// maxTitle is the maximum width that all boxes provide for a long domain name.
+// maxTitle is the maximum width that a box reserves for its title. A longer title may be cut.
 const maxTitle, titleGap = 170, 8
 
 // titleWidth returns the width that a box needs for its title and sum.

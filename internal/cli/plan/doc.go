@@ -3,6 +3,6 @@
 
 // Package plan is kubectl trellis plan: it shows where deployments would be placed, without creating anything.
 //
-// [options.gather] collects a world and the deployments to plan from files and, with --cluster, from a cluster. [Execute] plans them with
-// package whatif, which makes the operator's own calls. [Plans] is the result, as JSON and as text.
+// [options.gather] collects a world and the deployments to plan from files and, with --cluster, from a cluster. [Execute] plans these
+// deployments with package whatif, which uses the operator's own code. [Plans] is the result, as JSON and as text.
 package plan

@@ -40,7 +40,7 @@ func Execute(in Input, planner *whatif.Planner, warnings io.Writer) (Plans, erro
 	return report, errors.Join(errs...)
 }
 
-// unresolved returns the errors about fields that cannot be rendered as pods.
+// unresolved converts the error of a deployment that cannot be rendered as pods into one error per field.
 func unresolved(w wanted, err error) []error {
 	list := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {

@@ -37,7 +37,7 @@ type Input struct {
 	plan  []wanted
 }
 
-// wanted is a deployment to plan; source is nil if it was read from the cluster.
+// wanted is a deployment to plan. source is the deployment's position in a file; nil for a deployment from the cluster.
 type wanted struct {
 	dgd    *nvidiav1beta1.DynamoGraphDeployment
 	source *files.Source
@@ -70,8 +70,8 @@ func (o *options) gather(ctx context.Context, args []string) (Input, error) {
 }
 
 // Load adds the objects of files to a world, in which they replace objects of the same name. Deployments in the files are planned.
-// namespace is the default for objects without a namespace. The error joins all errors in the files. Load names objects whose kind a plan
-// does not use on streams.ErrOut.
+// namespace is the default for objects without a namespace. The error joins all errors in the files. For each object whose kind a plan does
+// not use, Load writes a line to streams.ErrOut.
 func Load(world whatif.World, namespace string, names []string, streams genericiooptions.IOStreams) (Input, error) {
 	in := Input{world: world}
 	objects, skipped, err := files.Read(names, streams.In)
@@ -206,7 +206,7 @@ func badTopologies(objects []files.Object) []error {
 	return errs
 }
 
-// badGraphs validates deployments without their topology, and returns the errors.
+// badGraphs returns the validation errors of deployments. It validates the deployments without their topology.
 func badGraphs(objects []files.Object) []error {
 	var errs []error
 	for _, object := range objects {

@@ -12,7 +12,7 @@ import (
 // Plans is the report, and its JSON form. Lists are never null.
 type Plans struct {
 	Graphs []Outcome `json:"graphs"`
-	// Operator is present if the cluster's operator is silent, or if its state is unknown.
+	// Operator is present if the cluster's operator does not renew its Lease, or if its state is unknown.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 
 	// Plans are the plans from which Graphs was made, in the same order.
@@ -33,7 +33,7 @@ type Outcome struct {
 	Transfer *Transfer `json:"kvTransfer,omitempty"`
 	// Domain of the entire graph, as label values by level name; empty without a graph domain.
 	Domain map[string]string `json:"domain"`
-	// Replicas by component and ordinal, including running ones.
+	// Replicas by component and ordinal, including running replicas.
 	Replicas []Replica `json:"replicas"`
 	// Reasons why replicas are not placed.
 	Reasons []Reason `json:"reasons"`
@@ -41,7 +41,8 @@ type Outcome struct {
 	ComputeDomains []ComputeDomain `json:"computeDomains,omitempty"`
 }
 
-// Transfer counts the replicas of the two roles, and the replicas whose domain of the level also contains the other role.
+// Transfer counts the prefill and decode replicas. PrefillPaired and DecodePaired count the replicas whose domain at Level also contains
+// the other role.
 type Transfer struct {
 	Level         string `json:"level"`
 	Prefill       int    `json:"prefill"`

@@ -141,7 +141,7 @@ func (r *Plans) Refs() []cli.Ref {
 	return refs
 }
 
-// result returns the last line.
+// result returns the last line of the report: whether all graphs are placed, or how many.
 func (r *Plans) result() string {
 	placed := 0
 	for i := range r.Graphs {

@@ -71,20 +71,20 @@ func (o *options) run(ctx context.Context) error {
 // Deployments is the input of a report, including the objects that determine the order.
 type Deployments struct {
 	live.Snapshot
-	// Members are the metadata of the graphs' pods. PodsHidden: the user may list only the pods of the namespace PodsOf, or no pods if
-	// PodsOf is empty.
+	// Members are the metadata of the graphs' pods. PodsHidden: the user may not list the pods of all namespaces. PodsOf is then the only
+	// namespace whose pods were listed; empty if the user may not list any pods.
 	Members    []metav1.PartialObjectMetadata
 	PodsHidden bool
 	PodsOf     string
-	// Only is the namespace whose deployments are listed; empty for all namespaces. OnlyMissing: the namespace Only does not exist.
+	// Only is the namespace whose deployments the report lists; empty for all namespaces. OnlyMissing: this namespace does not exist.
 	Only        string
 	OnlyMissing bool
 	// Operator is the state of the operator; nil if it is running.
 	Operator *live.Heartbeat
 }
 
-// Read lists the deployments of all namespaces or, if the user lacks the right for this, of one namespace. only is the namespace to list;
-// empty for all namespaces.
+// Read reads the deployments of all namespaces or, if the user may not list these, the deployments of the given namespace. only is the
+// namespace whose deployments the report lists; empty for all namespaces.
 func Read(ctx context.Context, c client.Reader, namespace, only string) (Deployments, error) {
 	s := Deployments{Only: only}
 	snapshot, err := live.Read(ctx, c, live.Graphs, live.Priorities)
@@ -121,7 +121,7 @@ func (s *Deployments) readPods(ctx context.Context, c client.Reader, namespace s
 	return nil
 }
 
-// missing reports whether a namespace certainly does not exist.
+// missing reports whether a namespace does not exist. It returns false if the user may not list namespaces.
 func missing(ctx context.Context, c client.Reader, namespace string) (bool, error) {
 	if namespace == "" {
 		return false, nil

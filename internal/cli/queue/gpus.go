@@ -14,9 +14,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
-// GPUs are the numbers of GPUs that the replicas of a deployment request.
+// GPUs counts the GPUs that the replicas of a deployment request.
 type GPUs struct {
-	// Waiting is the number for the replicas whose pods are not all on nodes.
+	// Waiting is the number for the replicas that are not completely scheduled.
 	Waiting int64 `json:"gpusWaiting"`
 	// All is the number for all wanted replicas.
 	All int64 `json:"gpus"`
@@ -39,7 +39,8 @@ func gpusOf(dgd *nvidiav1beta1.DynamoGraphDeployment) *GPUs {
 	return out
 }
 
-// perReplica returns the number of GPUs of one replica, from the status or else from the spec. Only the status includes device claims.
+// perReplica returns the number of GPUs of one replica, from the status or else from the spec. Only the number in the status includes GPUs
+// that pods request with device claims.
 func perReplica(c *nvidiav1beta1.ComponentSpec, status nvidiav1beta1.ComponentStatus) (n int64, known bool) {
 	if status.GPUsPerReplica != nil {
 		return *status.GPUsPerReplica, true

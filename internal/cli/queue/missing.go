@@ -28,8 +28,8 @@ type Missing struct {
 // component identifies a component of a graph by its labels.
 type component struct{ namespace, graph, name string }
 
-// missing compares the number of scheduled replicas in each status with the existing pods. It omits deployments that report that they wait,
-// and deployments that are being deleted.
+// missing lists the deployments whose status counts more scheduled replicas than the existing pods form. It omits deployments whose
+// condition Placed is False, and deployments that are being deleted.
 func (s Deployments) missing() []Missing {
 	existing := map[component][]*corev1.Pod{}
 	for i := range s.Members {
@@ -55,7 +55,7 @@ func (s Deployments) missing() []Missing {
 }
 
 // missingOf returns how many pods of a component's scheduled replicas are missing or terminating, and how many pods these replicas have in
-// total. It returns 0 if a provider creates the pods, because then their labels do not name a replica.
+// total. It returns 0 if a provider creates the pods, because the labels of such pods do not name a replica.
 func missingOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec, pods []*corev1.Pod) (missing, all int) {
 	scheduled := int(ptr.Deref(dgd.Status.Components[c.Name].ScheduledReplicas, 0))
 	there, size := map[int32]int{}, map[int32]int{}

@@ -30,7 +30,7 @@ type Queue struct {
 	Elsewhere int `json:"elsewhere,omitempty"`
 	// Notes on the limits of the report.
 	Notes []string `json:"notes,omitempty"`
-	// Operator is present if the operator is silent, or if its state is unknown.
+	// Operator is present if the operator does not renew its Lease, or if its state is unknown.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 
 	only        string
@@ -109,8 +109,8 @@ func waits(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return meta.IsStatusConditionFalse(dgd.Status.Conditions, nvidiav1beta1.ConditionPlaced)
 }
 
-// priority returns the priority of a deployment: the lowest among its pods, because a component's podTemplate
-// may name a class of its own.
+// priority returns the priority of a deployment: the lowest priority of its components, because a component's podTemplate may name its own
+// priority class.
 func (s Deployments) priority(dgd *nvidiav1beta1.DynamoGraphDeployment) int32 {
 	admission := newpod.Objects{PriorityClasses: s.Priorities}
 	of := func(class string) int32 {

@@ -88,7 +88,7 @@ func (r Queue) table(p text.Page) string {
 	return p.Table(rows, 0, priorityColumn)
 }
 
-// sum says how many deployments and GPUs wait, and which command explains why.
+// sum renders how many deployments and GPUs wait, and the command that explains why.
 func (r Queue) sum(p text.Page) string {
 	var gpus int64
 	atLeast := ""

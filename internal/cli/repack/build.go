@@ -182,8 +182,8 @@ func first(world *whatif.World, planner *whatif.Planner, limits repack.Limits) (
 	return report, nil
 }
 
-// waiting returns the deployments that wait for capacity. Deployments of higher priority come first, and of equal priority older
-// deployments.
+// waiting returns the deployments that wait for capacity. Deployments of higher priority come first. Of equal priority, older deployments
+// come first.
 func waiting(world *whatif.World, planner *whatif.Planner) []*nvidiav1beta1.DynamoGraphDeployment {
 	var list []*nvidiav1beta1.DynamoGraphDeployment
 	priorities := map[*nvidiav1beta1.DynamoGraphDeployment]int32{}

@@ -17,8 +17,8 @@ import (
 
 // Report is the result, and its JSON form. Domains are paths of label values, for example "zone-a/rack-1".
 type Report struct {
-	// Namespace and Name identify the deployment that needs a place. Gang is its first waiting gang. Message is the reason why a replica
-	// has no capacity. Waiting counts the waiting replicas of the deployment.
+	// Namespace and Name identify the deployment that needs a place. Gang is the first waiting gang of the deployment. Message is the
+	// reason of the first replica that lacks capacity. Waiting counts the waiting replicas of the deployment.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	Gang      string `json:"gang,omitempty"`
@@ -39,18 +39,18 @@ type Report struct {
 	Replicas int    `json:"replicas"`
 	Priority int32  `json:"priority"`
 	Moves    []Move `json:"moves"`
-	// MayMove counts the replicas that may move. Resting counts the replicas that began too recently to move.
+	// MayMove counts the replicas that may move. Resting counts the replicas that started too recently to move.
 	MayMove int `json:"mayMove"`
 	Resting int `json:"resting,omitempty"`
 	// Others are the deployments that come before this deployment in the waiting order, and for which there are no moves.
 	Others []Other `json:"others,omitempty"`
 	// next is the command that requests the moves from the operator; "" if the moves cannot be requested.
 	next string
-	// Operator is present if the operator is silent, or if its state is unknown.
+	// Operator is present if the operator does not renew its Lease, or if its state is unknown.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 }
 
-// Move is the move of one replica. Moves are in order: the new place of a replica is free once all earlier moves are done.
+// Move is the move of one replica. Moves are in order: unless the move is InPlace, the new place is free once all earlier moves are done.
 type Move struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
@@ -72,7 +72,7 @@ type Other struct {
 	Reason    string `json:"reason"`
 }
 
-// add adds the found moves.
+// add adds the moves that the search has found to the report.
 func (r *Report) add(found *repack.Result) {
 	r.MayMove, r.Resting, r.Domains, r.Moves = found.Considered, found.Rested, []string{}, []Move{}
 	if found.Plan == nil {

@@ -121,7 +121,7 @@ func newAbort(streams genericiooptions.IOStreams) *cobra.Command {
 		})
 }
 
-// toAbort returns the generation to which the workers are changing.
+// toAbort returns the generation to abort: the generation to which the workers are changing.
 func toAbort(o Observed) (string, error) {
 	status := Build(o)
 	switch {
@@ -135,7 +135,7 @@ func toAbort(o Observed) (string, error) {
 	return status.Target, nil
 }
 
-// notUpdating returns the error for an abort while no update is in progress. After a completed update, the message suggests to undo the
+// notUpdating returns the error for an abort while no update is in progress. After a completed update, the message suggests undoing the
 // update.
 func notUpdating(o Observed, generation string) error {
 	if generation == "" {

@@ -65,7 +65,7 @@ func Generations(o Observed, revisions []appsv1.ControllerRevision, now time.Tim
 	return h
 }
 
-// imagesIn returns the images of the main containers; none if the generation cannot be read.
+// imagesIn returns the images of the main containers, by component; nil if the stored generation cannot be read.
 func imagesIn(revision *appsv1.ControllerRevision) map[string]string {
 	stored, err := render.StoredIn(revision)
 	if err != nil {

@@ -46,7 +46,7 @@ type Status struct {
 	Components []Component `json:"components"`
 }
 
-// Component is one worker component, with the generations of its replicas, the target last.
+// Component is one worker component, with the generations of its replicas. The target generation is the last one.
 type Component struct {
 	Name        string       `json:"name"`
 	Replicas    int32        `json:"replicas"`

@@ -50,8 +50,8 @@ func newRestart(streams genericiooptions.IOStreams) *cobra.Command {
 	return cmd
 }
 
-// restartQuestion describes the restart. expected describes the places that a current plan finds for the restarted replicas, "" without a
-// plan.
+// restartQuestion returns the text about the restart that the user has to confirm. expected describes where a current plan places the
+// restarted replicas; "" without a plan.
 func restartQuestion(dgd *nvidiav1beta1.DynamoGraphDeployment, strategy nvidiav1beta1.RestartStrategyType, expected string) string {
 	if strategy == nvidiav1beta1.RestartStrategySequential {
 		return fmt.Sprintf("The components of %s in %s restart one after the other, as in a rolling update.", dgd.Name, dgd.Namespace)

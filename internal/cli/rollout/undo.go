@@ -50,7 +50,7 @@ func toUndo(o Observed, revisions []appsv1.ControllerRevision) (string, error) {
 	return generation, nil
 }
 
-// ended reports whether no update of the workers is in progress, and none was aborted.
+// ended reports whether the last update of the workers has ended: no update is in progress, and the last update was not aborted.
 func ended(o Observed) bool {
 	status := Build(o)
 	return status.State != RolledBack && status.Target == "" && o.Graph.Status.ObservedGeneration == o.Graph.Generation

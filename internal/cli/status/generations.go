@@ -21,7 +21,7 @@ type GenerationCount struct {
 	// Name of the generation; empty for workers without generations.
 	Name     string `json:"name"`
 	Replicas int    `json:"replicas"`
-	// Images of the main containers of its pods, sorted.
+	// Images of the main containers of the generation's pods, sorted.
 	Images []string `json:"images,omitempty"`
 }
 
@@ -84,7 +84,7 @@ func (r Status) howToAbort() string {
 	return fmt.Sprintf("the update is stuck: kubectl trellis rollout abort dgd/%s -n %s returns to the generation before", r.Name, r.Namespace)
 }
 
-// generations renders a line about the generations of a component; "" if there is only one.
+// generations renders a line about the generations of a component; "" if there is only one generation.
 func (s Component) generations() string {
 	parts := make([]string, 0, len(s.Generations))
 	for _, g := range s.Generations {

@@ -46,14 +46,14 @@ type Status struct {
 	// Reason and Message of the condition Ready.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Behind: the status is for an older generation.
+	// Behind: the operator has not observed the newest generation of the spec, so the status is about an older generation.
 	Behind bool `json:"behind,omitempty"`
 	// Deleting: the graph is being deleted.
 	Deleting bool `json:"deleting,omitempty"`
 	// Domain of the entire graph.
 	Domain     string      `json:"domain,omitempty"`
 	Components []Component `json:"services"`
-	// Update and Restart describe the update and the restart in progress, or the last ones.
+	// Update and Restart describe the update and the restart that are in progress, or the last update and the last restart.
 	Update  *nvidiav1beta1.RollingUpdateStatus `json:"rollingUpdate,omitempty"`
 	Restart *nvidiav1beta1.RestartStatus       `json:"restart,omitempty"`
 	// Conditions that report a problem, except for Ready.
@@ -61,7 +61,7 @@ type Status struct {
 	// PodsHidden: the states of single pods are unknown. GroupsHidden: the reasons why pods do not start are unknown.
 	PodsHidden   bool `json:"podsHidden,omitempty"`
 	GroupsHidden bool `json:"groupsHidden,omitempty"`
-	// Operator is present if the operator is silent, or if its state is unknown.
+	// Operator is present if the operator does not renew its Lease, or if its state is unknown.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 }
 
@@ -70,7 +70,7 @@ type Component struct {
 	Name    string `json:"name"`
 	Desired int32  `json:"desired"`
 	// Replicas is the number of existing replicas. Of these, Updated run the current revision, Scheduled have nodes, and Ready serve. Each
-	// number is the count in the status or, if it is lower, the count of the pods.
+	// number is from the status, unless the pods show a lower number.
 	Replicas  int32 `json:"replicas"`
 	Updated   int32 `json:"updated"`
 	Scheduled int32 `json:"scheduled"`
@@ -81,8 +81,8 @@ type Component struct {
 	Generations []GenerationCount `json:"generations,omitempty"`
 	// Waiting lists what the component waits for.
 	Waiting []string `json:"waiting,omitempty"`
-	// Unhealthy contains the condition PodsHealthy of each of the component's ScalingGroups for which it is False. It reports which
-	// replicas fail, which pods do not start, are not Ready or do not terminate, and the reasons.
+	// Unhealthy contains the condition PodsHealthy of the component's ScalingGroups, if it is False. The condition reports which replicas
+	// fail, which pods do not start, are not Ready or do not terminate, and the reasons.
 	Unhealthy []Condition `json:"unhealthy,omitempty"`
 
 	// outdated: according to the pods, fewer replicas are ready than the status counts.
@@ -95,7 +95,7 @@ type Place struct {
 	Replicas int    `json:"replicas"`
 }
 
-// Condition is a condition that is not as expected.
+// Condition is a condition that reports a problem.
 type Condition struct {
 	Type    string                 `json:"type"`
 	Status  metav1.ConditionStatus `json:"status"`

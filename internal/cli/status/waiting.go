@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// The steps that a replica may wait for, in their order. A replica waits for the earliest step that one of its pods waits for.
+// The steps that a replica may wait for, in their order. A replica waits for the earliest of the steps that its pods wait for.
 const (
 	forDeletion = iota
 	forPods
@@ -32,15 +32,16 @@ var things = []string{
 	forNode: "a node for %s", forStart: "%s to start",
 }
 
-// replicaState is the step that one replica waits for, and the reason of its first pod that has a reason.
+// replicaState describes what a replica waits for. state is the step, and reason is that of the first pod at this step that has a reason.
+// pods counts the existing pods, and all the pods of a complete replica.
 type replicaState struct {
 	state     int
 	reason    string
 	pods, all int
 }
 
-// statesOf returns the state of each replica of a component with existing pods, by ordinal. It returns nil if a provider creates the pods,
-// because then their labels do not name a replica.
+// statesOf returns the state of each replica of a component that has pods, by ordinal. It returns nil if a provider creates the pods,
+// because the labels of such pods do not name a replica.
 func statesOf(s Observed, c *nvidiav1beta1.ComponentSpec) map[int32]replicaState {
 	states := map[int32]replicaState{}
 	for i := range s.Pods {
@@ -73,7 +74,8 @@ func statesOf(s Observed, c *nvidiav1beta1.ComponentSpec) map[int32]replicaState
 	return states
 }
 
-// waitingFor lists what a component waits for: the number of replicas per step, and the first pod with a reason.
+// waitingFor lists what a component waits for: for each step, the number of replicas at this step, and the reason of the first of them that
+// has a reason.
 func waitingFor(s Observed, component Component, states map[int32]replicaState) []string {
 	var out []string
 	there := len(states)

@@ -42,7 +42,7 @@ func Build(kind, name string, nodes []*corev1.Node) Suggestion {
 	return s
 }
 
-// accelerated reports whether a node offers GPUs under any resource name, or has a label for them.
+// accelerated reports whether a node offers GPUs under any resource name, or has a label that reports GPUs.
 func accelerated(node *corev1.Node) bool {
 	if node.Labels["nvidia.com/gpu.present"] == "true" {
 		return true

@@ -20,7 +20,7 @@ type Page struct {
 	Rows int
 	// Wide: nothing is wrapped, folded or omitted.
 	Wide bool
-	// Color: states and headings are coloured, with the codes of ECMA-48.
+	// Color: states and headings are coloured with ANSI escape codes (ECMA-48).
 	Color bool
 }
 
@@ -64,13 +64,13 @@ func (p Page) Narrower(by int) Page {
 	return p
 }
 
-// Wrap wraps lines that are too long for the page between words; continuation lines start with indent.
+// Wrap breaks lines that are too long for the page. It breaks them between words; continuation lines start with indent.
 func (p Page) Wrap(s, indent string) string { return wrap(s, indent, p.columns()) }
 
-// colors matches the codes that Page writes.
+// colors matches the colour codes that Page writes.
 var colors = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// pageCodes are the codes that Page writes: reset, bold, red, green and yellow.
+// pageCodes are the numbers in the colour codes that Page writes: reset, bold, red, green and yellow.
 var pageCodes = []string{"0", "1", "31", "32", "33"}
 
 func (p Page) color(code, s string) string {
@@ -102,7 +102,7 @@ func (p Page) Fits(s string) bool {
 	return true
 }
 
-// Table renders rows in columns with a gap of two spaces, and the first row in bold. The parameter right lists the columns that are
+// Table renders rows in columns with a gap of two spaces, and the first row in bold. right lists the indexes of the columns that are
 // right-aligned. If the table is wider than the page, cells are wrapped between words, starting with the widest column. Cells of the first
 // column are not wrapped.
 func (p Page) Table(rows [][]string, right ...int) string {

@@ -21,7 +21,7 @@ const Rows = 50
 // Width returns the width of a text on a terminal, for characters of width one. Colour codes have no width.
 func Width(s string) int { return utf8.RuneCountInString(colors.ReplaceAllString(s, "")) }
 
-// Wrap wraps every line of more than [Columns] between words; continuation lines start with indent.
+// Wrap breaks every line of more than [Columns] between words; continuation lines start with indent.
 func Wrap(s, indent string) string { return wrap(s, indent, Columns) }
 
 // spacedWords matches the words of a line, each with the preceding spaces, because these spaces may align the word.
@@ -47,7 +47,7 @@ func wrap(s, indent string, columns int) string {
 	return strings.Join(lines, "\n")
 }
 
-// Table renders rows in columns with a gap. The parameter right lists the columns that are right-aligned. Missing cells are empty.
+// Table renders rows in columns with a gap. right lists the indexes of the columns that are right-aligned. Missing cells are empty.
 func Table(rows [][]string, gap int, right ...int) string {
 	var widths []int
 	for _, row := range rows {

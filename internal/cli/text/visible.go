@@ -30,7 +30,7 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// written returns the code at the beginning of a text if Page writes this code; "" for none.
+// written returns the colour code of Page at the beginning of a text; "" if the text begins with no such code.
 func written(s string) string {
 	for _, code := range pageCodes {
 		if at := "\x1b[" + code + "m"; strings.HasPrefix(s, at) {

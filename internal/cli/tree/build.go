@@ -38,8 +38,8 @@ type memberPod struct {
 	node string
 }
 
-// Build makes the report of the domains that hold pods of the graphs. Graphs are sorted by name. Each host is drawn once: an additional
-// tree contains only hosts that no earlier tree contains.
+// Build makes the report of the domains that hold pods of the graphs. Graphs are sorted by name. It adds a further tree only for graphs
+// with pods on hosts that no earlier tree contains.
 func Build(s *Scene) Overview {
 	r, _ := s.drawn("")
 	for _, t := range r.Trees {
@@ -71,8 +71,8 @@ func Whole(s *Scene) Overview {
 	return s.report(graphs, views, counter, true)
 }
 
-// drawn makes trees in which each host occurs once. A topology with the given level is drawn first. drawn also returns the levels of all
-// trees that could be drawn.
+// drawn makes trees that together contain all hosts to draw. It adds a tree only for hosts outside of all earlier trees. A topology with
+// the given level is drawn first. drawn also returns the levels of all trees that could be drawn.
 func (s *Scene) drawn(level string) (Overview, []string) {
 	graphs := s.sortPods()
 	counter := newCounter(s, graphs)
@@ -109,7 +109,7 @@ func (s *Scene) report(graphs []*graphPods, views []view, counter counter, whole
 	return r
 }
 
-// sortPods assigns groups and pods to their graphs.
+// sortPods assigns scaling groups and pods to their graphs, and sorts graphs, groups and pods.
 func (s *Scene) sortPods() []*graphPods {
 	var graphs []*graphPods
 	byName := map[types.NamespacedName]*graphPods{}

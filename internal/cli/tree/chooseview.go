@@ -28,8 +28,8 @@ func viewsOf(graphs []*graphPods) []view {
 }
 
 // choose returns the views to draw, and sets the view in which each graph is drawn. The first view is the view that has the level, or else
-// the view with most pods, or else the default. A further view is drawn if it has graphs with pods on hosts outside of all earlier views
-// or, without graphs, if it has such hosts.
+// the view with most pods, or else the default. A further view is drawn only if it has graphs with pods on hosts outside of all earlier
+// views. Without graphs, it is drawn if it has hosts outside of all earlier views.
 func (s *Scene) choose(views []view, graphs []*graphPods, level string) []view {
 	pods := func(v view) (n int) {
 		for _, g := range graphs {

@@ -25,7 +25,7 @@ type counter struct {
 	// resource is the counted resource; empty if nothing is counted. ignored is the resource that would be counted if the kube-scheduler
 	// did not ignore it.
 	resource, ignored string
-	// asking are the shapes of the pods for which capacity is free.
+	// asking are the shapes of the pods for which the counter determines the free capacity.
 	asking []*topology.Shape
 }
 
@@ -68,7 +68,7 @@ func (c *counter) takes(p *corev1.Pod) int64 {
 	return topology.Requested(p, c.resource)
 }
 
-// devices returns the extended resource that most pods of the graphs request, GPUs first.
+// devices returns GPUs if any pod of the graphs requests them, else the extended resource that most pods request.
 func devices(graphs []*graphPods) string {
 	counts := map[string]int{}
 	for _, g := range graphs {

@@ -118,7 +118,7 @@ func (d *Domain) held() string {
 	return text.Count(len(graphs), "graph") + ", " + text.Count(pods, "pod")
 }
 
-// visit adds the graphs of the pods at and below a domain, and counts these pods.
+// visit adds the graphs of the pods at and below a domain to the given set, and returns the number of these pods.
 func (d *Domain) visit(graphs map[[2]string]bool) int {
 	pods := len(d.Pods)
 	for _, p := range d.Pods {

@@ -119,7 +119,7 @@ func (m *mostFree) look(d *Domain, path []string, depth int) {
 	}
 }
 
-// note returns the text that no domain has the requested free amount.
+// note returns the text for the case that no domain has the requested free amount. The text names the domain with the largest free amount.
 func (m *mostFree) note(free int64, resource string) string {
 	said := fmt.Sprintf("No %s has %d %s free", cmp.Or(m.level, "domain"), free, cmp.Or(resource, gpus))
 	if m.free == 0 {
@@ -128,8 +128,8 @@ func (m *mostFree) note(free int64, resource string) string {
 	return fmt.Sprintf("%s: the most is %d in %s.", said, m.free, m.path)
 }
 
-// overview returns the number of levels to draw by default. Each of them has few enough domains to draw all of them. The result is at least
-// 1.
+// overview returns the number of levels to draw by default. The broadest level is always drawn, and narrower levels as long as they have
+// few enough domains.
 func (t *Tree) overview() int {
 	counts := make([]int, len(t.Levels)+1)
 	t.Cluster.count(counts, 0)

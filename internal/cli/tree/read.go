@@ -32,7 +32,7 @@ type Request struct {
 // Scene is the input of a tree: a cluster. Its Graphs are the graphs to show.
 type Scene struct {
 	whatif.World
-	// Planner counts all nodes and pods of the world, with the pods of all scaling groups.
+	// Planner has counted all nodes and pods of the world, including the pods of graphs that are not shown.
 	Planner *whatif.Planner
 	// Topology in which to show all graphs; nil: each graph in the topology by which it is placed.
 	Topology *grovev1alpha1.ClusterTopology
@@ -45,7 +45,7 @@ type Scene struct {
 // Of returns the scene of a world, such as the world after a plan, with all of its graphs. It omits finished pods, which use no capacity.
 func Of(w *whatif.World) *Scene { return Counted(w, whatif.NewPlanner(*w)) }
 
-// Counted returns the scene of a world that a planner has counted.
+// Counted returns the scene of a world with a planner that has already counted this world. It omits finished pods.
 func Counted(w *whatif.World, planner *whatif.Planner) *Scene {
 	s := &Scene{World: *w, Planner: planner}
 	s.Pods = slices.DeleteFunc(slices.Clone(w.Pods), func(pod *corev1.Pod) bool {

@@ -11,16 +11,17 @@ type Overview struct {
 	Graphs []Deployment `json:"graphs"`
 	// Resource that is counted, e.g. nvidia.com/gpu; empty if nothing is counted.
 	Resource string `json:"resource,omitempty"`
-	// Trees: each host is in one of the trees. A report of Whole has a tree for each topology instead.
+	// Trees together contain all drawn hosts. A further tree exists only for hosts outside of the trees before it. A report of Whole has a
+	// tree for each topology instead.
 	Trees []Tree `json:"trees"`
 	// Notes on the limits of the drawing.
 	Notes []string `json:"notes,omitempty"`
-	// Operator is present if the operator is silent, or if its state is unknown.
+	// Operator is present if the operator does not renew its Lease, or if its state is unknown.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
 
 	// nothing: no domain has the requested amount free.
 	nothing bool
-	// folds: the text is folded to the rows of its page.
+	// folds: the text is folded if it has more rows than its page.
 	folds bool
 }
 
@@ -76,8 +77,8 @@ type Domain struct {
 	// Amount of the resource; absent if unknown.
 	*Amount
 	Pods []Pod `json:"pods,omitempty"`
-	// Foreign are the pods on a node that belong to no graph of this tree, in a report of Whole. A pod that belongs to no shown graph is
-	// included only if it uses the resource, and has only a name.
+	// Foreign lists the other pods on a node, in a report of Whole: pods of graphs in other trees, and pods of no shown graph that use the
+	// resource. The latter have only a namespace, a name, an amount and a state.
 	Foreign  []Pod     `json:"foreign,omitempty"`
 	Children []*Domain `json:"children,omitempty"`
 	// Others sums up the children that are not drawn.

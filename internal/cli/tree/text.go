@@ -146,7 +146,7 @@ func levelsLine(t Tree) string {
 	return fmt.Sprintf("%s %s: %s\n", cmp.Or(t.TopologyKind, grovev1alpha1.KindClusterTopology), t.Topology, strings.Join(t.Levels, " > "))
 }
 
-// maxWaiting bounds the texts about waiting pods of one graph.
+// maxWaiting is the maximum number of texts about the waiting pods of one graph.
 const maxWaiting = 8
 
 func (r Overview) waitingText(p text.Page) string {

@@ -16,7 +16,7 @@ import (
 
 // Transfer describes how the bound prefill and decode replicas of a graph with a kvTransferPolicy share domains.
 type Transfer struct {
-	// Level at which the roles share domains. Required: the policy allows only a pair of both roles to use a new domain.
+	// Level at which the roles share domains. Required: the first replicas in a domain must include both roles.
 	Level    string `json:"level"`
 	Required bool   `json:"required,omitempty"`
 	// Prefill and Decode count bound replicas. PrefillPaired and DecodePaired count the replicas whose domain also contains the other role.

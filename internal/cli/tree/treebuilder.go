@@ -77,8 +77,8 @@ type treeBuilder struct {
 	foreign map[string][]Pod
 }
 
-// foreign returns, by node, the pods that belong to no graph in this view. A pod that belongs to no graph at all is included only if it
-// uses the resource.
+// foreign returns, by node, the pods that belong to no graph in this view. A pod that belongs to no shown graph is included only if it uses
+// the resource.
 func (s *Scene) foreign(v view, graphs []*graphPods, count counter) map[string][]Pod {
 	out, members := map[string][]Pod{}, map[*corev1.Pod]bool{}
 	for _, g := range graphs {
@@ -104,8 +104,8 @@ func (s *Scene) foreign(v view, graphs []*graphPods, count counter) map[string][
 	return out
 }
 
-// addNode adds a node to its domain. If the node lacks the label of a level, addNode adds it to a domain without a name at the first such
-// level. nameless is the state of that domain.
+// addNode adds a node to its domain. If the node lacks labels of levels, addNode adds it to a domain without a name at the first of these
+// levels. nameless is the state of that domain.
 func (p *treeBuilder) addNode(name string, labels map[string]string, state, nameless string) {
 	path := p.levels.PathOf(labels)
 	if len(path) < len(p.levels) {

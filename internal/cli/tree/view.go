@@ -25,8 +25,8 @@ type view struct {
 	selector map[string]string
 }
 
-// viewOf returns the hierarchy of a graph. In this order, it is the requested topology, the topology by which the graph was placed, or the
-// topology that the graph names. For a graph without a constraint, it is the default topology, or the only topology.
+// viewOf returns the hierarchy of a graph. It is the first that exists of the requested topology, the topology by which the graph was
+// placed, and the topology that the graph names. For a graph without a constraint, it is the default topology, or the only topology.
 func (s *Scene) viewOf(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) view {
 	if s.Topology != nil {
 		return current(s.Topology)
@@ -60,7 +60,8 @@ func (s *Scene) fallback() view {
 	return view{}
 }
 
-// further adds the topologies of the cluster that are not among the views. If there is no view then, it adds a hierarchy without levels.
+// further adds the topologies of the cluster that are not among the views. If the result would be empty, it consists of a view without
+// levels.
 func (s *Scene) further(views []view) []view {
 	for _, t := range s.Topologies {
 		if v := current(t); !slices.ContainsFunc(views, v.equal) {

@@ -52,7 +52,7 @@ func operators(deployments []appsv1.Deployment) []Operator {
 	return out
 }
 
-// tag returns the tag of an image, without its digest. A colon before the last slash belongs to the port of the registry.
+// tag returns the tag of an image; "" if the image has no tag. A colon before the last slash belongs to the port of the registry.
 func tag(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
