@@ -36,8 +36,8 @@ func (k Kind) plural() string {
 	return name + "s"
 }
 
-// called reports whether kubectl accepts a word as a name of the kind: the short, singular or plural name, alone, with the group, or with
-// version and group.
+// called reports whether kubectl accepts a word as a name of the kind: the short, singular or plural name, without the group, with the
+// group, or with version and group.
 func (k Kind) called(word string) bool {
 	resource, rest, qualified := strings.Cut(strings.ToLower(word), ".")
 	if resource != k.Short && resource != strings.ToLower(k.Name) && resource != k.plural() {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cli contains the code that the subcommands of kubectl trellis share: connecting to a cluster, and reading arguments. Each
-// subcommand is a package below this package with three parts: reading, deciding and rendering. Reading needs a cluster. Deciding and
-// rendering are pure.
+// subcommand is a package below this package. It reads objects, builds a report from them, and renders the report. Only reading needs a
+// cluster. Building and rendering are pure.
 package cli
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/nearest"
 )
 
-// maxNames bounds the names in an error.
+// maxNames is the maximum number of names in an error.
 const maxNames = 10
 
 // NotFound returns an error that lists the existing names and suggests a similar name. what describes the missing object and ends with its

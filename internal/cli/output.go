@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
-// Formats of a report in addition to those of kubectl's printers.
+// Formats of a report that this code handles itself. The other formats are those of kubectl's printers.
 const (
 	formatText = "text"
 	formatWide = "wide"

@@ -47,7 +47,7 @@ type Replica struct {
 	Nodes      []string `json:"nodes"`
 	// Stays is the reason why the operator does not move the replica; "" if it moves the replica.
 	Stays string `json:"stays,omitempty"`
-	// Progress of the replica's move, once the operator has started it.
+	// Progress is the operator's report on the move of the replica; empty before the operator has begun the move.
 	Progress string `json:"progress,omitempty"`
 }
 

@@ -94,7 +94,7 @@ func (s *Subject) adviseRestart(r *Explanation, planner *whatif.Planner, plan *w
 	}
 }
 
-// movable are the codes of refusals that may no longer apply once the graph's own pods are gone.
+// movable are the codes of refusals that may no longer apply once the pods of the graph itself are gone.
 var movable = []string{placement.CodeInsufficientCapacity, placement.CodeDomainGone, placement.CodeAnchorConflict}
 
 // anchored reports whether packed replicas run. Waiting replicas may then be placed only in the domain of these replicas.

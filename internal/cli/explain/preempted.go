@@ -39,8 +39,8 @@ func (s *Subject) readPreempted(ctx context.Context, c client.Reader) error {
 	return nil
 }
 
-// preemptorOf finds the UID of the preemptor in the kube-scheduler's message: "Preempted by pod 6b1b... on node n". For a gang with a
-// PodGroup, which preempts as a unit, the message is "Preempted by podgroup 6b1b... on node cluster".
+// preemptorOf finds the UID of the preemptor in the kube-scheduler's message: "Preempted by pod 6b1b... on node n". It does not match the
+// message about a gang with a PodGroup, which preempts as a unit: "Preempted by podgroup 6b1b... on node cluster".
 var preemptorOf = regexp.MustCompile(`^Preempted by (?:a )?pod ([0-9a-f-]{36})`)
 
 // preemptedBy names the deployment or the pod that last preempted a replica; "" for none.

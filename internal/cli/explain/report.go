@@ -35,7 +35,7 @@ type Explanation struct {
 	Transfer []string `json:"kvTransfer,omitempty"`
 	// Result compares the plan with the operator's last report.
 	Result Result `json:"result"`
-	// Conditions that are not as expected.
+	// Conditions with an unexpected status.
 	Conditions []Condition `json:"conditions"`
 	// Events, the latest first.
 	Events []Event `json:"events"`
@@ -104,7 +104,7 @@ type Cause struct {
 	Message string  `json:"message"`
 	// Need is the demand of one replica.
 	Need []Need `json:"need,omitempty"`
-	// Level at which one domain must hold the replica. Within is the domain that bounds the search.
+	// Level at which the whole gang must fit into one domain. Within is the domain in which the gang must be placed; empty for the cluster.
 	Level  string `json:"level,omitempty"`
 	Within string `json:"within,omitempty"`
 	// Closest is the domain that comes closest to holding the gang. OthersEqual counts the other domains that hold at least as many pods as
@@ -246,7 +246,7 @@ type Result struct {
 	Text    string `json:"text"`
 }
 
-// Condition is a condition that is not as expected.
+// Condition is a condition with an unexpected status.
 type Condition struct {
 	// Object is empty for the deployment itself.
 	Object  string      `json:"object,omitempty"`

@@ -20,7 +20,7 @@ import (
 // MaxLines is the maximum number of lines of the text, without the advice. It does not apply to a wide page.
 const MaxLines = 25
 
-// maxNodes bounds the hosts that a row names.
+// maxNodes is the maximum number of hosts that a row names.
 const maxNodes = 3
 
 // Refs returns the deployment.
@@ -67,9 +67,10 @@ func (s setting) cut(r *Explanation) string {
 	return strings.Join(lines, "")
 }
 
-// bounds limit the length of each part.
+// bounds are limits for the parts of the text.
 type bounds struct {
-	// rows of replicas, details about them, reasons, domains of a table, hosts to free, conditions, events, notes
+	// maximum numbers of rows of replicas, details about them, reasons for waiting, domains of a table, hosts to free, conditions, events,
+	// notes
 	rows, details, waiting, domains, hosts, conditions, events, notes int
 	// outer bounds the shown domains of every level except the narrowest. reasons bounds the reasons named in a row.
 	outer, reasons int

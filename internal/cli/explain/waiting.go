@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// Bounds of the details about one reason.
+// Maximum numbers of details about one reason: hosts to free, pods on such a host, scarce resources, and reasons of excluded hosts.
 const (
 	maxHosts     = 64
 	maxOccupants = 64

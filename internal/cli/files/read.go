@@ -52,7 +52,7 @@ func content(path string, stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// expand lists the manifests of a folder. Any other name is a file, which expand returns.
+// expand lists the manifests of a folder. For a file or the standard input, it returns only the name itself.
 func expand(name string) ([]string, error) {
 	if name == Stdin {
 		return []string{name}, nil

@@ -48,7 +48,7 @@ type Heartbeat struct {
 	Silent bool `json:"silent"`
 	// Renewed is the time of the last renewal.
 	Renewed *metav1.MicroTime `json:"renewed,omitempty"`
-	// Message says that the operator is silent, or why its state is unknown.
+	// Message states that the operator does not renew its Lease, or why the operator's state is unknown.
 	Message string `json:"message"`
 }
 
@@ -85,7 +85,7 @@ func lastRenewed(leases []coordinationv1.Lease) *coordinationv1.Lease {
 	return last
 }
 
-// heartbeatOf returns nil for a Lease that was renewed in time.
+// heartbeatOf returns the state of the operator from its Lease; nil if the Lease was renewed in time.
 func heartbeatOf(lease *coordinationv1.Lease, now time.Time) *Heartbeat {
 	lasts := max(leaseDuration, time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0))*time.Second)
 	age := now.Sub(lease.Spec.RenewTime.Time)
@@ -138,7 +138,7 @@ func elects(d *appsv1.Deployment) bool {
 	return false
 }
 
-// Warn writes the message to out, as kubectl writes warnings.
+// Warn writes the message to out in the form of kubectl's warnings. It writes nothing for a nil Heartbeat.
 func (h *Heartbeat) Warn(out io.Writer) {
 	if h != nil {
 		fmt.Fprintln(out, text.PageOf(out).Wrap("Warning: "+h.Message, "  "))

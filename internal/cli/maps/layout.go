@@ -56,7 +56,7 @@ type grid struct {
 	least             []int // by depth, the width that the titles need
 }
 
-// maxLayouts bounds the number of column combinations to compare.
+// maxLayouts bounds the number of column combinations that are compared.
 const maxLayouts = 4096
 
 // layout chooses the number of columns for each depth so that the drawing fits into the width, if possible, and is as low as possible.
@@ -77,10 +77,10 @@ func (s scale) layout(top *tree.Domain, title string, width int) (*grid, *box) {
 	return g, g.box(top, title, 0)
 }
 
-// maxCell bounds the width to which cells are stretched.
+// maxCell is the maximum width to which cells are stretched.
 const maxCell = 24
 
-// stretch widens racks until they fill the width of the drawing, and cells until they fill the racks.
+// stretch widens racks until they fill the width of the drawing, and then cells until they fill the racks or reach maxCell.
 func (g *grid) stretch(top *tree.Domain, width int) {
 	side, most, least := 1, 1, g.rack // racks side by side, and columns of hosts in one
 	for _, n := range g.columns {
@@ -126,7 +126,8 @@ func (g *grid) count(d *tree.Domain, title string, depth int, most *[]int) {
 	}
 }
 
-// combinations returns the column combinations to compare. For every depth, it uses the fewest columns for each number of rows.
+// combinations returns the combinations of column counts to compare. For each depth and each possible number of rows, it uses the fewest
+// columns that suffice.
 func combinations(most []int) [][]int {
 	all := [][]int{nil}
 	for _, n := range most {

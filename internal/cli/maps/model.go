@@ -32,7 +32,7 @@ type Map struct {
 // StatePlanned is the state of a pod that is drawn at its planned place.
 const StatePlanned = "planned"
 
-// GraphCause is a reason why replicas of a graph are not placed. Need, domain, blocking hosts and pods are as in explain.
+// GraphCause is a reason why replicas of a graph are not placed. The fields of Cause are as in kubectl trellis explain.
 type GraphCause struct {
 	Namespace string `json:"namespace"`
 	Graph     string `json:"graph"`
@@ -47,7 +47,7 @@ type GraphCause struct {
 	explain.Cause
 }
 
-// Planned is a deployment of a plan.
+// Planned is a deployment of the drawn plan.
 type Planned struct {
 	Namespace string  `json:"namespace"`
 	Name      string  `json:"name"`

@@ -22,7 +22,7 @@ var (
 	}
 )
 
-// widthOther is the assumed width of any other character, no smaller than in common fonts.
+// widthOther is the assumed width of any other character. It is not below the width in common fonts.
 const widthOther = 1250
 
 // font is a font of the drawing.

@@ -24,7 +24,8 @@ import (
 // Queue is the report, and its JSON form.
 type Queue struct {
 	Waiting []Entry `json:"waiting"`
-	// Missing are the deployments whose status counts pods that do not exist, although these deployments do not report that they wait.
+	// Missing lists the deployments whose status counts pods that do not exist, although their condition Placed does not report that they
+	// wait.
 	Missing []Missing `json:"missing,omitempty"`
 	// Elsewhere counts the waiting deployments in namespaces that are not listed.
 	Elsewhere int `json:"elsewhere,omitempty"`
@@ -47,7 +48,7 @@ type Entry struct {
 	Name      string `json:"name"`
 	// Priority is the lowest priority of the deployment's pods.
 	Priority int32 `json:"priority"`
-	// GPUs of the deployment; absent if the number cannot be determined from the claims of its pods.
+	// GPUs of the deployment; absent if the number cannot be determined, for example because its pods use device claims.
 	*GPUs
 	// Since is the time at which the deployment began to wait. Reason and Message are from the condition Placed.
 	Since   metav1.Time `json:"since"`

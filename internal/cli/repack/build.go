@@ -25,7 +25,7 @@ import (
 type Ask struct {
 	// Namespace and For name the deployment.
 	Namespace, For string
-	// Topology, Level and Domains describe the domains to free.
+	// Topology and Level select the domains to free, and Domains is their number.
 	Topology, Level string
 	Domains         int
 	MaxGPUs         int64
@@ -142,7 +142,7 @@ func unblock(planner *whatif.Planner, dgd *nvidiav1beta1.DynamoGraphDeployment, 
 // why returns the reason of the first waiting replica.
 func why(waiting []gang.Waiting) string { return waiting[0].Code + ": " + waiting[0].Message }
 
-// because returns the reason why there are no moves.
+// because returns the reason why the search found no moves.
 func because(r *repack.Result) string {
 	switch {
 	case r.OverLimit > 0:

@@ -157,7 +157,7 @@ func (o *options) ask() (Ask, error) {
 	return ask, nil
 }
 
-// world reads the cluster, the files, or both, and returns the namespace of the deployment.
+// world reads the cluster, the files, or both. It also returns the user's namespace.
 func (o *options) world(ctx context.Context) (world whatif.World, namespace string, err error) {
 	if len(o.files) > 0 && !o.cluster {
 		namespace = metav1.NamespaceDefault

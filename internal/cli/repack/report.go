@@ -31,7 +31,7 @@ type Report struct {
 	// Found: there are moves, or no moves are needed. Reason explains why there are no moves.
 	Found  bool   `json:"found"`
 	Reason string `json:"reason,omitempty"`
-	// Domains are the domains that the moves free. Hosts are the hosts in these domains that the deployment gets.
+	// Domains are the domains that the moves free. Hosts are the hosts on which the waiting gang is then placed.
 	Domains []string `json:"domains"`
 	Hosts   []string `json:"hosts,omitempty"`
 	// GPUs and Replicas count the GPUs and the replicas that restart. Priority is the highest priority of these replicas.

@@ -67,8 +67,8 @@ func readHistory(ctx context.Context, c client.Reader, dgd *nvidiav1beta1.Dynamo
 // fieldOwner is the field manager of the annotations.
 const fieldOwner = "kubectl-trellis"
 
-// annotate writes annotations of a deployment. A nil value removes an annotation. It does not change a deployment that was recreated
-// meanwhile.
+// annotate writes annotations of a deployment. A nil value removes an annotation. The patch does not apply to a deployment that was
+// recreated meanwhile.
 func annotate(ctx context.Context, c client.Client, dgd *nvidiav1beta1.DynamoGraphDeployment, annotations map[string]*string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": dgd.UID, "annotations": annotations}})
 	if err != nil {

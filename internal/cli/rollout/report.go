@@ -38,7 +38,7 @@ type Status struct {
 	Generation string `json:"generation,omitempty"`
 	// Target is the generation to which the workers are changing, if it differs from Generation.
 	Target string `json:"target,omitempty"`
-	// Aborted generation, which is not rolled out.
+	// Aborted is the generation whose update was aborted; set only in the state RolledBack.
 	Aborted string `json:"aborted,omitempty"`
 	// Reason and Message of the condition RolledOut, while it is False.
 	Reason     string      `json:"reason,omitempty"`

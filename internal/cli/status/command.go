@@ -114,7 +114,7 @@ func (o *options) show() Show {
 	return func(r Status, before *Status) error { return log(o.Out, r, before, time.Now()) }
 }
 
-// redraw draws the table over the previous one.
+// redraw draws the table over the previous table.
 func redraw(out io.Writer, r Status, before *Status, p text.Page) error {
 	over := ""
 	if before != nil {

@@ -16,7 +16,7 @@ import (
 type Page struct {
 	// Columns at which lines are wrapped; 0 means [Columns].
 	Columns int
-	// Rows of the screen, for reports that fold; 0: unlimited.
+	// Rows of the screen, for reports that are folded to this height; 0: unlimited.
 	Rows int
 	// Wide: nothing is wrapped, folded or omitted.
 	Wide bool
@@ -133,7 +133,7 @@ func (p Page) Space(rows [][]string, column int) int {
 	return max(space, least)
 }
 
-// breakCells wraps the cells of a table that is wider than the columns.
+// breakCells wraps the cells of a table that is wider than the page. columns is the width of the page.
 func breakCells(rows [][]string, columns int) [][]string {
 	widths, floors := measure(rows)
 	over := gap*(len(widths)-1) - columns
@@ -183,7 +183,7 @@ func measure(rows [][]string) (widths, floors []int) {
 	return widths, floors
 }
 
-// breakRow puts the text that exceeds a column into further rows.
+// breakRow wraps the cells that are wider than their columns, and returns the row with the additional rows for the wrapped text.
 func breakRow(row []string, widths []int) [][]string {
 	out := [][]string{slices.Clone(row)}
 	for i, cell := range row {

@@ -206,7 +206,7 @@ func unschedulable(pod *corev1.Pod) string {
 	return ""
 }
 
-// missing explains, by the operator's last report, why there are no pods or too few pods.
+// missing explains, from the condition Ready, why a graph has no pods or too few pods; nil if it has no explanation.
 func (g *graphPods) missing() *Unbound {
 	ready := meta.FindStatusCondition(g.dgd.Status.Conditions, nvidiav1beta1.ConditionReady)
 	there, all := g.there()

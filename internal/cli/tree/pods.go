@@ -34,7 +34,7 @@ func (s *Scene) nodeOf(p *corev1.Pod) (node string, released bool) {
 	return s.Planner.Cluster().Reserved(topology.PodID(p))
 }
 
-// member describes a pod of a group, from its labels.
+// member describes a pod of a scaling group, from the pod's labels and state.
 func (s *Scene) member(p *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) memberPod {
 	m := memberPod{object: p}
 	m.Pod = Pod{Name: p.Name, Namespace: p.Namespace, Graph: sg.Spec.Graph, Component: sg.Spec.Component, Role: p.Labels[render.LabelRole]}

@@ -54,7 +54,8 @@ func Counted(w *whatif.World, planner *whatif.Planner) *Scene {
 	return s
 }
 
-// Read reads the scene from a cluster. It omits and marks the parts that the user may not read, as long as there is something to show.
+// Read reads the scene from a cluster. It omits nodes and pods that the user may not list, and sets NodesHidden and OthersHidden
+// accordingly.
 func Read(ctx context.Context, c client.Reader, r Request) (*Scene, error) {
 	graphs, err := r.named(ctx, c)
 	if err != nil {

@@ -55,7 +55,7 @@ type Unbound struct {
 type Tree struct {
 	// Topology is the name of the ClusterTopology; empty if there is none.
 	Topology string `json:"topology,omitempty"`
-	// TopologyKind is ClusterTopologyBinding if the topology is read from a Binding, otherwise empty.
+	// TopologyKind is ClusterTopologyBinding if the topology is read from an object of this kind, otherwise empty.
 	TopologyKind string `json:"topologyKind,omitempty"`
 	// Levels from the broadest to the single node.
 	Levels []string `json:"levels"`

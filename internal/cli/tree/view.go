@@ -21,7 +21,7 @@ const nodeLevel = "node"
 type view struct {
 	name   string
 	levels topology.Levels
-	// selector of its nodes.
+	// selector of the hierarchy's nodes.
 	selector map[string]string
 }
 

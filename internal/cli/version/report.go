@@ -68,7 +68,7 @@ func (r Versions) Refs() []cli.Ref {
 	return refs
 }
 
-// Text renders the report for people; an error is wrapped between words.
+// Text renders the report for people. Long lines are wrapped between words.
 func (r Versions) Text(p text.Page) string {
 	var b strings.Builder
 	b.WriteString(p.Wrap(fmt.Sprintf("Client:   %s", r.Client), "  ") + "\n")
