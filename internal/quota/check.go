@@ -55,9 +55,9 @@ type Verdict struct {
 	Pause *Pause
 }
 
-// Checked returns the deployment's Workloads that have quota and AdmissionChecks, and that are not admitted or still have a pod that Kueue
-// holds. After Kueue has admitted a Workload, it removes the gates of the Workload's pods one by one. The places of the pods stay reserved
-// until Kueue has removed the last gate.
+// Checked returns the deployment's Workloads that have quota and AdmissionChecks and whose pods need reserved places. These are the
+// Workloads that are not admitted, and the admitted Workloads with a pod that Kueue still holds: after Kueue has admitted a Workload, it
+// removes the gates of the pods one by one.
 func (o *Observation) Checked() []*Workload {
 	held := map[string]bool{}
 	for _, pod := range o.Pods {
@@ -104,8 +104,8 @@ func (w *Workload) Ours(checks map[string]bool) []CheckState {
 type Search struct {
 	// Checks that Trellis sets, by name.
 	Checks map[string]bool
-	// Fingerprints identify the pods of each Workload, by Workload name. Since is the time at which this process first looked for the
-	// places of these pods.
+	// Fingerprints identify the pods of each Workload, by Workload name. Since contains the times at which this process started to search
+	// for the places of these pods.
 	Fingerprints map[string]string
 	Since        map[string]time.Time
 	Result       gang.Result
@@ -113,9 +113,10 @@ type Search struct {
 	Now          time.Time
 }
 
-// Verdicts sets the checks of a deployment's Workloads that are not admitted. A check becomes Ready when a place is reserved, and Pending
-// again if the place is lost before admission. It becomes Retry when no place was found in time. While an autoscaler has been asked for
-// nodes, it does not become Retry, because this request has its own time limit. again is the delay until the next decision; zero for none.
+// Verdicts returns the new states of the checks of a deployment's Workloads that are not admitted. A check becomes Ready when a place is
+// reserved, and Pending again if the place is lost before admission. It becomes Retry when no place was found in time. While a request to
+// an autoscaler is open, the check does not become Retry, because the request has its own time limit. again is the delay until the next
+// decision; zero for none.
 func (o *Observation) Verdicts(s Search) (verdicts []Verdict, again time.Duration) {
 	for _, w := range o.Checked() {
 		v, decided := Verdict{Workload: w, States: w.Ours(s.Checks)}, false
@@ -157,7 +158,7 @@ func (s *Search) lost(w *Workload, c *CheckState) bool {
 	return true
 }
 
-// settle sets one pending check, or returns the time left until it must be set.
+// settle sets one pending check and returns 0, or returns the time left until the check must be set.
 func (o *Observation) settle(v *Verdict, c *CheckState, s *Search) time.Duration {
 	w := v.Workload
 	checked, current := s.answer(w)

@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// Denied stores the reason why the operator cannot read AdmissionChecks. The quota controller sets the reason. The conditions of
-// deployments whose Workloads wait for a check contain it.
+// Denied stores the reason why the operator cannot read AdmissionChecks. The quota controller sets the reason. It appears in the conditions
+// of deployments whose Workloads wait for a check.
 type Denied struct{ why atomic.Value }
 
 // Set replaces the reason, "" for none, and reports whether the reason changed.

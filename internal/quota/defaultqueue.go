@@ -16,9 +16,10 @@ import (
 func InQueue(pod *corev1.Pod) bool { return pod.Labels[labelQueue] != "" }
 
 // DefaultQueue returns the namespace's default queue if Kueue has put pods of the deployment into it although neither the deployment nor
-// its components name a queue; otherwise "". Kueue would give each of these pods its own quota, and part of a gang would keep that quota.
-// Trellis recognizes the default queue only by such pods, because it does not know the namespaces and kinds for which Kueue is configured.
-// DefaultQueue ignores running pods, because otherwise a deployment could not leave the queue while its pods run.
+// its components name a queue; otherwise "". Kueue would reserve quota for each of these pods separately, so that only part of a gang might
+// get quota and keep it. Trellis recognizes the default queue only by such pods, because it does not know the namespaces and kinds for
+// which Kueue is configured. DefaultQueue ignores running pods, because otherwise a deployment could not leave the queue while its pods
+// run.
 func DefaultQueue(groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) string {
 	for _, sg := range groups {
 		if madeBy(sg) != "" {

@@ -6,8 +6,8 @@
 //
 // The base consists of the first minAvailable replicas of all components. The base has one Workload, so that no part of the base holds
 // quota while another part waits for quota. Every other replica has its own Workload. Pods name their Workload, and the gate
-// kueue.x-k8s.io/admission holds the pods until Kueue has admitted the Workload. A pod keeps its Workload for life. Its successor joins the
-// same Workload if it makes the same request, so it needs no second quota.
+// kueue.x-k8s.io/admission holds the pods until Kueue has admitted the Workload. A pod keeps its Workload for life. A successor with the
+// same request joins the same Workload, so it needs no second quota.
 //
 //	chat: Frontend 1 replica, Worker 3 replicas of 2 pods, minAvailable 1
 //	chat-base-5d41402a     podsets frontend-main-0c1d2e3f x 1, worker-leader-7a8b9c0d x 1, worker-worker-1f2e3d4c x 1

@@ -68,11 +68,12 @@ func (w *Workload) hold() {
 	w.Spec.Active = ptr.To(false)
 }
 
-// awaited returns the Workloads that get quota before all other Workloads of their deployment: those of the first replicas, while one of
-// them has no quota. Kueue admits Workloads in no reliable order. In a graph packed into one domain, a later replica with quota is not
-// placed before the first replicas, and takes the quota that they need. If the base contains a first replica, the base comes first,
-// followed by first replicas with their own Workloads. Workloads that have quota keep it, because Kueue may have preempted the base for
-// them. While pods of the deployment run, each replica waits separately, and awaited returns none.
+// awaited returns the Workloads that get quota before all other Workloads of their deployment: the Workloads of the first replicas, until
+// all of these have quota. Without this rule, a later replica could get quota first, because Kueue admits Workloads in no reliable order.
+// In a graph packed into one domain, the later replica would not be placed before the first replicas, but would take the quota that they
+// need. If the base contains a first replica, the base comes first, followed by first replicas with their own Workloads. Workloads that
+// have quota keep it, because Kueue may have preempted the base for them. While pods of the deployment run, each replica waits separately,
+// and awaited returns none.
 func (o *Observation) awaited(a asks) map[string]bool {
 	if o.Queue() == "" || slices.ContainsFunc(o.Pods, begun) {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Kueue's keys on pods. The Workload of a pod is its pod group.
+// Kueue's keys on pods. The pod group of a pod has the name of the pod's Workload.
 const (
 	labelQueue    = render.LabelKueueQueue
 	labelManaged  = "kueue.x-k8s.io/managed"
@@ -27,13 +27,13 @@ const (
 	annotationRole    = "kueue.x-k8s.io/role-hash"
 )
 
-// parent is the value of Kueue's annotation for the controller that starts and ends the pods. If this is another controller than Kueue,
-// Kueue sets no finalizer on the pods.
+// parent is the value of Kueue's annotation for the controller that starts and ends the pods. Kueue sets no finalizer on pods for which the
+// annotation names another controller than Kueue.
 const parent = "trellis"
 
-// expected is the number of pods that Kueue expects in a Workload before it treats the Workload's pods as ready, if Kueue waits for
-// readiness. A larger number of pods may never exist: a replica that was scaled in, or has moved to another Workload, leaves its share of
-// the first replicas' Workload unused. All existing pods have to be Ready in any case.
+// expected is the number of pods of a Workload that must exist before Kueue treats the Workload's pods as ready, if Kueue waits for
+// readiness. More pods may never exist: when a replica is scaled in or moves to another Workload, its share of the first replicas' Workload
+// stays unused. In any case, Kueue requires all existing pods to be Ready.
 const expected = "1"
 
 // Gate is the scheduling gate that Kueue removes from admitted pods.
@@ -55,8 +55,8 @@ func WorkloadOf(pod *corev1.Pod) string {
 	return pod.Labels[labelGroup]
 }
 
-// Suits reports whether a pod that has not begun matches the pods that its scaling group creates now: it must be in the group's queue, or
-// in no queue if the group has none.
+// Suits reports whether a pod that has not started is in the queue in which its scaling group creates pods now. If the group has no queue,
+// the pod must be in none.
 func Suits(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 	queue := QueueOf(sg)
 	if queue == "" {
@@ -98,7 +98,8 @@ func Join(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGro
 	return joinAs(sg, rolesOf(sg), BaseOf(groups), existing, workloads)
 }
 
-// joinAs does the same as Join, with the roles of the scaling group, and with the base as Trellis would create it now.
+// joinAs does the same as Join, for a caller that has already computed the roles of the scaling group and the base that Trellis would
+// create now.
 func joinAs(sg *trellisv1alpha1.ScalingGroup, roles []role, base Base, existing []*corev1.Pod, workloads []*Workload) *Joining {
 	j := &Joining{sg: sg, roles: roles, base: base, of: map[int32]string{}, usable: map[string]*Workload{}}
 	for _, w := range workloads {
@@ -161,7 +162,7 @@ func (j *Joining) Denied(pod *corev1.Pod) bool {
 	return w != nil && w.denied()
 }
 
-// Keeps reports whether a pod's successor, created from today's template, would join the same Workload, and this Workload is admitted.
+// Keeps reports whether a pod's Workload is admitted and the pod's successor, created from the current template, would join this Workload.
 func (j *Joining) Keeps(pod *corev1.Pod) bool {
 	ordinal, _, ok := render.ReplicaOf(pod)
 	w := j.usable[WorkloadOf(pod)]
@@ -188,7 +189,7 @@ func (j *Joining) Add(pod *corev1.Pod) {
 	}
 }
 
-// roleOf returns the podset for the pod with this index in a replica.
+// roleOf returns the name of the podset for the pod with this index in a replica.
 func (j *Joining) roleOf(index int32) string {
 	for _, r := range j.roles {
 		if index < r.count {

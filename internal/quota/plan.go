@@ -33,7 +33,7 @@ type Observation struct {
 	Record *assignment.Record
 	// Workloads are the existing Workloads of the deployment.
 	Workloads []*Workload
-	// ChecksDenied says why Trellis cannot set AdmissionChecks; "" while it can.
+	// ChecksDenied is the reason why Trellis cannot set AdmissionChecks; "" while it can.
 	ChecksDenied string
 	Now          time.Time
 }
@@ -47,7 +47,7 @@ type Steps struct {
 	// Delete are Workloads that no pod needs any more, or that Kueue ignores. Deleting a Workload releases its quota. Its remaining pods
 	// are recreated with the next Workload.
 	Delete []*Workload
-	// Requeue are Workloads without quota that are in another queue than Queue, the deployment's queue.
+	// Requeue are Workloads without quota that have to move from another queue to Queue, the deployment's queue.
 	Requeue []*Workload
 	Queue   string
 	// Hold are Workloads that now have to wait until the Workloads of the first replicas have quota. Resume are Workloads that no longer
@@ -61,7 +61,7 @@ type Steps struct {
 	Next time.Time
 }
 
-// Plan compares the Workloads that a deployment's pods name with the existing Workloads.
+// Plan compares the Workloads that a deployment's pods name with the existing Workloads, and returns the necessary changes.
 func Plan(o Observation) Steps {
 	s := Steps{Queue: o.Queue()}
 	members := map[string][]*corev1.Pod{}
@@ -85,10 +85,10 @@ func Plan(o Observation) Steps {
 	return s
 }
 
-// outdated reports whether a Workload has to be replaced. A base without quota is outdated if its request differs from what its pods need
-// now, for example because requests were lowered: Kueue does not allow changing its podsets. While pods are being recreated, the needs of
-// the pods are unknown, so the base is kept. A Workload that another client has deactivated is kept too, because a new Workload would be
-// active. A Workload that Kueue has deactivated, base or not, is outdated when its pod templates change.
+// outdated reports whether a Workload has to be replaced. The base is outdated if it has no quota and its podsets differ from the podsets
+// that its pods need now, for example because requests were lowered. Kueue does not allow changing the podsets. While pods are being
+// recreated, the needs of the pods are unknown, so the base is kept. A Workload that another client has deactivated is kept too, because a
+// new Workload would be active. A Workload that Kueue has deactivated, base or not, is outdated when its pod templates change.
 func (o *Observation) outdated(w *Workload, a asks) bool {
 	if o.abandoned(w, a) {
 		return true
@@ -103,10 +103,10 @@ func (o *Observation) outdated(w *Workload, a asks) bool {
 // follows reports whether a Workload must get no quota before the awaited Workloads have quota.
 func follows(name string, awaited map[string]bool) bool { return len(awaited) > 0 && !awaited[name] }
 
-// firstWord is the time that Kueue has for its decision about the first replicas. After this time, the Workloads that follow them are
-// created inactive. Usually Kueue reserves quota immediately, and the following Workloads are created active. The time is short, because
-// Kueue retries pods without an existing Workload at increasing intervals. The time may end up to one second early, because the API
-// server's timestamps are whole seconds.
+// firstWord is the time for which the creation of the following Workloads waits for Kueue's decision about the first replicas. Usually
+// Kueue reserves quota immediately, and the following Workloads are created active. Without a decision in this time, they are created
+// inactive. The time is short, because Kueue retries pods without an existing Workload at increasing intervals. The time may end up to one
+// second early, because the API server's timestamps are whole seconds.
 const firstWord = 2 * time.Second
 
 // create selects the missing Workloads to create now: first the awaited Workloads, then the Workloads that follow them.

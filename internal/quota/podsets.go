@@ -123,8 +123,8 @@ func sortPodSets(sets []PodSet) {
 	slices.SortFunc(sets, func(a, b PodSet) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// podSetsFor returns the podsets for a Workload that pods name. It returns none if a pod differs from the pods that its scaling group
-// creates now, because such a pod has to be replaced.
+// podSetsFor returns the podsets for the Workload that the given pods name. It returns none if a pod differs from the pods that its scaling
+// group creates now, because such a pod has to be replaced.
 func (o *Observation) podSetsFor(a asks, name string, pods []*corev1.Pod) []PodSet {
 	var sets []PodSet
 	if name == a.base.Name {

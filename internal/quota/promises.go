@@ -27,9 +27,9 @@ type Addition struct {
 	Tolerations  []corev1.Toleration
 }
 
-// Promises stores the Workloads that wait for Trellis' AdmissionCheck, so that the scheduler looks for places for their pods before Kueue
-// admits them. The quota controller sets the promises, and the scheduler uses them for its plan. They are kept only in memory, and set
-// again after a restart.
+// Promises stores the Workloads that wait for Trellis' AdmissionCheck, so that the scheduler searches for places for their pods before
+// Kueue admits the Workloads. The quota controller sets the promises, and the scheduler uses them for its plan. Promises are kept only in
+// memory, and are set again after a restart.
 type Promises struct {
 	mu      sync.Mutex
 	byGraph map[types.NamespacedName]Look
@@ -43,7 +43,8 @@ type Look struct {
 	Fingerprints map[string]string
 	// Asked: Trellis has asked an autoscaler for nodes.
 	Asked bool
-	// since is the time at which the search for a place started. It starts again for other pods, and when a request to an autoscaler ends.
+	// since is the time at which the search for a place started. The search starts again when the pods change, and when a request to an
+	// autoscaler ends.
 	since map[string]time.Time
 }
 

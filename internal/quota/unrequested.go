@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// unrequested lists the missing Workloads that a deployment needs for existing or due pods. Replicas that run without a Workload, because
-// they were created before the deployment had a queue, need none.
+// unrequested lists the names of missing Workloads that a deployment needs for existing pods or for pods that are still to be created.
+// Replicas that run without a Workload, because they were created before the deployment had a queue, need none.
 func (o *Observation) unrequested() []string {
 	needed := map[string]bool{}
 	for _, sg := range o.Groups {
@@ -50,9 +50,9 @@ func unqueued(pods []*corev1.Pod) map[int32]bool {
 	return out
 }
 
-// unused returns the Workload of the first replicas and the number of pods for which the Workload has unused quota. The quota is unused
-// because no due replica joins the Workload, and Kueue does not allow a Workload to shrink. unused returns nil while pods of the deployment
-// are being replaced.
+// unused returns the Workload of the first replicas and the number of pods for which the Workload has unused quota. The quota stays unused
+// because no other replica will join the Workload, and Kueue does not allow a Workload to shrink. unused returns nil while pods of the
+// deployment are being replaced.
 func (o *Observation) unused() (base *Workload, pods int32) {
 	base = BaseAmong(o.Workloads, o.Groups)
 	if base == nil || slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return !o.complete(sg) }) {
@@ -70,7 +70,7 @@ func (o *Observation) unused() (base *Workload, pods int32) {
 	return base, pods
 }
 
-// complete reports whether a scaling group has all pods of all its replicas, and no others.
+// complete reports whether a scaling group has all pods of all its replicas, no other pods, and no terminating pod.
 func (o *Observation) complete(sg *trellisv1alpha1.ScalingGroup) bool {
 	pods := membersOf(sg, o.Pods)
 	ends := func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }

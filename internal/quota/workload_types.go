@@ -35,7 +35,7 @@ type WorkloadSpec struct {
 	Active *bool `json:"active,omitempty"`
 }
 
-// PodSet is a set of equal pods. Its name is the role that an annotation on the pods names.
+// PodSet is a set of equal pods. An annotation on each pod contains the name of its podset.
 type PodSet struct {
 	Name     string                 `json:"name"`
 	Count    int32                  `json:"count"`

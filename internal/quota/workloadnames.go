@@ -15,7 +15,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// maxName is the maximum length of a label value, because labels hold the names of Workloads.
+// maxName is the maximum length of a Workload's name. It is the maximum length of a label value, because labels contain the names of
+// Workloads.
 const maxName = 63
 
 // hashed appends a hash of a pod template to a name, and limits the result to the length of a label value. It ignores images, because

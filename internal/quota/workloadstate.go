@@ -27,8 +27,8 @@ func (w *Workload) Finished() bool {
 // usable reports whether pods can join a Workload.
 func (w *Workload) usable() bool { return w.DeletionTimestamp == nil && !w.Finished() }
 
-// BaseEnds reports whether the Workload of a deployment's first replicas is being deleted or is finished. Until it is gone, no pod can join
-// it or its successor.
+// BaseEnds reports whether the Workload of a deployment's first replicas is being deleted or is finished. Until this Workload is gone, no
+// pod can join it, nor a new Workload of the same name.
 func BaseEnds(workloads []*Workload, groups []*trellisv1alpha1.ScalingGroup) bool {
 	base := BaseAmong(workloads, groups)
 	return base != nil && !base.usable()
@@ -85,8 +85,8 @@ func (w *Workload) placesPods() bool {
 	return false
 }
 
-// why returns the reason why a Workload is not admitted. If Trellis or another client does not hold the Workload, this is Kueue's message
-// about its eviction, or otherwise about its missing quota.
+// why returns the reason why a Workload is not admitted. If neither Trellis nor another client holds the Workload, the reason is Kueue's
+// message about the eviction, or otherwise about the missing quota.
 func (w *Workload) why() string {
 	if w.Follows() {
 		return "it waits until the first replicas have quota"

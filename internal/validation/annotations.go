@@ -46,7 +46,8 @@ func annotations(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	return errs
 }
 
-// likeVersion reports whether Dynamo's operator would accept the version. It accepts a semantic version whose last numbers may be missing.
+// likeVersion reports whether Dynamo's operator would accept the text as a version: a semantic version, in which the patch number, or the
+// minor and patch numbers, may be missing.
 func likeVersion(text string) bool {
 	return slices.ContainsFunc([]string{"", ".0", ".0.0"}, func(rest string) bool {
 		_, err := version.ParseSemantic(text + rest)
@@ -125,7 +126,7 @@ func topologyAnnotationsImmutable(updated, old *nvidiav1beta1.DynamoGraphDeploym
 	return errs
 }
 
-// topologyWithoutPlacement warns about a topology annotation without a level, because a topology alone packs nothing.
+// topologyWithoutPlacement warns about annotations that name a topology but no level, because a topology alone packs nothing.
 func topologyWithoutPlacement(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.Text {
 	a := constraint.FromAnnotations(dgd.DynamoGraphDeployment)
 	if a.Topology == "" || a.Set() || constraint.ByFields(dgd.DynamoGraphDeployment) {

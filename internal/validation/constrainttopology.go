@@ -55,7 +55,7 @@ func unknownDomains(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1a
 	return errs
 }
 
-// broaderComponents refuses components whose packDomain is broader than the deployment's.
+// broaderComponents refuses components whose packDomain is broader than the deployment's packDomain.
 func broaderComponents(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	limit := levelIndex(topology, dgd.Spec.TopologyConstraint.PackDomain)
 	if limit < 0 {
@@ -86,7 +86,7 @@ func levelIndex(topology *grovev1alpha1.ClusterTopology, domain string) int {
 	return slices.IndexFunc(topology.Spec.Levels, func(l grovev1alpha1.TopologyLevel) bool { return l.Domain == domain })
 }
 
-// domainNames lists the names of the levels from index from on, from the broadest to the narrowest.
+// domainNames lists the names of the levels from the given index to the narrowest level.
 func domainNames(topology *grovev1alpha1.ClusterTopology, from int) []string {
 	var names []string
 	for _, level := range topology.Spec.Levels[from:] {
@@ -119,7 +119,8 @@ func preferredWithoutEffect(dgd Written, topology *grovev1alpha1.ClusterTopology
 	return lines
 }
 
-// narrower reports whether level a is narrower than level b. It returns true if this is unknown.
+// narrower reports whether level a is narrower than level b. If the topology is nil or lacks one of the levels, it returns true unless the
+// names are equal.
 func narrower(topology *grovev1alpha1.ClusterTopology, a, b string) bool {
 	if a == b {
 		return false
@@ -128,7 +129,8 @@ func narrower(topology *grovev1alpha1.ClusterTopology, a, b string) bool {
 	return i < 0 || j < 0 || i > j
 }
 
-// narrowest returns the level that packs a component's pods: the component's own level, or otherwise the deployment's.
+// narrowest returns the level that packs a component's pods: the narrower of the component's own level and the level inherited from the
+// deployment. If the topology does not have both levels, a set own level takes precedence.
 func narrowest(topology *grovev1alpha1.ClusterTopology, own, inherited string) string {
 	if own == "" || (inherited != "" && !narrower(topology, own, inherited)) {
 		return inherited

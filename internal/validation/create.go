@@ -8,7 +8,7 @@ import (
 )
 
 // GraphCreate returns the errors in a new deployment: the errors of Graph, and the errors of rules from which existing deployments are
-// exempt. The set of components is immutable, so every component is as old as its deployment.
+// exempt. A component cannot be added to an existing deployment, so every new component is in a new deployment.
 func GraphCreate(dgd Written) field.ErrorList {
 	errs := Graph(dgd)
 	if dgd.DynamoGraphDeployment == nil {
@@ -30,8 +30,8 @@ func GraphCreate(dgd Written) field.ErrorList {
 	return errs
 }
 
-// ofChanges applies the rules for new deployments and, ratcheted, for changes. The guard does not apply these rules, so that older
-// deployments keep working.
+// ofChanges applies the rules that bind new deployments and, ratcheted, updates. The guard in Reconcile does not apply these rules, so that
+// older deployments keep working.
 func ofChanges(dgd Written) field.ErrorList {
 	errs := append(groveUpdate(dgd.DynamoGraphDeployment), enoughReplicas(dgd.DynamoGraphDeployment)...)
 	errs = append(errs, unconvertedTransfer(dgd)...)

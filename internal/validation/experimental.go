@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// Trellis does not act on gpuMemoryService, failover and checkpoint. They must be consistent nevertheless, because a later version, or
-// Dynamo's own operator, acts on them.
+// Trellis ignores gpuMemoryService, failover and checkpoint. Admission requires them to be consistent nevertheless, because Dynamo's own
+// operator and later versions of Trellis act on them.
 
 const interPod = "InterPod"
 
@@ -72,7 +72,8 @@ func modeAsWritten(s component, mode string) string {
 	return mode
 }
 
-// clientContainers checks the extra client containers. They share the devices of the main container, so they must be in the same pod.
+// clientContainers checks that each extra client container is listed once and is a container of the component's pods. Client containers
+// share the devices of the main container, so they must be in the same pod.
 func clientContainers(s component, path *field.Path, names []string) field.ErrorList {
 	var errs field.ErrorList
 	seen := sets.New[string]()
@@ -88,7 +89,7 @@ func clientContainers(s component, path *field.Path, names []string) field.Error
 	return errs
 }
 
-// clientNames applies the v1beta1 schema's rule for client names to v1alpha1, even if gpuMemoryService is disabled.
+// clientNames checks the names of v1alpha1 client containers by the rule of the v1beta1 schema, even if gpuMemoryService is disabled.
 func clientNames(s component, path *field.Path) field.ErrorList {
 	if s.alpha.GPUMemoryService == nil {
 		return nil
@@ -146,8 +147,8 @@ func failover(s component) field.ErrorList {
 	return errs
 }
 
-// containerDiscovery requires discovery by container if failover happens inside one pod, because the engines of one pod differ only in
-// their containers.
+// containerDiscovery requires the discovery mode container for failover inside one pod, because the engines of one pod differ only in their
+// containers.
 func containerDiscovery(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	mode := dgd.Annotations[annotationDiscoveryMode]
 	inPod := slices.ContainsFunc(componentsOf(dgd), func(s component) bool {
@@ -161,7 +162,7 @@ func containerDiscovery(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 		field.WordIntraPod))
 }
 
-// checkpoint checks that the fields of a checkpoint are consistent. It accepts all other content.
+// checkpoint checks that the known fields of a checkpoint are valid and consistent. It accepts any other content.
 func checkpoint(s component) field.ErrorList {
 	path, raw := s.path.Child("experimental", "checkpoint"), s.experimental().Checkpoint
 	if raw == nil {

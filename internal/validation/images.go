@@ -78,8 +78,8 @@ func imagesKept(now, before Written) field.ErrorList {
 	return errs
 }
 
-// sidecarImages requires an image for every other container. Otherwise the API server would refuse the pods, and the creator of the
-// deployment would not see this error.
+// sidecarImages requires an image for every container except the main container. Otherwise the API server would refuse the pods, and the
+// creator of the deployment would not see this error.
 func sidecarImages(s component) field.ErrorList {
 	var errs field.ErrorList
 	check := func(list string, containers []corev1.Container) {

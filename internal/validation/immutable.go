@@ -35,9 +35,9 @@ var immutabilityChecks = []struct {
 	{"roles are kept", rolesKept},
 }
 
-// GraphUpdate returns the errors in a change of a deployment. It accepts every change that leaves the spec and the annotations unchanged
-// (labels, finalizers, status), and every change of an object that is being deleted. Rules are ratcheted: an error that the old object
-// already had does not block the change.
+// GraphUpdate returns the errors in an update of a deployment. It accepts every update that leaves the spec and the annotations unchanged
+// (labels, finalizers, status), and every update of an object that is being deleted. Rules are ratcheted: an error that the old object
+// already had does not block the update.
 func GraphUpdate(now, before Written) field.ErrorList {
 	updated, old := now.DynamoGraphDeployment, before.DynamoGraphDeployment
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
@@ -121,9 +121,10 @@ func componentNames(dgd *nvidiav1beta1.DynamoGraphDeployment) sets.Set[string] {
 	return names
 }
 
-// ProviderUpdate returns the errors in a change of a deployment that the deployment's provider cannot apply. When Grove creates a
-// PodCliqueSet, it fixes minAvailable of the cliques, which is the number of pods of a replica, and of the scaling groups. Other providers
-// accept a changed nodeCount, and a minAvailable that is set later. preset is the operator's provider, as in [render.ChooseProvider].
+// ProviderUpdate returns an error for each changed field that the deployment's provider cannot apply to existing objects. When Grove
+// creates a PodCliqueSet, it fixes minAvailable of the cliques (the number of pods of a replica) and of the scaling groups. Other providers
+// accept a changed nodeCount, and a minAvailable that is added later. preset is the operator's setting for the provider, as in
+// [render.ChooseProvider].
 func ProviderUpdate(updated, old *nvidiav1beta1.DynamoGraphDeployment, preset string) field.ErrorList {
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
 		return nil

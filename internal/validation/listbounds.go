@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// Bounds for those lists in a pod that the planner compares with every node of the cluster, for every waiting graph. The bounds are far
-// above any program's needs.
+// Bounds for the lists in a pod that the planner compares with every node of the cluster, for every waiting graph. The bounds are far above
+// the needs of any program.
 const (
 	maxHostPorts     = 256
 	maxTolerations   = 256
@@ -66,7 +66,7 @@ func tooLong(path *field.Path, n, most int, what, fix string) *field.Error {
 		Detail: field.Say("must have at most %d %s: they are compared with every node; %s", most, what, fix)}
 }
 
-// hostPorts checks the number of the pod's host ports. If the pod uses the host's network, these are all ports of its containers.
+// hostPorts limits the number of host ports of a pod. If the pod uses the host's network, every port of its containers is a host port.
 func hostPorts(s component, spec *corev1.PodSpec) field.ErrorList {
 	sum, most, at := 0, 0, s.path
 	count := func(list string, containers []corev1.Container) {
@@ -111,7 +111,7 @@ func resourceNames(spec *corev1.PodSpec) int {
 	return len(names)
 }
 
-// nodeEntries returns the number of entries in a selector that the planner compares with each node.
+// nodeEntries returns the number of terms, expressions and values in a node selector. The planner compares each of them with each node.
 func nodeEntries(selector *corev1.NodeSelector) (n int) {
 	if selector == nil {
 		return 0
@@ -128,7 +128,7 @@ func nodeEntries(selector *corev1.NodeSelector) (n int) {
 	return n
 }
 
-// podEntries returns the number of entries in affinity terms that the planner compares with each pod.
+// podEntries returns the number of terms, expressions and values in affinity terms. The planner compares each of them with each pod.
 func podEntries(terms []corev1.PodAffinityTerm) (n int) {
 	for i := range terms {
 		n += 1 + len(terms[i].Namespaces) + labelEntries(terms[i].LabelSelector) + labelEntries(terms[i].NamespaceSelector)

@@ -38,8 +38,8 @@ func minAvailableImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) fi
 	return errs
 }
 
-// minAvailableFixed refuses to add minAvailable later under a provider that fixes it when it creates the first replica. There, a missing
-// minAvailable is fixed as 1.
+// minAvailableFixed refuses to add minAvailable to an existing component if its provider fixes minAvailable on creation of the first
+// replica. Such a provider treats a missing minAvailable as 1, so adding the value 1 is allowed.
 func minAvailableFixed(now, before component, provider string) *field.Error {
 	if before.MinAvailable != nil || ptr.Deref(now.MinAvailable, 1) == 1 {
 		return nil
@@ -50,8 +50,8 @@ func minAvailableFixed(now, before component, provider string) *field.Error {
 		render.AnnotationProvider))
 }
 
-// ScaleFloor returns an error if n is positive but less than the component's minAvailable. The path in the error is that of a scaling
-// adapter.
+// ScaleFloor returns an error if n is positive but less than the component's minAvailable. The error refers to the replicas field of a
+// scaling adapter.
 func ScaleFloor(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) field.ErrorList {
 	c := dgd.Component(name)
 	if c == nil || c.MinAvailable == nil || n <= 0 || n >= *c.MinAvailable {

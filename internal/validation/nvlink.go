@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// AsksForCliques reports whether the ComputeDomains in the namespace are relevant to a deployment. They are if the deployment's topology
-// has a level for NVLink cliques, and its pods name claim templates or request a ComputeDomain from Trellis.
+// AsksForCliques reports whether the ComputeDomains in the namespace are relevant to a deployment: the deployment's topology has a level
+// for NVLink cliques, and its pods name claim templates or request a ComputeDomain from Trellis.
 func AsksForCliques(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) bool {
 	return cliqueLevel(topology) >= 0 && len(nvlink.TemplatesOf(dgd))+len(render.ComputeDomainsOf(dgd)) > 0
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/podlimit"
 )
 
-// PodLimit returns errors for exceeded bounds on numbers of pods. It checks the bound of each field, and limit, the bound for all pods of
-// the graph; 0 for no limit. On an update, old is the former deployment. PodLimit then accepts an exceeded value that does not grow, so
-// that a graph that exceeds a bound can still be scaled in.
+// PodLimit returns an error for each exceeded bound on the number of pods: the bounds of replicas and nodeCount, and limit, the bound for
+// all pods of the graph (0: no limit). On an update, old is the deployment before the update, and PodLimit accepts an exceeded value that
+// does not grow, so that a graph beyond its bounds can still be scaled in.
 func PodLimit(updated, old *nvidiav1beta1.DynamoGraphDeployment, limit int64) field.ErrorList {
 	if updated == nil || updated.DeletionTimestamp != nil {
 		return nil
@@ -50,8 +50,8 @@ func tooManyReplicas(path *field.Path, n int32) *field.Error {
 	return field.Invalid(path, n, "must be at most %d; split the %s into several graphs", nvidiav1beta1.MaxReplicas, field.WordComponent)
 }
 
-// ScaleLimit returns an error if n replicas of a component exceed the bounds of PodLimit. The path in the error is that of a scaling
-// adapter.
+// ScaleLimit returns an error if n replicas of the named component exceed a bound of [PodLimit]. The error refers to the replicas field of
+// a scaling adapter.
 func ScaleLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32, limit int64) field.ErrorList {
 	path := specPath.Child("replicas")
 	if n > nvidiav1beta1.MaxReplicas {
@@ -74,7 +74,8 @@ func withReplicas(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32
 	return &scaled
 }
 
-// OverLimit returns a message, with numbers, if a deployment requests more than most pods; otherwise "". If most is 0, there is no limit.
+// OverLimit returns a message with the numbers of pods if a deployment requests more pods than the maximum; otherwise "". The maximum is
+// the argument most; 0 for no limit.
 func OverLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, most int64) string {
 	pods := podlimit.Pods(dgd)
 	if most == 0 || pods <= most {
@@ -89,7 +90,8 @@ func OverLimit(dgd *nvidiav1beta1.DynamoGraphDeployment, most int64) string {
 		pods, strings.Join(limit.First(parts, 3, ""), ", "), most)
 }
 
-// Exceeded says which bounds of [PodLimit] a stored deployment exceeds, and how many replicas its components are allowed; "" for none.
+// Exceeded returns a message about the bounds of [PodLimit] that a stored deployment exceeds; "" for none. The argument short lists the
+// components that get fewer replicas than wanted.
 func Exceeded(dgd *nvidiav1beta1.DynamoGraphDeployment, short []podlimit.Short, maxPods int64) string {
 	why := OverLimit(dgd, maxPods)
 	if errs := PodLimit(dgd, nil, 0); why == "" && len(errs) > 0 {

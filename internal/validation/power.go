@@ -52,7 +52,8 @@ func powerLimit(s component) field.ErrorList {
 	return errs
 }
 
-// powerImmutable refuses changes of the power limit and of the number of GPUs with which it is multiplied.
+// powerImmutable refuses changes of the power limit. If a component has a power limit, it also refuses changes of the number of GPUs per
+// replica.
 func powerImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	forComponentsInBoth(updated, old, func(now, before component) {

@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// defaultGPU is the resource that counts GPUs unless gpuType names another.
+// defaultGPU is the resource that counts GPUs unless gpuType names another resource.
 const defaultGPU = "nvidia.com/gpu"
 
 const quantityHelp = `must be a Kubernetes quantity such as "4", "500m" or "16Gi"`

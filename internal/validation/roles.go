@@ -57,7 +57,7 @@ func role(s component, r *nvidiav1beta1.ComponentRole, path *field.Path, again b
 	return errs
 }
 
-// rolesKept allows adding or removing the list of roles only while the list is equivalent to no list.
+// rolesKept allows adding or removing the list of roles only if the list has the same effect as no list: it sets no providerOverride.
 func rolesKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	forComponentsInBoth(updated, old, func(now, before component) {
@@ -74,7 +74,8 @@ func rolesKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorLis
 	return errs
 }
 
-// formerRoles refuses the fields that roles has replaced. It does not apply to objects that were stored before this rule existed.
+// formerRoles refuses multinode.leader and multinode.worker, which the field roles has replaced. It does not apply to objects that were
+// stored before this rule existed.
 func formerRoles(s component) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range roleNames {
@@ -108,7 +109,7 @@ func typeKept(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList
 	return errs
 }
 
-// NodeCountWarnings warns about a change of nodeCount.
+// NodeCountWarnings warns about a change of nodeCount, because it replaces every replica.
 func NodeCountWarnings(updated, old *nvidiav1beta1.DynamoGraphDeployment) []field.Text {
 	var paths []*field.Path
 	forComponentsInBoth(updated, old, func(now, before component) {

@@ -8,8 +8,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// ReplicasKept warns about components whose number of replicas a scaling adapter owns: admission keeps the former number although the
-// change contains another one. adapterOf returns the name of a component's adapter.
+// ReplicasKept warns if an update changes the replicas of a component whose replicas a scaling adapter owns. Admission keeps the old
+// number. adapterOf returns the name of a component's adapter.
 func ReplicasKept(updated, old *nvidiav1beta1.DynamoGraphDeployment, adapterOf func(component string) string) []field.Text {
 	if updated == nil || old == nil {
 		return nil
@@ -24,7 +24,7 @@ func ReplicasKept(updated, old *nvidiav1beta1.DynamoGraphDeployment, adapterOf f
 	return kept
 }
 
-// ReplicasAllowed returns the errors that forbid n replicas of a component.
+// ReplicasAllowed returns the errors in scaling the named component to n replicas; nil if the number is allowed.
 func ReplicasAllowed(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n int32) field.ErrorList {
 	var errs field.ErrorList
 	for _, s := range componentsOf(dgd) {
@@ -41,7 +41,7 @@ func ReplicasAllowed(dgd *nvidiav1beta1.DynamoGraphDeployment, name string, n in
 // scaled reports whether a scaling adapter owns the component's replicas.
 func (s component) scaled() bool { return s.ScalingAdapter != nil }
 
-// wanted returns the wanted number of replicas.
+// wanted returns the wanted number of replicas: 1 if the spec does not set it.
 func (s component) wanted() int32 {
 	if s.Replicas == nil {
 		return 1

@@ -21,9 +21,9 @@ func spreadFields(spread constraint.Domains) []spreadField {
 	return []spreadField{{"spreadDomain", spread.Required}, {"preferredSpreadDomain", spread.Preferred}}
 }
 
-// misplacedSpread refuses levels over which replicas cannot be spread: the graph or the component is packed into one domain of the level,
-// or a replica may span several of its domains (docs/placement.md#spreading-replicas). The deployment's level is a default, so it need not
-// suit every component.
+// misplacedSpread refuses levels over which replicas cannot be spread. At such a level, the graph or the component is packed into one
+// domain, or one replica may span several domains (docs/placement.md#spreading-replicas). The deployment's spread level is only a default
+// for its components, so it need not suit every component.
 func misplacedSpread(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology) field.ErrorList {
 	var errs field.ErrorList
 	whole := dgd.Spec.TopologyConstraint

@@ -61,7 +61,8 @@ func transferLevel(policy *nvidiav1beta1.KVTransferPolicy, topology *grovev1alph
 	return levelIndex(topology, domain)
 }
 
-// withoutPartner warns about a policy that requires both prefill and decode replicas if only one of them has wanted replicas.
+// withoutPartner warns about a required transfer policy in a deployment that wants prefill replicas but no decode replicas, or decode
+// replicas but no prefill replicas.
 func withoutPartner(dgd Written, policy *nvidiav1beta1.KVTransferPolicy) []field.Text {
 	if policy.Enforcement != nvidiav1beta1.KVTransferRequired {
 		return nil

@@ -33,8 +33,8 @@ var usersAnnotations = []string{
 	"nvidia.com/vllm-distributed-executor-backend", "nvidia.com/volcano-queue", "nvidia.com/workload-provider",
 }
 
-// operatorsAnnotations are all other annotations of Trellis: annotations that only the operator sets, and annotations of other objects. A
-// copied object may contain them.
+// operatorsAnnotations are all other annotations of Trellis: annotations that only the operator sets, and annotations of objects other than
+// deployments. They cause no warning, because a copied object may contain them.
 var operatorsAnnotations = []string{
 	"trellis.dev/applied-metadata", "trellis.dev/ask-for-quota-after", "trellis.dev/attempt", "trellis.dev/drain",
 	"trellis.dev/epp-config", "trellis.dev/eviction-requested", "trellis.dev/follows-first-replicas", "trellis.dev/gang",
@@ -44,13 +44,13 @@ var operatorsAnnotations = []string{
 	"trellis.dev/topology-levels", "trellis.dev/version", "trellis.dev/workers-input",
 }
 
-// maxTypos bounds the edit distance between a misspelled key outside Trellis' domain and the known key that was probably meant.
+// maxTypos is the maximum edit distance at which a key outside Trellis' domain is treated as a misspelled known key.
 const maxTypos = 2
 
 // longestKey bounds the length of keys that are compared with known keys. All known keys are shorter.
 const longestKey = 80
 
-// unknownAnnotation is an unknown annotation with a misspelled key.
+// unknownAnnotation is an annotation with an unknown key. meant is the known key that the user probably meant; "" for none.
 type unknownAnnotation struct {
 	path  *field.Path
 	meant string

@@ -64,8 +64,8 @@ func (l boundedLine) In(version string) string {
 	return fmt.Sprintf("%s (%s)", text, enumerate(l.whom, ", ", maxLine-more-utf8.RuneCountInString(text)))
 }
 
-// Bounded returns the warnings for one response in the wording of an API version. It omits warnings beyond the length that the API server
-// returns.
+// Bounded returns the warnings for one response in the wording of an API version. If the warnings exceed the length that the API server
+// returns, it replaces the last of them with their number.
 func Bounded(warnings []field.Text, version string) []string {
 	lines, total := field.In(warnings, version), 0
 	for i, l := range lines {
@@ -76,8 +76,8 @@ func Bounded(warnings []field.Text, version string) []string {
 	return lines
 }
 
-// byKind combines equal warnings about several fields into one line per kind of field. The lines are in the order of first appearance. A
-// single field keeps its full path.
+// byKind combines equal warnings about several fields into one line if the paths of the fields differ only in indexes or keys. The lines
+// are in the order of first appearance. The warning about a single field names the full path.
 func byKind(paths []*field.Path, say func(kind *field.Path) field.Text) []field.Text {
 	return grouped(paths, func(path *field.Path) *field.Path { return path }, func(_, kind *field.Path) field.Text { return say(kind) })
 }

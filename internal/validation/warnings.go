@@ -54,7 +54,7 @@ var deprecatedFields = []struct {
 }
 
 // GraphWarnings returns the warnings about an accepted deployment. notActedOn lists the fields without effect. GraphWarnings returns one
-// line per kind of field; [Bounded] limits the total length.
+// line for equal warnings about the same field of several components; [Bounded] limits the total length.
 func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActedOn []render.Ignored) []field.Text {
 	if dgd.DynamoGraphDeployment == nil {
 		return nil
@@ -81,7 +81,7 @@ func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActe
 	return append(lines, grouped(idle, func(i render.Ignored) *field.Path { return i.Path }, notActedOnText)...)
 }
 
-// notActedOnText says that a field has no effect, or has no effect under one provider.
+// notActedOnText returns the warning that a field has no effect, either in general or under the deployment's provider.
 func notActedOnText(ignored render.Ignored, path *field.Path) field.Text {
 	if ignored.OnlyRoutes {
 		return field.Say("%s decides where requests go, and under the provider %s not where replicas go", path, ignored.Provider)
@@ -115,7 +115,8 @@ func multinodeOnHost(dgd Written, topology *grovev1alpha1.ClusterTopology) []fie
 		field.WordComponent, field.WordComponents), names)}
 }
 
-// multinodeWithoutType warns that the Dynamo operator accepts multinode only for the types of workers.
+// multinodeWithoutType warns about multinode components without a type, because the Dynamo operator accepts multinode only for the types of
+// workers.
 func multinodeWithoutType(dgd Written, _ *grovev1alpha1.ClusterTopology) []field.Text {
 	var names []string
 	for _, s := range dgd.components() {

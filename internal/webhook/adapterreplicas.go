@@ -15,9 +15,9 @@ import (
 )
 
 // keepReplicas restores the replicas that scaling adapters own, and returns a warning for each restored value. An adapter owns the replicas
-// of a component if the deployment has the adapter before or after the request. Only users may write these replicas: the operator itself,
-// which copies the adapters' replicas, and the users in its flag --scaling-users. keepReplicas leaves malformed objects unchanged, because
-// the validation after it refuses them.
+// of a component if the component has the adapter before or after the request. The argument users lists who may write these replicas: the
+// operator itself, which copies the adapters' replicas, and the users in its flag --scaling-users. keepReplicas leaves malformed objects
+// unchanged, because validation refuses them later.
 func keepReplicas(req admission.Request, users []string, updated *unstructured.Unstructured) []field.Text {
 	old := &unstructured.Unstructured{}
 	if len(req.OldObject.Raw) == 0 || slices.Contains(users, req.UserInfo.Username) || old.UnmarshalJSON(req.OldObject.Raw) != nil {

@@ -17,7 +17,7 @@ import (
 var _ admission.Validator[*topologybinding.Binding] = &bindingValidator{}
 
 // bindingValidator warns about changes of a Binding, as topologyValidator does for a ClusterTopology. It refuses nothing, because Grove
-// validates Bindings. It ignores Bindings that Trellis wrote, and changes of Bindings whose name a ClusterTopology has.
+// validates Bindings. It ignores Bindings that Trellis wrote, and changes of a Binding that has the same name as a ClusterTopology.
 type bindingValidator struct {
 	topologyValidator
 	// live reads topologies from the API server.

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// createWithin bounds the requests at startup. Longer waiting is not necessary, because a failed start is repeated.
+// createWithin bounds the time of the requests at startup. It can be short, because a failed start is repeated.
 const createWithin = 10 * time.Second
 
 // ensureSecret creates the Secret before the rotator starts, because the rotator ends the program if the Secret is missing.

@@ -17,8 +17,9 @@ import (
 
 var _ admission.Defaulter[*unstructured.Unstructured] = deploymentDefaulter{}
 
-// deploymentDefaulter sets missing replicas of components to 1, and the replicas of roles to the numbers that follow from nodeCount. It
-// restores replicas that scaling adapters own, the annotations with the fields that only the other version has, and a minAvailable of 1.
+// deploymentDefaulter sets missing replicas of components to 1, and the replicas of roles to the numbers that follow from nodeCount. On an
+// update, it restores replicas that scaling adapters own, annotations with fields that only the other API version has, and an omitted
+// minAvailable of 1.
 //
 // It works on the unstructured object instead of Go types. Go types would add zero values of pod specs (resources: {}, a null list), and
 // would fail on a malformed quantity before the schema can name the field. With the unstructured object, the patch contains only the
@@ -98,8 +99,8 @@ func oldComponents(req admission.Request) map[string]map[string]any {
 	return componentsOf(old)
 }
 
-// defaultRoles sets the replicas of a component's roles if they are missing, or if the workers' replicas follow from the former nodeCount.
-// An update of nodeCount alone therefore also changes the role's replicas.
+// defaultRoles sets missing replicas of a component's roles. It also corrects the workers' replicas if they follow from the nodeCount
+// before the update, so that a user can change nodeCount alone.
 func defaultRoles(component, before map[string]any) {
 	nodes, was := nodesOf(component), nodesOf(before)
 	list, _ := component["roles"].([]any)

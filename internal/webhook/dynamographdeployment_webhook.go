@@ -44,7 +44,7 @@ type deploymentValidator struct {
 	warnings   func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []field.Text
 	// maxPods bounds the pods of one graph; 0 for no limit.
 	maxPods int64
-	// provider is the operator's provider, for deployments that name none.
+	// provider is the operator's setting for deployments that name no provider.
 	provider string
 }
 

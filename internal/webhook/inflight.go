@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// smallRequest is the maximum size of a body, in bytes, that is read before the request waits. Nearly all bodies are smaller.
+	// smallRequest is the size, in bytes, up to which a body is read before the request waits for its share. Nearly all bodies are smaller.
 	smallRequest = 256 << 10
-	// smallBytes and largeBytes bound the total bytes in the bodies of concurrent requests, for small and for large requests, and
-	// separately for each kind of webhook. A request above largeBytes takes all of largeBytes. A request needs about 50 times the memory of
-	// its body. Each request counts as at least leastWeight, because its annotations may be compressed.
+	// smallBytes and largeBytes bound the total size of the bodies of concurrent requests, in bytes: smallBytes for small requests, and
+	// largeBytes for large requests. Each kind of webhook has its own bounds. A body above largeBytes counts as largeBytes. A body below
+	// leastWeight counts as leastWeight, because its annotations may be compressed. A request needs about 50 times the memory of its body.
 	smallBytes  = 4 << 20
 	largeBytes  = 4 << 20
 	leastWeight = 512 << 10
@@ -94,8 +94,8 @@ func unread(answer *buffered, err error) {
 	http.Error(answer, fmt.Sprintf("reading the request: %v", err), http.StatusBadRequest)
 }
 
-// readLarge reads a body within a shorter deadline than the request's deadline, and then restores the request's deadline. If the shorter
-// deadline passed later, it would cancel the request's context.
+// readLarge reads a body within a shorter deadline than the request's deadline, and then restores the request's deadline. Otherwise the
+// shorter deadline could expire while the request is processed, and would cancel the request's context.
 func readLarge(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	connection := http.NewResponseController(w)
 	if err := connection.SetReadDeadline(time.Now().Add(readLargeWithin)); err != nil {

@@ -54,7 +54,7 @@ type follower struct {
 	}
 	writer client.Writer
 	ready  chan struct{}
-	// pair is the certificate in use and its key. trusted: ready is closed.
+	// pair contains the certificate in use and its key. trusted is true once ready is closed.
 	pair    [2][]byte
 	trusted bool
 }
