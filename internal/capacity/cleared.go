@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// cleared holds the names of the placeholders that were deleted before a release, each with its capacity request. Such placeholders do not
-// count as lost. cleared has its own lock, because releases do not wait for a plan.
+// cleared holds the names of the placeholders that were deleted before a gang was released to their node, each with its capacity request.
+// Such placeholders do not count as lost. cleared has its own lock, because releases do not wait for a plan.
 type cleared struct {
 	mu   sync.Mutex
 	asks map[string]string
 }
 
-// Cleared records that a placeholder of a capacity request was deleted before a release.
+// Cleared records that a placeholder of a capacity request was deleted before a gang was released to its node.
 func (c *cleared) Cleared(ask, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

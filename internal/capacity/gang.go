@@ -56,7 +56,7 @@ type Gang struct {
 	Priority int32
 	// Sets are the gang's pods by shape, the largest set first.
 	Sets []Set
-	// Never explains why no domain of today's nodes can hold the gang; nil if a domain can.
+	// Never explains why no domain of the current nodes can hold the gang; nil if a domain can.
 	Never *placement.Never
 	// Bars is the reason why Trellis cannot request capacity for the gang; "" for none.
 	Bars string

@@ -24,7 +24,8 @@ const (
 	FirstPause = 5 * time.Minute
 	// LongestPause is the maximum pause.
 	LongestPause = time.Hour
-	// maxReplaced limits the number of placeholders that replace lost ones, as a multiple of the number of pods in a capacity request.
+	// maxReplaced limits the number of placeholders that replace lost placeholders, as a multiple of the number of pods in a capacity
+	// request.
 	maxReplaced = 3
 )
 
@@ -79,7 +80,7 @@ type Steps struct {
 	Kept map[types.UID]bool
 	// Refused are gangs for which no capacity is requested. GivenUp are gangs whose request ends now without success.
 	Refused, GivenUp []Note
-	// Next is the time of the next plan if no event triggers one earlier; zero if only an event is to trigger it.
+	// Next is the time of the next plan if no event triggers one earlier; zero if only an event triggers the next plan.
 	Next time.Time
 }
 
@@ -107,7 +108,7 @@ type memory struct {
 // end resets the state of a request that has ended.
 func (m *memory) end() { m.since, m.seen, m.replaced = time.Time{}, false, 0 }
 
-// Plan compares the existing capacity requests with the waiting gangs.
+// Plan compares the existing capacity requests with the waiting gangs, and returns the necessary changes.
 func (p *Planner) Plan(o Observation, now time.Time) Steps {
 	p.forget(o.Gangs, now)
 	gangs := slices.Clone(o.Gangs)

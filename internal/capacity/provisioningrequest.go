@@ -26,8 +26,8 @@ var RequestKind = schema.GroupVersionKind{Group: "autoscaling.x-k8s.io", Version
 // ProvisioningClass makes Cluster Autoscaler add nodes for all pods at once, or for none.
 const ProvisioningClass = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
 
-// Limits: maxPodSets is the number of podsets that the CustomResourceDefinition allows. maxName and maxMessage are the number of bytes that
-// Trellis uses of a deployment's name and of an autoscaler's message.
+// Limits: maxPodSets is the number of podsets that the CustomResourceDefinition allows. maxName is the maximum number of bytes that Trellis
+// copies from a deployment's name, and maxMessage the maximum number of bytes from an autoscaler's message.
 const (
 	maxPodSets = 32
 	maxName    = 50

@@ -34,8 +34,8 @@ func ParseShape(text string) (corev1.ResourceList, error) {
 }
 
 // tooLarge returns a message about those pods of a gang that no node could hold; "" if each pod fits some node. shapes are the kinds of
-// nodes that an autoscaler can add. If shapes is empty, tooLarge uses today's nodes instead. It then ignores a resource that no node
-// provides today, because an autoscaler may still add the first node that provides it.
+// nodes that an autoscaler can add. If shapes is empty, tooLarge uses the current nodes instead. It then ignores a resource that no current
+// node provides, because an autoscaler may still add the first node that provides it.
 func (g *Gang) tooLarge(shapes []corev1.ResourceList) string {
 	if len(shapes) == 0 {
 		switch n := g.Never; {
@@ -58,8 +58,8 @@ func (g *Gang) tooLarge(shapes []corev1.ResourceList) string {
 	return ""
 }
 
-// holds reports whether a node of this shape has the resources that a pod requests. A node has enough cpu, memory, storage or any other
-// resource without a domain if its shape does not name that resource.
+// holds reports whether a node of this shape has the resources that a pod requests. If the shape does not name cpu, memory, storage or
+// another resource whose name has no prefix, the node is assumed to have enough of this resource.
 func holds(shape, need corev1.ResourceList) bool {
 	for _, name := range slices.Sorted(maps.Keys(need)) {
 		quantity := need[name]

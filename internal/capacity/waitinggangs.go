@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// NewNodeLabels are by default the labels whose values an autoscaler knows for new nodes.
+// NewNodeLabels is the default for the labels whose values an autoscaler knows for new nodes.
 var NewNodeLabels = []string{corev1.LabelTopologyRegion, corev1.LabelTopologyZone}
 
 // Source contains the input for Gangs, for one deployment.

@@ -119,7 +119,8 @@ func (r Requests) Store(ctx context.Context, t *Target) error {
 	return r.annotate(ctx, t.Pod, &value)
 }
 
-// Withdraw removes the request from the pod. It keeps a request that is later than until, or that frees a place for a waiting deployment.
+// Withdraw removes the request from the pod. It keeps a request that was made after the time until, and a request that frees a place for a
+// waiting deployment.
 func (r Requests) Withdraw(ctx context.Context, t *Target, until time.Time) error {
 	if request, has := leaving.EvictionOf(t.Pod); !has || request.For != "" || request.At.After(until) {
 		return nil
@@ -127,7 +128,8 @@ func (r Requests) Withdraw(ctx context.Context, t *Target, until time.Time) erro
 	return r.annotate(ctx, t.Pod, nil)
 }
 
-// annotate writes the annotation of a pod; nil removes it. Because of the UID in the patch, it never changes another pod of the same name.
+// annotate writes the eviction annotation of a pod; a nil value removes the annotation. Because of the UID in the patch, it never changes
+// another pod of the same name.
 func (r Requests) annotate(ctx context.Context, pod *corev1.Pod, value *string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "annotations": map[string]*string{leaving.AnnotationEviction: value},

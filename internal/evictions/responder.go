@@ -13,7 +13,7 @@ import (
 // Responder is the name of the operator in spec.evictionResponders of pods.
 const Responder = "trellis.dev/operator"
 
-// responderPriority is the priority of the managing controller of a pod (KEP-4563).
+// responderPriority is the priority that KEP-4563 gives to the controller that manages a pod.
 const responderPriority = 10000
 
 // Register names the operator as a responder of a new pod. It does not change pods of a PodGroup, which Evictions do not support.

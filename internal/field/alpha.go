@@ -41,8 +41,8 @@ var (
 // table pairs v1beta1 paths with v1alpha1 paths.
 type table []struct{ beta, alpha *Path }
 
-// inAlpha translates a v1beta1 path to v1alpha1. It translates the path to the component or to the field of the spec. It also translates
-// the path inside the component; translated: the path inside the component is a v1alpha1 path already.
+// inAlpha translates a v1beta1 path to v1alpha1: the path to the component or to the field of the spec, and the path inside the component.
+// If translated is true, the path inside the component is in v1alpha1 already, and inAlpha does not change it.
 func inAlpha(elements []element, translated bool) []element {
 	components := Components.elements()
 	switch {

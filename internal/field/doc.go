@@ -4,8 +4,8 @@
 // Package field contains paths of fields in a deployment, and errors and messages about these fields. It can write them in the terms of
 // either API version.
 //
-// Checks use only v1beta1: its paths, and its words in messages. The method In translates to v1alpha1, with the elements of a path and with
-// one table; String and Error use v1beta1. Checks therefore never contain v1alpha1 words.
+// Checks use only v1beta1: its paths, and its words in messages. The method In translates both to v1alpha1, with the
+// tables in alpha.go and the pairs of words in text.go; String and Error use v1beta1. Checks therefore never contain v1alpha1 words.
 //
 //	path := field.Component(2, "Decode").Child("podTemplate", "spec", "nodeName")
 //	err := field.Forbidden(path, "a multinode %s is placed by the operator", field.WordComponent)

@@ -13,7 +13,7 @@ import (
 type Path struct {
 	parent *Path
 	element
-	// alpha is the corresponding v1alpha1 path if the table does not contain it.
+	// alpha is the v1alpha1 form of the path if componentFields and specFields do not contain this form.
 	alpha *Path
 }
 
@@ -47,7 +47,7 @@ func Component(place int, name string) *Path {
 
 func (p *Path) with(e element) *Path { return &Path{parent: p, element: e} }
 
-// Child returns the path of a field, or of a field nested inside it.
+// Child returns the path of a field inside the given path, or of a field that is nested more deeply.
 func (p *Path) Child(name string, more ...string) *Path {
 	p = p.with(element{kind: ofField, name: name})
 	for _, name := range more {
@@ -62,8 +62,8 @@ func (p *Path) Index(i int) *Path { return p.with(element{kind: ofIndex, index: 
 // Key returns the path of an entry in a map or in a list of named objects.
 func (p *Path) Key(name string) *Path { return p.with(element{kind: ofKey, name: name}) }
 
-// InAlpha returns the path together with its v1alpha1 form, for a form that the table does not contain. In alpha, the fields inside a
-// component are already v1alpha1 fields.
+// InAlpha returns the path together with its v1alpha1 form, for a form that componentFields and specFields do not contain. In alpha, the
+// fields inside a component are already v1alpha1 fields.
 func (p *Path) InAlpha(alpha *Path) *Path {
 	if p == nil {
 		return alpha

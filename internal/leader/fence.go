@@ -69,7 +69,7 @@ func (f *Fence) Err() error {
 	return f.closed
 }
 
-// renew opens the fence, starting at the time when the renewal was sent.
+// renew opens the fence until the lease expires, measured from the time at which the renewal was sent.
 func (f *Fence) renew(sent instant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

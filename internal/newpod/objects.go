@@ -102,5 +102,5 @@ func tolerateNodes(pod *corev1.Pod) {
 	}
 }
 
-// tolerationSeconds is the API server's default duration of these tolerations.
+// tolerationSeconds is the API server's default duration of the tolerations for nodes that are not ready or unreachable.
 const tolerationSeconds = 300

@@ -80,8 +80,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// OfTemplate returns a ComputeDomain of which only the claim template of its channel is known. The ComputeDomain gets the template's name,
-// as in the driver's examples.
+// OfTemplate returns a ComputeDomain for a claim template whose ComputeDomain is otherwise unknown. The result gets the template's name, as
+// in the driver's examples.
 func OfTemplate(template string) ComputeDomain {
 	out := ComputeDomain{}
 	out.Name, out.Spec.Channel.ResourceClaimTemplate.Name = template, template

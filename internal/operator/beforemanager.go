@@ -49,8 +49,8 @@ type front struct {
 	linger time.Duration
 }
 
-// newFront prepares the front of an operator that uses the caches of mgr. From the end of ctx on, the webhooks close connections. The front
-// keeps the certificate up to date.
+// newFront creates the front of the operator whose manager is mgr. The front's webhooks read the caches of mgr. Once ctx has ended, the
+// webhooks close their connections. The front keeps the certificate up to date.
 func newFront(ctx context.Context, restConfig *rest.Config, o Options, mgr ctrl.Manager, certificate *webhook.Certificate) (*front, error) {
 	own, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                 mgr.GetScheme(),
@@ -127,7 +127,7 @@ func userName(restConfig *rest.Config) (string, error) {
 	return review.Status.UserInfo.Username, nil
 }
 
-// runBefore runs the front and, once the front serves, mgr, until ctx or one of them ends.
+// runBefore runs the front, and runs mgr once the front serves. It returns when ctx ends or one of the two managers ends.
 //
 // After ctx has ended, the front continues to serve for the time linger. The API server calls this replica of the operator until the
 // Service has removed it and no connection is left, and an unanswered conversion would fail a read. During this time, each response closes

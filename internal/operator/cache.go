@@ -36,10 +36,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologies"
 )
 
-// cacheOptions limit the memory for a large cluster, whatever tenants write. The cache limits the annotations of all objects. It drops
-// content that Trellis does not read, and managed fields, except those of scaling groups that another client has changed. Of other users'
-// pods, it keeps only the fields that determine the used capacity of a node. If only some namespaces are managed, the cache reads
-// namespaced objects only in these namespaces, except for pods, resource claims and the capacity of storage.
+// cacheOptions returns options that limit the cache's memory in a large cluster, regardless of what tenants write. The cache limits the
+// annotations of every object, and drops content that Trellis does not read. It drops managed fields, except those of a scaling group that
+// another client has changed. Of other users' pods, it keeps only the fields that determine the used capacity of a node. If only some
+// namespaces are managed, the cache reads namespaced objects only in these namespaces, except for pods, resource claims and the capacity of
+// storage.
 func cacheOptions(namespaces []string) cache.Options {
 	o := cache.Options{
 		DefaultTransform: strip.Object,
@@ -102,7 +103,7 @@ func disown(managed map[string]cache.Config) toolscache.TransformFunc {
 }
 
 // newCache creates a cache with options for kinds that the cluster may not serve. The ClusterTopologies in this cache include Grove's
-// Bindings. every is the interval at which the cache checks whether the cluster serves them.
+// Bindings. every is the interval at which the cache checks whether the cluster serves Bindings.
 func newCache(every time.Duration) cache.NewCacheFunc {
 	return func(config *rest.Config, o cache.Options) (cache.Cache, error) {
 		served := o
@@ -120,9 +121,9 @@ func bindingsOf(mgr ctrl.Manager) clustertopology.Bindings {
 	return mgr.GetCache().(*topologies.Cache)
 }
 
-// optionalKinds maps namespaced kinds that the cluster may not serve, in the version that Trellis reads. Kubernetes serves ResourceClaims
-// from 1.34 on, and Trellis' own CustomResourceDefinitions are checked later. Without this mapping, a cache with options for a missing kind
-// could not be created. Nothing reads these kinds before the cluster serves them.
+// optionalKinds is a REST mapper that also maps namespaced kinds that the cluster does not serve, in the version that Trellis reads.
+// Kubernetes serves ResourceClaims from 1.34 on, and Trellis' own CustomResourceDefinitions are checked later. Without this mapping, a
+// cache with options for a missing kind could not be created. Nothing reads these kinds before the cluster serves them.
 type optionalKinds struct{ meta.RESTMapper }
 
 // optional contains the kinds of optionalKinds, with their resources.

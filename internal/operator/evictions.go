@@ -21,8 +21,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/webhook"
 )
 
-// respondToEvictions sets up the responder to Evictions. It reports whether new pods name this responder, which is false if the flag
-// disables it or if the API server does not serve Evictions.
+// respondToEvictions sets up the responder to Evictions, unless the operator's flag disables the responder or the API server does not serve
+// Evictions. It reports whether new pods name this responder.
 func respondToEvictions(mgr ctrl.Manager, writer client.Client, o Options) (bool, error) {
 	if !o.EvictionResponder {
 		return false, nil

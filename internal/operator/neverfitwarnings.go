@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	// capacityNodes is the maximum number of nodes for which admission calculates capacity, because each change of a node makes it
-	// calculate the capacity of all nodes again. On larger clusters, only the condition Placed reports gangs that never fit.
+	// capacityNodes is the maximum number of nodes for which admission calculates capacity, because each change of a node causes a new
+	// calculation for all nodes. On larger clusters, only the condition Placed reports gangs that never fit.
 	capacityNodes = 20_000
 	// capacityWithin bounds the time for the reads of one calculation.
 	capacityWithin = time.Second
 )
 
-// capacity returns admission warnings about gangs that no domain of today's nodes can hold. It returns no warnings before the caches of
+// capacity returns admission warnings about gangs that no domain of the current nodes can hold. It returns no warnings before the caches of
 // nodes and topologies are synced, or after a failed read, so that every warning is certain.
 type capacity struct {
 	cached  client.Reader
@@ -78,8 +78,8 @@ func (c *capacity) OnUpdate(old, now any) {
 // OnDelete implements [toolscache.ResourceEventHandler].
 func (c *capacity) OnDelete(any) { c.stale.Store(true) }
 
-// warn returns a sentence for each gang that would wait for larger domains or hosts, or for labels, and for each problem with the levels
-// that pack the gang.
+// warn returns a sentence for each gang that cannot be placed because hosts are too few or too small or lack labels, and for each problem
+// with the topology levels that the deployment uses.
 func (c *capacity) warn(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	for _, synced := range c.synced {
 		if !synced() {
@@ -100,7 +100,7 @@ func (c *capacity) warn(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	return append(c.planner.NeverFits(dgd), c.planner.MisplacedBy(dgd)...)
 }
 
-// newPlanner creates a planner for today's nodes; nil if there are too many nodes.
+// newPlanner creates a planner for the current nodes; nil if there are too many nodes.
 func (c *capacity) newPlanner() (*whatif.Planner, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), capacityWithin)
 	defer cancel()

@@ -70,7 +70,7 @@ type Options struct {
 	IgnoredResources []string
 	// ScalingUsers are the users who, in addition to the operator, may write replicas that a scaling adapter owns.
 	ScalingUsers []string
-	// Provider for deployments that name none; auto chooses it for each deployment.
+	// Provider is the provider of deployments that name no provider; auto chooses a provider for each of them.
 	Provider string
 	// RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor and ReserveShare are settings of the scheduler (see scheduler.Options).
 	RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor time.Duration

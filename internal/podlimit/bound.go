@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podlimit counts the pods that a deployment requests, and reduces them to a limit. Package validation contains the messages about
-// this.
+// Package podlimit counts the pods that a deployment requests, and reduces its replicas if the pods exceed a limit. Package validation
+// contains the messages about the limit.
 package podlimit
 
 import (
@@ -46,8 +46,9 @@ type Short struct {
 // without admission or before the limit was set. A limit of 0 means no limit.
 //
 // Bound keeps existing replicas regardless of the limit. It assigns the remaining pods in the order of component names: first one replica
-// to each component without replicas, then all further replicas. It adds only entire replicas. A component that requests larger replicas
-// than its existing replicas keeps only the existing ones. groups are the deployment's scaling groups by component.
+// to each component without replicas, then all further replicas. It adds only entire replicas. If a component requests more pods per
+// replica than its existing replicas have, it keeps the existing replicas and gets no further ones. groups are the deployment's scaling
+// groups by component.
 func Bound(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv1alpha1.ScalingGroup,
 	limit int64) (*nvidiav1beta1.DynamoGraphDeployment, []Short) {
 	if within(dgd, limit) {
@@ -124,8 +125,8 @@ func newShare(spec *nvidiav1beta1.ComponentSpec, sg *trellisv1alpha1.ScalingGrou
 	return s
 }
 
-// grow raises the given replicas to at most the number replicas, as far as the remaining pods allow. It returns the number of pods that
-// then remain.
+// grow adds replicas to the share until it has the given number of replicas or the remaining pods do not suffice for another one. left is
+// the number of remaining pods. grow returns the number of pods that remain afterwards.
 func (s *share) grow(left int64, replicas int32) int64 {
 	replicas = min(replicas, s.wanted, nvidiav1beta1.MaxReplicas)
 	if s.fixed || left <= 0 || replicas <= s.given {

@@ -26,8 +26,7 @@ const (
 	MaxBytes = 8 << 10
 	// MaxOwners limits the owner references that the cache keeps for objects whose owner references are only read.
 	MaxOwners = 4
-	// AnnotationLeftOut marks cached objects from which metadata or content was stripped that Trellis could compare. It exists only in
-	// caches.
+	// AnnotationLeftOut marks cached objects without some metadata or content that Trellis may compare. It exists only in caches.
 	AnnotationLeftOut = "trellis.dev/left-out-of-cache"
 )
 
@@ -45,8 +44,8 @@ func read(key string) bool {
 	})
 }
 
-// Annotations returns the annotations that Trellis reads, up to MaxBytes. It also returns the annotations with the keys in whole, at any
-// length.
+// Annotations returns the annotations that Trellis reads, up to MaxBytes. It also returns the annotations whose keys are in the list whole,
+// at any length.
 func Annotations(all map[string]string, whole ...string) map[string]string {
 	out, _ := bounded(all, func(key string) bool { return read(key) && !slices.Contains(whole, key) })
 	for _, key := range whole {
@@ -104,7 +103,7 @@ func Owned(obj any) (any, error) {
 	}}, nil
 }
 
-// LeftOut reports whether metadata or content of a cached object was stripped that Trellis could compare.
+// LeftOut reports whether a cached object lacks metadata or content that Trellis may compare.
 func LeftOut(o metav1.Object) bool { return o.GetAnnotations()[AnnotationLeftOut] != "" }
 
 // bounded returns the needed entries up to MaxBytes: first the entries that Trellis reads, then the shortest other entries. all reports

@@ -86,7 +86,8 @@ func (b *binding) full(of *class, n topology.NodeID) string {
 
 func (c *claim) same(other *claim) bool { return c.name == other.name }
 
-// attach counts the volume of a claim for k more pods on a node. Pods with a shared claim attach the volume once.
+// attach adds k pods to the counts of a claim's volume on a node; k is negative if pods are removed. Pods with a shared claim attach the
+// volume once.
 func (b *binding) attach(c *claim, n topology.NodeID, k int) {
 	driver, handle := c.handle()
 	if driver == "" {

@@ -55,7 +55,7 @@ func (c *capacity) holds(size int64) bool {
 type candidates struct {
 	// kept is the volume that is reserved for the claim. The claim can get no other volume.
 	kept *volume
-	// by contains the volumes that need a particular label value, by label and value; rest contains the other volumes.
+	// by contains the volumes that require a particular label value of the node, by label and value; rest contains the other volumes.
 	by   map[string]map[string][]*volume
 	rest []*volume
 	// keys are the labels in the volumes' affinities, sorted. byLabels caches the usable volumes by the values of these labels.

@@ -163,7 +163,7 @@ func (c *claim) keeps(node string, of map[string]string) string {
 }
 
 // choice returns the volume that an unbound claim gets for a pod on a node: an existing volume for which taken returns false, or nil for a
-// volume that will be provisioned. If the claim gets no volume, it returns the reason. With a nil taken, all volumes count as free.
+// volume that will be provisioned. If the claim gets no volume, it returns the reason. If taken is nil, all existing volumes count as free.
 func (c *claim) choice(node string, of map[string]string, taken func(*volume) bool) (v *volume, why string) {
 	for _, v := range c.reachable(of) {
 		if c.spent(1); taken == nil || !taken(v) {

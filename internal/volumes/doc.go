@@ -14,7 +14,7 @@
 //
 //   - pods that share an unbound claim go to nodes that can use the volume of the first pod: the volume that this pod chooses, or a volume
 //     in the topology of the driver;
-//   - the volumes of the plan's pods are attached to their nodes;
+//   - the volumes of the plan's pods count against the volume limits of their nodes;
 //   - a ReadWriteOncePod claim has one pod.
 //
 // Volumes of in-tree drivers that CSI migration converts to CSI volumes are not counted. Attachments that no pod uses any more are not

@@ -17,7 +17,7 @@ type order struct {
 // Order implements topology.Binding.
 func (b *binding) Order(pods []topology.Waiting) topology.Order { return &order{b, pods} }
 
-// choosing returns the shared claims of a pod whose volumes are not chosen yet.
+// choosing returns the shared claims of a pod for which no volume is chosen yet.
 func (o *order) choosing(i int) (list []*use) {
 	class := o.classOf(o.pods[i].Shape)
 	if class == nil || !class.rule.together {

@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Unknown names the unknown objects of a pod's volume claims. Some rules are not applied because these objects are unknown; nil for none.
+// Unknown lists the objects to which a pod's volume claims refer and that the store does not contain; nil for none. Some rules are not
+// applied because these objects are unknown.
 func (s *Store) Unknown(pod *corev1.Pod) (list []string) {
 	if !s.Partial {
 		return nil

@@ -132,7 +132,7 @@ func (b *binding) PutPod(pod *corev1.Pod, n topology.NodeID, k int) {
 	}
 }
 
-// put counts k more pods with the claims on a node.
+// put adds k to the counts of pods on a node that use the claims. k is negative if pods are removed.
 func (b *binding) put(claims []*claim, n topology.NodeID, k int) {
 	for i, c := range claims {
 		if !c.own && slices.ContainsFunc(claims[:i], c.same) {

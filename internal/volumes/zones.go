@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// zoneLabels are the labels by which VolumeZone compares volumes and nodes.
+// zoneLabels are the labels by which the plugin VolumeZone compares volumes and nodes.
 var zoneLabels = []string{
 	corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
 }
