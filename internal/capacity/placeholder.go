@@ -45,7 +45,7 @@ type Placeholder struct {
 }
 
 // serves reports whether a placeholder is useful: it has not ended, and it is unbound or on a node that is newer than its request. On an
-// older node, a placeholder causes no new node.
+// older node, a placeholder does not make the autoscaler add a node.
 func (p *Placeholder) serves(asked time.Time) bool {
 	return !p.Ended && (p.NodeCreated.IsZero() || !p.NodeCreated.Before(asked))
 }

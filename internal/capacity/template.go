@@ -21,11 +21,11 @@ import (
 
 // Labels of placeholders, ProvisioningRequests and their PodTemplates.
 const (
-	// LabelAsk is the name of the capacity request to which an object belongs.
+	// LabelAsk contains the name of the capacity request to which an object belongs.
 	LabelAsk = "trellis.dev/capacity-request"
-	// LabelGraphUID is the UID of the deployment for which capacity is requested.
+	// LabelGraphUID contains the UID of the deployment for which capacity is requested.
 	LabelGraphUID = "trellis.dev/capacity-request-for"
-	// labelSet is the index of a set in a capacity request.
+	// labelSet contains the index of a set in a capacity request.
 	labelSet = "trellis.dev/capacity-request-set"
 )
 
@@ -124,8 +124,8 @@ func affinityOf(pod *corev1.Pod, where Where) *corev1.Affinity {
 	return out
 }
 
-// onePerHost reports whether a pod requires that some other pods are not on its host. These pods are assumed to be the other pods of its
-// gang.
+// onePerHost reports whether a pod has a required anti-affinity to other pods on its host. These other pods are assumed to be the other
+// pods of its gang.
 func onePerHost(pod *corev1.Pod) bool {
 	a := pod.Spec.Affinity
 	return a != nil && a.PodAntiAffinity != nil && slices.ContainsFunc(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,

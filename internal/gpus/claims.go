@@ -171,7 +171,7 @@ func (d Devices) isGPU(name string, selectors []resourcev1.DeviceSelector) (bool
 	return false, fmt.Errorf("it is unknown whether the devices of DeviceClass %s are GPUs", name)
 }
 
-// isDriver reports whether the name of a driver, or of a class with the driver's name, stands for GPUs, such as gpu.nvidia.com.
+// isDriver reports whether the name of a driver, or of a class that is named after its driver, denotes GPUs. An example is gpu.nvidia.com.
 func isDriver(name string) bool { return name == "gpu" || strings.HasPrefix(name, "gpu.") }
 
 // Named lists the claim templates and claims that pods name.

@@ -43,7 +43,7 @@ func NewFence(duration time.Duration, clock clock.PassiveClock) *Fence {
 
 // instant is a point in time, measured by two clocks.
 type instant struct {
-	// monotonic continues while the process is stopped, and is not affected when the system time is set.
+	// monotonic continues while the process is paused, and is not affected when the system time is set.
 	monotonic time.Duration
 	// wall also continues while the machine is suspended.
 	wall time.Time

@@ -70,7 +70,7 @@ type Shared struct {
 	PerReplica bool
 }
 
-// SharedBy lists the ComputeDomains that pods of a deployment join, in the order given.
+// SharedBy lists the ComputeDomains that pods of a deployment join, in the order of the argument domains.
 func SharedBy(dgd *nvidiav1beta1.DynamoGraphDeployment, domains []ComputeDomain) []Shared {
 	var out []Shared
 	for _, domain := range domains {

@@ -28,7 +28,7 @@ type formerFlag struct {
 	read string
 }
 
-// addFormer adds the former names as deprecated flags: --help does not list them, and using one prints the current name.
+// addFormer adds the former names as deprecated flags: --help does not list them, and the use of a former name prints the current name.
 func (o *Options) addFormer(f *pflag.FlagSet) {
 	for _, name := range slices.Sorted(maps.Keys(formerNames)) {
 		current := formerNames[name]

@@ -95,7 +95,7 @@ func PromiseOf(w *Workload, flavors map[string]Flavor) Promise {
 	return promise
 }
 
-// Ours returns the states of those checks of a Workload that Trellis sets.
+// Ours returns the states of the AdmissionChecks that Trellis sets on a Workload. checks contains the names of these AdmissionChecks.
 func (w *Workload) Ours(checks map[string]bool) []CheckState {
 	return slices.DeleteFunc(slices.Clone(w.Status.AdmissionChecks), func(c CheckState) bool { return !checks[c.Name] })
 }

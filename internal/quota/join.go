@@ -55,8 +55,8 @@ func WorkloadOf(pod *corev1.Pod) string {
 	return pod.Labels[labelGroup]
 }
 
-// Suits reports whether a pod that has not started is in the queue in which its scaling group creates pods now. If the group has no queue,
-// the pod must be in none.
+// Suits reports whether a pod that has not started is in the queue of its scaling group. If the group has no queue, the pod must be in
+// none.
 func Suits(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 	queue := QueueOf(sg)
 	if queue == "" {

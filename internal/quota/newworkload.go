@@ -15,7 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// workload makes a new Workload. Its priority is the highest priority among the pods that name it, as admission has set the priorities.
+// workload returns a new Workload. Its priority is the highest priority among the pods that name the Workload. Admission has already set
+// the priorities of these pods.
 func (o *Observation) workload(name string, sets []PodSet, pods []*corev1.Pod) *Workload {
 	top := slices.MaxFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(topology.PriorityOf(a), topology.PriorityOf(b)), cmp.Compare(b.Name, a.Name))

@@ -44,8 +44,8 @@ func (o *Observation) Queue() string { return o.DGD.Labels[render.LabelKueueQueu
 // Steps are the writes that the caller has to make.
 type Steps struct {
 	Create []*Workload
-	// Delete are Workloads that no pod needs any more, or that Kueue ignores. Deleting a Workload releases its quota. Its remaining pods
-	// are recreated with the next Workload.
+	// Delete are Workloads that no pod needs any more, or that Kueue ignores. Deleting a Workload releases its quota. The Workload's
+	// remaining pods are recreated with the next Workload.
 	Delete []*Workload
 	// Requeue are Workloads without quota that have to move from another queue to Queue, the deployment's queue.
 	Requeue []*Workload
@@ -103,10 +103,10 @@ func (o *Observation) outdated(w *Workload, a asks) bool {
 // follows reports whether a Workload must get no quota before the awaited Workloads have quota.
 func follows(name string, awaited map[string]bool) bool { return len(awaited) > 0 && !awaited[name] }
 
-// firstWord is the time for which the creation of the following Workloads waits for Kueue's decision about the first replicas. Usually
-// Kueue reserves quota immediately, and the following Workloads are created active. Without a decision in this time, they are created
-// inactive. The time is short, because Kueue retries pods without an existing Workload at increasing intervals. The time may end up to one
-// second early, because the API server's timestamps are whole seconds.
+// firstWord is the time for which the creation of all other Workloads waits for Kueue's decision about the first replicas. Usually Kueue
+// reserves quota immediately, and the other Workloads are created active. Without a decision in this time, they are created inactive. The
+// time is short, because Kueue retries pods without an existing Workload at increasing intervals. The time may end up to one second early,
+// because the API server's timestamps are whole seconds.
 const firstWord = 2 * time.Second
 
 // create selects the missing Workloads to create now: first the awaited Workloads, then the Workloads that follow them.
@@ -193,7 +193,7 @@ func (s *Steps) endPause(w *Workload, now time.Time) {
 	}
 }
 
-// LookAt schedules another evaluation of the deployment.
+// LookAt schedules another evaluation of the deployment, unless an earlier one is scheduled.
 func (s *Steps) LookAt(at time.Time) {
 	if s.Next.IsZero() || at.Before(s.Next) {
 		s.Next = at

@@ -19,8 +19,8 @@ import (
 // Workloads.
 const maxName = 63
 
-// hashed appends a hash of a pod template to a name, and limits the result to the length of a label value. It ignores images, because
-// another image needs no other quota.
+// hashed appends a hash of a pod template to a name, and limits the result to the length of a label value. The hash ignores images, because
+// they do not affect the quota.
 func hashed(name string, about corev1.PodTemplateSpec) string {
 	about = *about.DeepCopy()
 	for _, list := range [][]corev1.Container{about.Spec.Containers, about.Spec.InitContainers} {
@@ -59,7 +59,7 @@ func ownerOf(sg *trellisv1alpha1.ScalingGroup) string {
 	return sg.Namespace + "/" + sg.Spec.Graph
 }
 
-// ownName returns the name of one replica's own Workload, for the scaling group's current request.
+// ownName returns the name of a replica's own Workload. The name depends on the quota that the scaling group's roles request now.
 func ownName(sg *trellisv1alpha1.ScalingGroup, ordinal int32, roles []role) string {
 	identity := ownerOf(sg)
 	for i := range roles {

@@ -85,7 +85,7 @@ func Object(obj any) (any, error) {
 	return o, nil
 }
 
-// Owned is a cache transform for objects of which Trellis reads only the owning pods.
+// Owned is a cache transform for objects of which Trellis reads only the references to owning pods.
 func Owned(obj any) (any, error) {
 	o, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {

@@ -19,8 +19,9 @@ type UserOf struct {
 	Domains         []string
 }
 
-// TopologyWarnings names the deployments that a change of a ClusterTopology affects: the change removes a level that they use, or changes
-// the level's meaning. updated is nil on delete. The API server accepts the change, and running pods keep running.
+// TopologyWarnings returns warnings that name the deployments affected by a change of a ClusterTopology. A deployment is affected if the
+// change removes a level that it uses, or changes the level's meaning. updated is nil on delete. The API server accepts the change, and
+// running pods keep running.
 func TopologyWarnings(updated, old *grovev1alpha1.ClusterTopology, users []UserOf) []string {
 	if old == nil {
 		return nil

@@ -130,7 +130,7 @@ func narrower(topology *grovev1alpha1.ClusterTopology, a, b string) bool {
 }
 
 // narrowest returns the level that packs a component's pods: the narrower of the component's own level and the level inherited from the
-// deployment. If the topology does not have both levels, a set own level takes precedence.
+// deployment. If the topology does not have both levels, the component's own level takes precedence, if it is set.
 func narrowest(topology *grovev1alpha1.ClusterTopology, own, inherited string) string {
 	if own == "" || (inherited != "" && !narrower(topology, own, inherited)) {
 		return inherited

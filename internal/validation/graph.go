@@ -120,7 +120,7 @@ func (s component) mainPath(name string, more ...string) *field.Path {
 // multinode reports whether each replica of the component spans several nodes.
 func (s component) multinode() bool { return s.Multinode != nil }
 
-// Graph returns all errors in a deployment that need no other object.
+// Graph returns all errors in a deployment that can be found without reading other objects.
 func Graph(dgd Written) field.ErrorList {
 	if dgd.DynamoGraphDeployment == nil {
 		return nil

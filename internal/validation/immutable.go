@@ -54,8 +54,8 @@ func GraphUpdate(now, before Written) field.ErrorList {
 	return append(errs, ratchet(append(Graph(now), ofChanges(now)...), append(Graph(before), ofChanges(before)...))...)
 }
 
-// ratchet drops the errors that existed before the change in exactly the same words. It compares the v1alpha1 wording, which names
-// components by key, because the order of components in v1beta1 may change.
+// ratchet drops the errors that the old object already had, in exactly the same words. It compares the v1alpha1 wording, which names
+// components by key. The v1beta1 wording names them by index, and their order may change.
 func ratchet(now, before field.ErrorList) field.ErrorList {
 	known := sets.New[string]()
 	for _, err := range before {
@@ -148,8 +148,8 @@ func ProviderUpdate(updated, old *nvidiav1beta1.DynamoGraphDeployment, preset st
 	return errs
 }
 
-// nodeTopologyImmutable refuses a change between single-node and multinode, because it would change which pods a component's constraint
-// packs. nodeCount may change.
+// nodeTopologyImmutable refuses a change between single-node and multinode, because the component's constraint would then pack other pods
+// together. nodeCount may change.
 func nodeTopologyImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	forComponentsInBoth(updated, old, func(now, before component) {

@@ -40,7 +40,7 @@ func TransferTopologyName(dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	return ""
 }
 
-// transfer checks the KV transfer policy. Once set, the policy is immutable.
+// transfer checks the KV transfer policy of a new deployment. An update needs no check, because the policy is immutable.
 func transfer(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	return transferErrors(transferPolicy(dgd))
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // multinodeType allows multinode only for workers, because only the pods of a worker form one program. It accepts a component without a
-// type. It also accepts endpoint pickers, because endpointPicker refuses them.
+// type. It also accepts endpoint pickers, because the check endpointPicker already refuses multinode for them.
 func multinodeType(s component) field.ErrorList {
 	kind := s.explicitType()
 	if !s.multinode() || slices.Contains(multinodeTypes, kind) {

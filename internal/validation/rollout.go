@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// rolloutBounds refuses invalid update annotations. It reports each annotation once, at its path.
+// rolloutBounds refuses invalid annotations for rolling updates. It reports each annotation once, at its path.
 func rolloutBounds(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
 	_, problems := rollout.SharedStrategyOf(dgd, false)

@@ -82,7 +82,8 @@ func byKind(paths []*field.Path, say func(kind *field.Path) field.Text) []field.
 	return grouped(paths, func(path *field.Path) *field.Path { return path }, func(_, kind *field.Path) field.Text { return say(kind) })
 }
 
-// grouped does the same as byKind, but for items with a path. Items with the same kind of path and the same text share a line.
+// grouped does the same as byKind, but for items with a path. Items share a line if their text is the same and their paths differ only in
+// indexes or keys.
 func grouped[T any](items []T, pathOf func(T) *field.Path, say func(item T, path *field.Path) field.Text) []field.Text {
 	type group struct {
 		items []T

@@ -16,7 +16,7 @@ import (
 	"k8s.io/component-helpers/storage/ephemeral"
 )
 
-// claim is one PersistentVolumeClaim of pods of the plan.
+// claim is a PersistentVolumeClaim that pods of the plan use.
 type claim struct {
 	store *Store
 	name  types.NamespacedName

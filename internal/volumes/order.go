@@ -8,7 +8,7 @@ import (
 )
 
 // order contains the claims of pods that are bound one after the other. The order matters where pods share an unbound claim, because the
-// first of these pods chooses the volume. Attachments and exclusive claims are the same in every order.
+// first of these pods chooses the volume. It does not matter for attachments and exclusive claims.
 type order struct {
 	*binding
 	pods []topology.Waiting
