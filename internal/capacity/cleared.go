@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// cleared holds the names of the placeholders that were deleted before a gang was released to their node, each with its capacity request.
-// Such placeholders do not count as lost. cleared has its own lock, because releases do not wait for a plan.
+// cleared holds the names of the placeholders that were deleted because a gang was about to be released to their nodes, each with its
+// capacity request. Such placeholders do not count as lost. cleared has its own lock, because releases do not wait for a plan.
 type cleared struct {
 	mu   sync.Mutex
 	asks map[string]string
 }
 
-// Cleared records that a placeholder of a capacity request was deleted before a gang was released to its node.
+// Cleared records that a placeholder of a capacity request was deleted before a gang was released to the placeholder's node.
 func (c *cleared) Cleared(ask, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -25,7 +25,7 @@ func (c *cleared) Cleared(ask, name string) {
 	c.asks[name] = ask
 }
 
-// lost returns the number of missing placeholders that were not deleted for a release.
+// lost returns the number of missing placeholders that were not deleted for the release of a gang.
 func (c *cleared) lost(ask string, missing []Index) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

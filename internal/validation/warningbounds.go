@@ -76,14 +76,13 @@ func Bounded(warnings []field.Text, version string) []string {
 	return lines
 }
 
-// byKind combines equal warnings about several fields into one line if the paths of the fields differ only in indexes or keys. The lines
-// are in the order of first appearance. The warning about a single field names the full path.
+// byKind combines equal warnings about several fields into one line if the fields have the same kind of path (see [field.Path.Kind]). The
+// lines are in the order of first appearance. The warning about a single field names the full path.
 func byKind(paths []*field.Path, say func(kind *field.Path) field.Text) []field.Text {
 	return grouped(paths, func(path *field.Path) *field.Path { return path }, func(_, kind *field.Path) field.Text { return say(kind) })
 }
 
-// grouped does the same as byKind, but for items with a path. Items share a line if their text is the same and their paths differ only in
-// indexes or keys.
+// grouped does the same as byKind, but for items with a path. Items share a line if they have the same kind of path and the same text.
 func grouped[T any](items []T, pathOf func(T) *field.Path, say func(item T, path *field.Path) field.Text) []field.Text {
 	type group struct {
 		items []T
