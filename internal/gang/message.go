@@ -21,8 +21,8 @@ const MaxWaitingMessage = 200
 // maxNamed is the maximum number of replicas, or runs of consecutive replicas, that a message names.
 const maxNamed = 3
 
-// WaitingMessage describes how many of the wanted replicas are placed, and names the most important cause of waiting with the replicas that
-// have it:
+// WaitingMessage says how many of the wanted replicas are placed, and gives the most important cause of waiting, with the names of the
+// replicas that wait for this cause:
 //
 //	3 of 8 packed replicas are placed. Worker-3..5: needs 2 pods x 8 nvidia.com/gpu in one rack inside zone-0; zone-0/rack-1 holds 1 of 2; 2 more wait
 //
@@ -130,11 +130,11 @@ func (w Waiting) short(most int) string {
 // quotaError matches the API server's error about a pod that a ResourceQuota refuses. The error lists the resources that exceed the quota.
 var quotaError = regexp.MustCompile(`(?s)^.*exceeded quota: ([^,]+), requested: (.+?), used: (.+?), limited: ([^;]+)`)
 
-// refusedPod matches the text before the cause in the error of a refused create.
+// refusedPod matches the start of the error of a refused create, which names the pod. The cause follows it.
 var refusedPod = regexp.MustCompile(`creating pod \S+(?: in place)?: (?:pods "\S+" is forbidden: )?`)
 
-// shortRefusal shortens the error of a refused create if it is longer than the given number of bytes. It removes the names of pods, which
-// precede the cause: otherwise a text cut at its end would lose the cause. It replaces the error of a ResourceQuota by the quota's numbers.
+// shortRefusal shortens the error of a refused create if it has more than most bytes. It removes the names of pods, because they precede the
+// cause, and the end of a long text is cut off. It replaces the error of a ResourceQuota by the quota's numbers.
 func shortRefusal(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -178,8 +178,8 @@ func schedulerOptions(mgr ctrl.Manager, o Options, writer client.Client, server 
 	}
 }
 
-// newAsks returns the store of replicas that scaling groups want to create in place, and a channel with the scaling groups that have an
-// answer. Both are nil if all gangs are created gated.
+// newAsks returns the store of replicas for which scaling groups request places before they create the pods, and a channel with the scaling
+// groups whose requests were answered. Both are nil if all gangs are created gated.
 func newAsks(o Options) (*scheduler.Asks, chan event.GenericEvent) {
 	if o.GateAllPods {
 		return nil, nil
@@ -191,7 +191,7 @@ func newAsks(o Options) (*scheduler.Asks, chan event.GenericEvent) {
 	}), placed
 }
 
-// newChecks returns the dependencies for setting Kueue's AdmissionChecks. newResults adds the scheduler's results to them.
+// newChecks returns the dependencies for setting Kueue's AdmissionChecks. newResults adds the scheduler's results to the dependencies.
 func newChecks(mgr ctrl.Manager) quota.Checks {
 	return quota.Checks{
 		Live: mgr.GetAPIReader(), Promises: quotas.NewPromises(), Changed: make(chan event.GenericEvent, 4096), Denied: &quotas.Denied{},
@@ -199,7 +199,7 @@ func newChecks(mgr ctrl.Manager) quota.Checks {
 	}
 }
 
-// newResults returns the scheduler's results, and passes them to checks. A new result for a deployment triggers the graph controller. If
+// newResults returns the scheduler's results, and stores them in checks. A new result for a deployment triggers the graph controller. If
 // the deployment waits for AdmissionChecks, the result also triggers the quota controller.
 func newResults(changed chan<- event.GenericEvent, checks *quota.Checks) *scheduler.Results {
 	results := scheduler.NewResults(func(name types.NamespacedName) {

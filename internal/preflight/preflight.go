@@ -25,8 +25,8 @@ import (
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=dynamographdeployments.nvidia.com;dynamographdeploymentscalingadapters.nvidia.com;clustertopologies.grove.io;scalinggroups.trellis.dev;graphplacements.trellis.dev;dynamoworkermetadatas.nvidia.com,verbs=get
 
-// expected contains, for each definition, the field that identifies it as Trellis' own. A definition without such a field may belong to any
-// owner, because Trellis only reads its objects.
+// expected contains, for each definition, the field that identifies it as Trellis' own. An empty field allows a definition of any owner,
+// because Trellis only reads its objects.
 var expected = []struct {
 	name, field, owner string
 }{
@@ -81,8 +81,8 @@ func Check(ctx context.Context, reader client.Reader) error {
 }
 
 // isNewer reports whether a definition is from a later version of Trellis than the operator. An upgrade of Trellis applies the definitions
-// before the operator. If a definition is not newer, Check therefore checks its fields instead. A definition without a version is from
-// v0.2.0 or earlier, or is not Trellis' own.
+// before the operator, so Check checks the fields of a definition only if it is not newer. A definition without a version is from v0.2.0 or
+// earlier, or is not Trellis' own.
 func isNewer(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	definition, err := utilversion.ParseSemantic(crd.Annotations[version.Annotation])
 	return err == nil && utilversion.MustParseSemantic(version.Source).LessThan(definition)

@@ -10,7 +10,7 @@
 //	Graph, Topology              what the object alone decides          webhook, guard, plan
 //	GraphCreate                  what only new objects must keep        webhook on create, plan
 //	GraphUpdate, TopologyUpdate  what may not change, ratcheted         webhook
-//	GroveImmutable               what Grove cannot change               webhook
+//	ProviderUpdate               what the provider cannot change        webhook
 //	GraphTopology                the graph against its ClusterTopology  webhook on create, plan
 //	GraphWarnings, …Warnings     accepted, but the user should know     webhook, plan
 //

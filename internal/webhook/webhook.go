@@ -58,11 +58,11 @@ type Options struct {
 	NotActedOn func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []render.Ignored
 	// Warnings returns additional warnings about an accepted deployment, one sentence per warning.
 	Warnings func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []field.Text
-	// Provider is the operator's provider, for deployments that name none.
+	// Provider is the operator's setting for deployments that name no provider.
 	Provider string
 	// CertsReady is closed once the API server trusts the served certificate; nil: it already does.
 	CertsReady <-chan struct{}
-	// Ending is closed when this replica of the operator is about to end. From then on, every response closes its connection; nil for
+	// Ending is closed when this replica of the operator is about to stop. From then on, every response closes its connection; nil for
 	// never.
 	Ending <-chan struct{}
 	// AnswerWithin bounds the time to read a request and to write its response; 0: 30 seconds.
@@ -108,9 +108,9 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// closing makes callers close their connections once ending is closed. The API server reuses connections, and a Service does not move
-// existing connections to another pod. A stopping server closes idle connections. A call that arrives at that moment fails, because the API
-// server does not retry it. A connection that its caller closes after a response carries no such call.
+// closing makes callers close their connections after a response once ending is closed. Otherwise the API server would reuse its
+// connections, because a Service does not move existing connections to another pod. A stopping server closes idle connections. A call that
+// arrives at that moment fails, and the API server does not retry it. A connection that its caller has closed carries no such call.
 func closing(hook http.Handler, ending <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
