@@ -21,7 +21,7 @@ type Shown struct {
 	State  State
 	// Attempt is the attempt of the released pods; 0 for pods of an earlier operator version.
 	Attempt int32
-	// Base marks pods that an earlier operator version released with the base gang of the graph. It is used only for an unrecorded gang.
+	// Base: an earlier operator version released the pods with the base gang of the graph. Base is used only if the gang is not recorded.
 	Base bool
 }
 
@@ -45,8 +45,8 @@ const (
 
 // Follow updates the record with the state of the graph's pods. shown has an entry for each replica with pods. Follow imports unknown
 // replicas. A replica without pods keeps its last place while wanted returns true. Gated pods of a gang keep their places for a later
-// release while stands returns true. A base gang with released pods keeps its replicas until all of them are bound: its replicas without
-// pods, or with gated pods, are placed again as part of the gang.
+// release while stands returns true. A base gang with released pods keeps its replicas until all of them are bound. Until then, the gang's
+// replicas without pods, or with gated pods, are placed again as part of the gang.
 func (r *Record) Follow(shown map[Key]Shown, wanted func(Key) bool, stands func(gang string) bool, now time.Time) {
 	was, begun := r.keys(), r.begunBaseGang(shown)
 	for key, gang := range was {
@@ -114,8 +114,8 @@ func (r *Record) retire(key Key, wanted bool) {
 	}
 }
 
-// followReleased updates the place of a recorded replica from its released pods. It ignores pods of an earlier attempt, which are being
-// deleted.
+// followReleased updates the place of a recorded replica from the replica's released pods. It ignores pods of an earlier attempt, because
+// they are being deleted.
 func (r *Record) followReleased(key Key, gang string, one Shown, now time.Time) {
 	bound, is := r.Bound[key]
 	switch {
@@ -132,7 +132,8 @@ func (r *Record) followReleased(key Key, gang string, one Shown, now time.Time) 
 	}
 }
 
-// imports records an unrecorded place of released pods. Pods without a gang, whose gates another client removed, are recorded once bound.
+// imports adds to the record the place of a replica's released pods, if the record lacks this place. If the pods have no gang because
+// another client removed their gates, imports records them only when all are bound.
 func (r *Record) imports(key Key, one Shown, now time.Time) {
 	attempt := cmp.Or(one.Attempt, r.AttemptOf(key)+1)
 	switch {

@@ -29,7 +29,7 @@ type Freed struct {
 	Graphs []types.NamespacedName
 }
 
-// Equal reports whether two values have the same content. Until counts in whole seconds.
+// Equal reports whether two values have the same content. It compares Until in whole seconds.
 func (f *Freed) Equal(other *Freed) bool {
 	if f == nil || other == nil {
 		return f == other

@@ -5,8 +5,8 @@ package assignment
 
 import trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 
-// PlacedAgain reports whether a change of the spec has raised the lowest attempt of a recorded replica, so that pods of earlier attempts no
-// longer count.
+// PlacedAgain reports whether a change of the spec has raised the lowest attempt of a recorded replica, so that pods of earlier attempts
+// are no longer valid.
 func PlacedAgain(was, now *trellisv1alpha1.GraphPlacementSpec) bool {
 	if was.DeploymentUID != now.DeploymentUID {
 		return false

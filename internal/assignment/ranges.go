@@ -33,7 +33,7 @@ func WriteRanges(ordinals []int32) string {
 // maxOrdinal is the highest ordinal that ReadRanges accepts.
 const maxOrdinal = 1<<17 - 1
 
-// ReadRanges calls yield with each ordinal of the ranges, until yield returns false. It skips invalid parts.
+// ReadRanges calls yield with each ordinal of the ranges, until yield returns false. It skips invalid ranges.
 func ReadRanges(text string, yield func(int32) bool) {
 	if text == "" {
 		return

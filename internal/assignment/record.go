@@ -36,7 +36,8 @@ type Place struct {
 	Attempt int32
 	// Domain is the domain that the pods are pinned to; empty for the entire cluster.
 	Domain topology.Path
-	// Hosts are the planned hosts of the pods, by index; "" for a pod with a node or without a planned host. Nil if there are none.
+	// Hosts are the planned hosts of the pods, by index; "" for a pod with a node or without a planned host. Hosts is nil if no pod has a
+	// planned host.
 	Hosts []string
 	// NeverBound: at no attempt so far were all pods of the replica bound.
 	NeverBound bool
@@ -68,7 +69,7 @@ type Record struct {
 	Bound, Former map[Key]Place
 	// Refused are the places where a scheduler refused pods of the graph; see [Record.SetRefused].
 	Refused []Refused
-	// Freed are the hosts that replicas of other graphs leave for the graph; nil for none. Clones share the value, so it is never changed.
+	// Freed are the hosts that replicas of other graphs vacate for this graph; nil for none. Clones share the value, so do not change it.
 	Freed *Freed
 	// gangOf is the gang of each replica in Gangs.
 	gangOf map[Key]string
@@ -111,7 +112,7 @@ func (g Gang) equal(other Gang) bool {
 // GangOf returns the name of the gang of a replica; "" for a replica in no gang.
 func (r *Record) GangOf(key Key) string { return r.gangOf[key] }
 
-// Members returns the replicas of a gang, and whether it is the base gang.
+// Members returns the replicas of a gang, and whether the gang is the base gang.
 func (r *Record) Members(gang string) (members []Key, base bool) {
 	return slices.Collect(maps.Keys(r.Gangs[gang].Places)), r.Gangs[gang].Base
 }
@@ -133,7 +134,7 @@ func (r *Record) keys() map[Key]string {
 	return out
 }
 
-// take removes a replica from its list and returns its last place.
+// take removes a replica from its list, and returns the replica's last place.
 func (r *Record) take(key Key) Place {
 	var last Place
 	for _, list := range []map[Key]Place{r.Former, r.Bound} {
@@ -229,8 +230,8 @@ func (r *Record) AttemptOf(key Key) int32 {
 	return place.Attempt
 }
 
-// LowestAttempt returns the lowest attempt at which the pods of a replica count. For a replica in Former, this is the attempt after the
-// last one. Another operator instance may have released or created pods at the last attempt meanwhile, and these pods do not count.
+// LowestAttempt returns the lowest attempt at which the pods of a replica are valid. For a replica in Former, this is the attempt after the
+// last attempt. Another operator instance may still have released or created pods at the last attempt, and these pods are not valid.
 func (r *Record) LowestAttempt(key Key) int32 {
 	if last, is := r.Former[key]; is {
 		return last.Attempt + 1
@@ -285,7 +286,7 @@ func (r *Record) Evict(gang string, keys []Key, message string, now time.Time) b
 	return true
 }
 
-// Keep ends the eviction of a gang without deleting its pods. since is the time of its assignment.
+// Keep ends the eviction of a gang without deleting the gang's pods. since is the time at which the gang was assigned.
 func (r *Record) Keep(gang string, since time.Time) {
 	if g, known := r.Gangs[gang]; known && g.State == trellisv1alpha1.GangEvicting {
 		g.State, g.Since, g.Message = trellisv1alpha1.GangAssigned, seconds(since), ""

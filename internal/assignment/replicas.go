@@ -16,7 +16,7 @@ func (r *Record) Replicas(component string) Replicas { return Replicas{r, compon
 
 func (r Replicas) key(ordinal int32) Key { return Key{r.component, int(ordinal)} }
 
-// Ordinals returns the recorded replicas, in order.
+// Ordinals returns the ordinals of the recorded replicas, sorted.
 func (r Replicas) Ordinals() (ordinals []int) {
 	if r.of == nil {
 		return nil

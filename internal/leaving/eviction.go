@@ -12,14 +12,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// AnnotationEviction marks a pod whose replica is to move. The webhook writes it when it refuses an eviction of the pod; the operator and
-// kubectl trellis repack write it when the move frees a place for a waiting deployment.
+// AnnotationEviction requests that the replica of a pod moves. The webhook writes the annotation when it refuses an eviction of the pod.
+// The operator and kubectl trellis repack write it to free a place for a waiting deployment.
 const AnnotationEviction = "trellis.dev/eviction-requested"
 
 const (
-	// EvictionCounts is how long a request counts if the pod's node was cordoned or leaving at the time of the request, or if the request
-	// frees a place. A repeated request extends the time: a drain repeats its request every few seconds, and the webhook then writes a new
-	// time. The operator writes a new time while the place is still to be freed.
+	// EvictionCounts is how long a request is valid if the pod's node was cordoned or leaving at the time of the request, or if the move
+	// frees a place. A repeated request extends the time. A drain repeats its request every few seconds, and the webhook then writes a new
+	// time. The operator writes a new time until the place is free.
 	EvictionCounts = 5 * time.Minute
 	// refreshAfter is the minimum age of a request at which a repeated request writes a new time.
 	refreshAfter = time.Minute
@@ -34,10 +34,11 @@ const (
 // Eviction is a request to evict a pod.
 type Eviction struct {
 	At time.Time
-	// WithNode: the pod's node was cordoned or leaving at the time of the request. The request ends when the node is neither any more.
+	// WithNode: the pod's node was cordoned or leaving at the time of the request. The request ends when the node is neither cordoned nor
+	// leaving any more.
 	WithNode bool
-	// For is the deployment (namespace/name) for which the move frees a place; "" when the pod itself is to be evicted. If For is set, the
-	// replica moves only when its successor serves.
+	// For is the deployment (namespace/name) for which the move frees a place; "" for a request to evict the pod itself. If For is set, the
+	// replica stays until its successor serves.
 	For string
 	// MaxGPUs limits the GPUs that restart for the deployment; 0: only the operator's limit applies.
 	MaxGPUs int64
@@ -77,8 +78,8 @@ func (e Eviction) Replaces(pod *corev1.Pod) bool {
 	return !has || !same || e.At.Sub(before.At).Abs() >= refreshAfter
 }
 
-// Counts reports whether the request counts, and the time at which it ends if it is not repeated; the zero time if it does not expire.
-// closed: the pod's node is cordoned or leaving. A request with a time in the future counts, because another clock set that time.
+// Counts reports whether the request is valid, and the time at which it expires if it is not repeated; the zero time if it does not expire.
+// closed: the pod's node is cordoned or leaving. A request with a time in the future is valid, because another clock set that time.
 func (e Eviction) Counts(now time.Time, closed bool) (counts bool, until time.Time) {
 	if !e.WithNode && e.For == "" {
 		return true, time.Time{}

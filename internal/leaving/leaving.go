@@ -19,11 +19,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// AnnotationDrain marks a node that kubectl trellis drain has named; its value is the time of that command. The annotation counts while the
-// node is cordoned.
+// AnnotationDrain marks a node that kubectl trellis drain drains. Its value is the time of that command. The annotation has an effect only
+// while the node is cordoned.
 const AnnotationDrain = "trellis.dev/drain"
 
-// DefaultTaints are the keys of the taints that autoscalers put on nodes before they remove them.
+// DefaultTaints are the keys of the taints that autoscalers put on nodes before they remove the nodes.
 var DefaultTaints = []string{"karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler"}
 
 // Conditions are the types of node conditions that announce the termination of a node's pods.

@@ -19,20 +19,22 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Asks holds the requests of scaling groups to create replicas in place. The scalinggroup controller asks with planned pods. The loop
-// answers with the attempt of the recorded place, or with the instruction to create the replica gated. Neither waits for the other: an ask
-// requeues the graph, and an answer requeues the group. If an ask is lost, the controller repeats it.
+// Asks holds the requests of scaling groups to create replicas in place, that is, pinned and without Trellis' gate. The scalinggroup
+// controller adds an ask with the planned pods of the replica. The loop answers the ask with the attempt of the recorded place, or with the
+// instruction to create the replica gated. The controller and the loop do not wait for each other: an ask requeues the graph, and an answer
+// requeues the group. If an ask is lost, the controller repeats it.
 type Asks struct {
 	// tell requeues a scaling group, and look requeues a graph. Asks calls both without holding the lock.
 	tell, look func(types.NamespacedName)
 
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*asksOfGroup
-	// refused has the refused gangs, by graph and gang name: not all of their pods could be created, or not in time. The value is true once
-	// the refusal is announced. gated has the replicas of these gangs, which are created gated.
+	// refused has, by graph and gang name, the gangs whose pods could not all be created, or not in time. The value is true once the
+	// refusal is announced. gated has the replicas of these gangs. Their pods are created gated.
 	refused map[types.NamespacedName]map[string]bool
 	gated   map[types.NamespacedName]map[gang.Key]bool
-	// ended has, by graph, the attempts of replicas whose pods the controller has deleted. The loop reads and removes them.
+	// ended has, by graph and replica, the highest attempt of the pods that the controller has deleted. The loop reads and removes these
+	// entries.
 	ended map[types.NamespacedName]map[gang.Key]int32
 }
 
@@ -49,12 +51,13 @@ type ask struct {
 	// version identifies the inputs from which the replica is created; see versionOf.
 	version string
 	pods    []*corev1.Pod
-	// gated and attempt are the answer; neither is set before the loop answers. begun: the controller creates pods at the attempt.
+	// gated and attempt are the answer; neither is set before the loop answers. begun: the controller has begun to create pods at the
+	// attempt.
 	gated, begun bool
 	attempt      int32
 }
 
-// Want is a replica that has no pods yet and is to be created.
+// Want is a replica that a group wants to create and that has no pods yet.
 type Want struct {
 	Ordinal int32
 	// Pods returns the planned pods of the replica by index, as the API server will store them ([gang.AsPlanned]).
@@ -82,10 +85,10 @@ func NewAsks(tell func(group types.NamespacedName)) *Asks {
 	}
 }
 
-// Ask sets the replicas that a group wants to create, and returns an answer for each replica, by ordinal. It drops an earlier ask that the
-// group does not repeat or that has another version. A begun ask is different: Ask keeps it only while the replica is in unseen, that is,
-// while a read past the cache shows pods that the cache does not show. After Ask has dropped a begun ask, it adds a new ask if the group
-// still wants the replica.
+// Ask adds asks for the replicas in wants, and returns the answer for each of these replicas, by ordinal. It drops the group's earlier asks
+// for other replicas, and earlier asks with another version. It keeps a begun ask only while the replica's ordinal is in unseen, that is,
+// while a read past the cache shows pods that the cache does not show. If Ask drops a begun ask and the group still wants the replica, it
+// adds a new ask.
 func (a *Asks) Ask(sg *trellisv1alpha1.ScalingGroup, wants []Want, unseen []int32) map[int32]Answer {
 	answers, wanted, changed := map[int32]Answer{}, map[int32]bool{}, false
 	for _, want := range wants {
@@ -130,8 +133,8 @@ func (of *asksOfGroup) key(ordinal int32) gang.Key {
 	return gang.Key{Component: of.component, Ordinal: int(ordinal)}
 }
 
-// of returns the asks of a group; nil for none. If create is set, it adds an empty entry instead. It drops the asks of an earlier group
-// with the same name. The caller holds the lock.
+// of returns the asks of a group. If there are none, it returns nil or, if create is set, adds and returns an empty entry. It drops the
+// asks of an earlier group with the same name. The caller holds the lock.
 func (a *Asks) of(sg *trellisv1alpha1.ScalingGroup, create bool) *asksOfGroup {
 	name := client.ObjectKeyFromObject(sg)
 	of := a.groups[name]
@@ -170,8 +173,8 @@ func (a *Asks) Begin(sg *trellisv1alpha1.ScalingGroup, ordinal, attempt int32) b
 	return true
 }
 
-// Answered returns, by ordinal, the attempts of a group's replicas with a recorded place. begun has the ordinals of the replicas that are
-// being created, sorted.
+// Answered returns the attempts that the loop has given as answers to a group, by ordinal. begun has the sorted ordinals of the replicas
+// that the controller has begun to create.
 func (a *Asks) Answered(sg *trellisv1alpha1.ScalingGroup) (attempts map[int32]int32, begun []int32) {
 	attempts = map[int32]int32{}
 	if a == nil {
@@ -253,7 +256,7 @@ func (a *Asks) End(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) {
 	a.ended[graph][key] = max(a.ended[graph][key], attempt)
 }
 
-// Ungate lets later pods of a replica be created in place again, after all pods of the replica have been created gated.
+// Ungate allows a replica to be created in place again later. The controller calls it once all pods of the replica exist and are gated.
 func (a *Asks) Ungate(sg *trellisv1alpha1.ScalingGroup, ordinal int32) {
 	if a == nil {
 		return

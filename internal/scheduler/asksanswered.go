@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// This file is the loop's side of Asks.
+// This file has the methods of Asks that the loop calls.
 
 // forgetGraph drops the refused gangs, gated replicas and ended attempts of a graph that is gone.
 func (a *Asks) forgetGraph(graph types.NamespacedName) {
@@ -32,7 +32,8 @@ func (a *Asks) forgetGraph(graph types.NamespacedName) {
 	delete(a.ended, graph)
 }
 
-// refusedOf returns the refused gangs of a graph that are assigned in its record, sorted, and forgets its other refused gangs.
+// refusedOf returns the names of the refused gangs that are assigned according to the graph's record, sorted. It forgets the graph's other
+// refused gangs.
 func (a *Asks) refusedOf(graph types.NamespacedName, r *assignment.Record) (gangs []string) {
 	if a == nil {
 		return nil
@@ -68,8 +69,7 @@ func (a *Asks) newlyRefused(graph types.NamespacedName) (gangs []string) {
 	return gangs
 }
 
-// addPriorities raises the priorities of graphs to the priorities of their planned pods: a graph has the priority of its most important
-// pod.
+// addPriorities raises the priority of each graph to the highest priority of the graph's planned pods.
 func (a *Asks) addPriorities(to map[types.UID]int32, graphs []*nvidiav1beta1.DynamoGraphDeployment) {
 	if a == nil {
 		return
@@ -92,13 +92,13 @@ func (a *Asks) addPriorities(to map[types.UID]int32, graphs []*nvidiav1beta1.Dyn
 	}
 }
 
-// asked is an ask as the loop reads it.
+// asked is the part of an ask that the loop reads.
 type asked struct {
 	key  gang.Key
 	pods []*corev1.Pod
 }
 
-// endedOf returns the attempts of replicas of a graph whose pods were deleted, and forgets these attempts.
+// endedOf returns, by replica, the highest attempt of a graph's deleted pods, and forgets these attempts.
 func (a *Asks) endedOf(graph types.NamespacedName) map[gang.Key]int32 {
 	if a == nil {
 		return map[gang.Key]int32{}
@@ -113,8 +113,9 @@ func (a *Asks) endedOf(graph types.NamespacedName) map[gang.Key]int32 {
 	return ended
 }
 
-// ofGraph returns the asks of a graph, sorted, without replicas that are created gated. Call it before reading the pods of the graph: an
-// ask ends when the pods of its replica appear, and a replica with neither ask nor pods would lose its place.
+// ofGraph returns the asks of a graph, sorted. It omits asks for replicas that are created gated. Call ofGraph before you read the pods of
+// the graph. An ask ends when the pods of its replica appear. In the reverse order, a replica could seem to have neither an ask nor pods,
+// and would lose its place.
 func (a *Asks) ofGraph(graph types.NamespacedName) (out []asked) {
 	if a == nil {
 		return nil
@@ -135,8 +136,8 @@ func (a *Asks) ofGraph(graph types.NamespacedName) (out []asked) {
 	return out
 }
 
-// answer answers the asks of a graph, which it finds by their first planned pods. attempts has the attempts of recorded places. gated has
-// the pods whose replicas are to be created gated. answer ignores pods whose ask has ended.
+// answer answers asks of a graph. attempts maps planned pods to the attempts of their recorded places. gated has the first planned pod of
+// each replica that must be created gated. answer finds an ask by its first planned pod, and ignores pods whose ask has ended.
 func (a *Asks) answer(graph types.NamespacedName, attempts map[*corev1.Pod]int32, gated []*corev1.Pod) {
 	if a == nil || len(attempts)+len(gated) == 0 {
 		return

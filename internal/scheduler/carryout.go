@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// recordRetry is the delay after a failed write of a record without new places.
+// recordRetry is the delay before the next evaluation after a failed write of a record without new places.
 const recordRetry = 10 * time.Second
 
 // carryOut records a decision, and then releases the placed gangs and answers the groups that requested places. Until the record is
@@ -40,8 +40,8 @@ func (w *writers) carryOut(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 	}()
 }
 
-// record writes the record of a decision. If the decision releases recorded gangs without a change of the record, it checks that this
-// record is the newest.
+// record writes the record of a decision. If the decision releases recorded gangs and does not change the record, record only checks that
+// no other client has changed the stored record.
 func (w *writers) record(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, d *decision) error {
 	if d.record == nil {
 		err := w.placements.isNewest(ctx, dgd, d.recorded)
@@ -88,7 +88,8 @@ func changedMeanwhile(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || overtaken(err)
 }
 
-// logNotRecorded logs a failed write of a record. Changes by other writers are normal operation.
+// logNotRecorded logs a failed write of a record. A failure because of changes by other clients is normal operation, and not logged as an
+// error.
 func logNotRecorded(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, err error) {
 	switch {
 	case ctx.Err() != nil:

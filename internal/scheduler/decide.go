@@ -82,10 +82,10 @@ func (e *evaluation) request(o *gang.Observation) (*gang.Request, backoff) {
 	return r, e.failureOf(*o, r)
 }
 
-// awaitAdmission adds the replicas that wait for scheduling gates of other controllers to the result. It ends the holds of their pods,
-// since the controller that admits the pods chooses which of them get the capacity. A hold for a lost pod continues if only Kueue's gates
-// remain on the successor: the successor joins the Workload of the lost pod, which has quota, and Kueue removes the gate in a moment. Pods
-// that Kueue evicted have no hold.
+// awaitAdmission adds to the result the replicas that wait until other controllers remove scheduling gates. It ends the holds for the pods
+// of these replicas, because the controller that admits the pods chooses which pods get the capacity. Some holds continue: a hold for a
+// lost pod continues if only Kueue's gates remain on the pod's successor. The successor joins the Workload of the lost pod, which has
+// quota, and Kueue removes the gates soon. Pods that Kueue evicted have no hold.
 func (e *evaluation) awaitAdmission(r *gang.Request) {
 	if len(r.Unadmitted) == 0 {
 		return
@@ -116,7 +116,7 @@ func (e *evaluation) pauses(o gang.Observation, failed backoff) (code, why strin
 	return "", ""
 }
 
-// plan runs the planner and turns its answer into releases. While pods of a base gang are still to be created, it releases nothing.
+// plan runs the planner and turns its answer into releases. While the pods of a base gang are not all created yet, it releases nothing.
 func (e *evaluation) plan(ctx context.Context, o gang.Observation, r *gang.Request) {
 	if o.Unfinished != "" {
 		e.awaitCreation(r, nil, o.Unfinished)
@@ -173,8 +173,9 @@ func (e *evaluation) plan(ctx context.Context, o gang.Observation, r *gang.Reque
 	})
 }
 
-// queueForDomain queues a refused graph for hosts of a domain that are reserved for it or freed by moves. It does not queue a graph with
-// capacity: a scheduler refuses that graph, and reserved or freed hosts would not help.
+// queueForDomain queues a graph without capacity, so that hosts of a domain are reserved for the graph or freed by moves of replicas. It
+// does not queue a graph with capacity. Such a graph waits because a scheduler refuses its pods, and reserved or freed hosts would not
+// help.
 func (e *evaluation) queueForDomain(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, r *gang.Request, planned *placement.Result, hasCapacity bool,
 ) {
@@ -188,14 +189,14 @@ func (e *evaluation) queueForDomain(
 }
 
 // awaitCreation adds all waiting replicas of a graph to the result, as waiting for pods that are being created. It is not known whether
-// there is capacity for them.
+// there is capacity for the replicas.
 func (e *evaluation) awaitCreation(r *gang.Request, planned *placement.Result, why string) {
 	e.reserver.pause(e.d.graph)
 	e.d.unplanned, e.d.undecided = true, r.Asked(planned)
 	e.d.result.Waiting = append(e.d.result.Waiting, r.AllWaiting(gang.CodeCreating, why)...)
 }
 
-// failureOf returns the failures of a graph's releases. It forgets them when the graph has nothing to release any more.
+// failureOf returns the failures of a graph's releases. It forgets the failures when the graph has nothing to release any more.
 func (e *evaluation) failureOf(o gang.Observation, r *gang.Request) backoff {
 	name := client.ObjectKeyFromObject(o.DGD)
 	if !r.HasWaiting() && !slices.ContainsFunc(o.Pods, e.onItsWay) {
@@ -227,7 +228,7 @@ func (e *evaluation) findOverdue(r *gang.Request) {
 }
 
 // scored returns the observation from which the graph's score is computed. If releases of the graph fail repeatedly, it omits the gated
-// pods; otherwise each try would change the score.
+// pods; otherwise each retry would change the score.
 func (e *evaluation) scored(o gang.Observation) gang.Observation {
 	if e.failures[client.ObjectKeyFromObject(o.DGD)].repeated() {
 		o.Pods = slices.DeleteFunc(slices.Clone(o.Pods), render.GateClosed)

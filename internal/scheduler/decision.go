@@ -26,17 +26,17 @@ import (
 type decision struct {
 	graph    types.NamespacedName
 	releases []gang.Release
-	// asked are the replicas without a place that groups want to create in place. undecided are the replicas whose ask a later decision
-	// answers. gated has the first planned pod of each replica that is created gated.
+	// asked are the asks for replicas that have no place yet. undecided are the replicas whose ask a later decision answers. gated has the
+	// first planned pod of each replica that is created gated.
 	asked     []asked
 	undecided map[gang.Key]bool
 	gated     []*corev1.Pod
 	result    gang.Result
 	// waits describes the capacity that the graph waits for.
 	waits waiting
-	// overdue are the gangs with planned pods that were not created in time, by name. They are refused.
+	// overdue are the gangs with planned pods that were not created in time, by name. These gangs are refused and created gated.
 	overdue map[string]bool
-	// evicted are the gangs to evict and requeue, by name; with evictions, the decision has no releases.
+	// evicted are the gangs to evict and requeue, by name. A decision that evicts gangs releases no pods.
 	evicted map[string]eviction
 	// parted maps released pods, by ID, to the reason why other pods of their replica or base gang are not placed.
 	parted map[string]string
@@ -48,11 +48,11 @@ type decision struct {
 	// for no change.
 	recorded recorded
 	record   *assignment.Record
-	// assigned are the attempts of the placed replicas. again are the replicas, by [gang.Of], that lose a recorded place. Another operator
-	// may have released their pods there.
+	// assigned maps the placed replicas to their attempts. again has the replicas, by [gang.Of], that lose a recorded place. Another
+	// operator may have released pods of these replicas in that place.
 	assigned map[gang.Key]int32
 	again    map[string]bool
-	// stands are the recorded gangs that keep their places, for a release now or later.
+	// stands has the recorded gangs that keep their places. They are released now or later.
 	stands map[string]bool
 	// byRecord: the decision releases recorded gangs.
 	byRecord bool
@@ -81,17 +81,16 @@ func (d *decision) report(reason, format string, args ...any) {
 	d.events = append(d.events, event{reason, fmt.Sprintf(format, args...)})
 }
 
-// eviction is the reason for the eviction of a gang: a label of the metrics, and a message.
+// eviction describes why a gang is evicted. reason is the label value in metrics, and why is the message.
 type eviction struct {
 	reason, why string
-	// follows: the gang follows an evicted base gang, and has no reason of its own. recorded: the eviction continues, and was announced
-	// before.
+	// follows: the gang is evicted only because the base gang is evicted. recorded: the eviction was announced before, and continues.
 	follows, recorded bool
-	// uncreated: not all pods of the gang could be created. They are created again, with the capacity that was held for them.
+	// uncreated: not all pods of the gang could be created. The pods are created again, with the capacity that was held for them.
 	uncreated bool
 }
 
-// keptGang is a gang whose recorded eviction ended before any pod was deleted. since is the time of its assignment.
+// keptGang is a gang whose recorded eviction ended before any pod was deleted. since is the time at which the gang was assigned.
 type keptGang struct {
 	graph types.NamespacedName
 	since time.Time
@@ -165,10 +164,10 @@ type gangRelease struct {
 	hosts []string
 }
 
-// promised are the pods of a graph that are planned before Kueue admits them: their places are reserved, and none of them is released
+// promised are the pods of a graph that are planned before Kueue admits them. Their places are reserved, but the pods are not released
 // (docs/quotas.md#a-place-before-admission).
 type promised struct {
-	// workloads maps the IDs of the pods to plan to the names of their Workloads.
+	// workloads has, by pod ID, the names of the pods' Workloads.
 	workloads map[string]string
 	// fingerprints maps the names of the promised Workloads to the fingerprints of their pods (see quota.Promise).
 	fingerprints map[string]string

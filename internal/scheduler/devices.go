@@ -46,8 +46,8 @@ type devices struct {
 	known func(func() bool)
 }
 
-// watch watches devices for two reasons: claims take devices, and a node that lacks a resource still suits pods that request the resource
-// if a DeviceClass serves it. If the API server does not serve the kinds yet, a goroutine waits until it does.
+// watch watches devices for two reasons. First, claims allocate devices. Second, a pod can request a resource that a DeviceClass serves,
+// and then also fits nodes that lack this resource. If the API server does not serve the kinds yet, a goroutine waits until it does.
 func (d *devices) watch(ctx context.Context) error {
 	served, err := d.served("DeviceClass")
 	if err != nil {
@@ -95,7 +95,7 @@ func (d *devices) await(ctx context.Context, kind string, follow func(context.Co
 	}
 }
 
-// follow watches the kinds. It returns once the first lists have been delivered, or devicesWithin has passed.
+// follow watches the kinds of devices and claims. It returns once the first lists have been delivered, or devicesWithin has passed.
 func (d *devices) follow(ctx context.Context) error {
 	kinds := []client.Object{&resourcev1.DeviceClass{}, &resourcev1.ResourceSlice{}, &resourcev1.ResourceClaimTemplate{},
 		&resourcev1.ResourceClaim{}}
@@ -155,7 +155,8 @@ func (d *devices) followKind(ctx context.Context, kind client.Object) (toolscach
 	return registration.HasSynced, nil
 }
 
-// classesChanged passes the resources that DeviceClasses serve now to serve. A waiting graph may have capacity after the change.
+// classesChanged calls serve with the resources that DeviceClasses currently serve. After the change, there may be capacity for a waiting
+// graph.
 func (d *devices) classesChanged(ctx context.Context) {
 	list := &resourcev1.DeviceClassList{}
 	if err := d.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -169,9 +170,9 @@ func (d *devices) classesChanged(ctx context.Context) {
 	d.serve(topology.ServedBy(classes))
 }
 
-// StripClaim is a cache transform. It keeps the request of a claim that is not allocated, the devices of an allocated claim with the nodes
-// that can use them, and the controller of either claim. Of a template it keeps the request of the claims. It passes other objects to
-// [strip.Object].
+// StripClaim is a cache transform. It keeps the request of a claim without an allocation, and the allocated devices of a claim with the
+// nodes that can use these devices. It keeps the controller reference of every claim. Of a claim template, it keeps the request. It passes
+// other objects to [strip.Object].
 func StripClaim(obj any) (any, error) {
 	if t, is := obj.(*resourcev1.ResourceClaimTemplate); is {
 		t.ManagedFields, t.Annotations, t.Labels, t.Finalizers, t.OwnerReferences = nil, nil, nil, nil, nil

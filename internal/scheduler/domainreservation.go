@@ -51,8 +51,9 @@ func (r *domainReserver) reserveDomain(
 	}
 }
 
-// takeTurn adds a graph to the line. It then starts the graph's turn, or chooses the hosts of the current turn again. note says why no
-// hosts are reserved for the graph, if that is known.
+// takeTurn adds a graph to the line of graphs that wait for a domain reservation, and starts the graph's turn if it is due. If the graph
+// already has the current turn, takeTurn chooses the reserved hosts again, unless moves of replicas determine them. note is the reason why
+// no hosts are reserved for the graph; "" if the reason is not known.
 func (r *domainReserver) takeTurn(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, d *decision,
 	now time.Time,
@@ -198,7 +199,7 @@ func (r *domainReserver) mark(who string) {
 	}
 }
 
-// liftFor lifts the reservation for the plan of a graph that may use the reserved hosts.
+// liftFor lifts the reservation before the plan of a graph that may use the reserved hosts.
 func (r *domainReserver) liftFor(dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request) {
 	if r.current != nil && r.current.exempt(dgd, request) {
 		r.lift()

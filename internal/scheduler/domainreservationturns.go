@@ -57,8 +57,8 @@ func (r *domainReserver) join(name types.NamespacedName, priority int32, created
 	return entry
 }
 
-// pause removes a graph from the line while it is not planned, or is not known to lack capacity. If the graph has the current turn, the
-// turn continues.
+// pause removes a graph from the line, because the graph is not planned now or is not known to lack capacity. If the graph has the current
+// turn, the turn continues.
 func (r *domainReserver) pause(name types.NamespacedName) { delete(r.line, name) }
 
 // wait returns the time until a graph in line may have its turn.
@@ -84,10 +84,10 @@ func (r *domainReserver) before(a, b types.NamespacedName) bool {
 	return cmp.Or(cmp.Compare(y.priority, x.priority), x.created.Compare(y.created), cmp.Compare(a.String(), b.String())) < 0
 }
 
-// most returns the number of a topology's nodes that may be reserved.
+// most returns how many nodes may be reserved in a topology with the given number of nodes.
 func (r *domainReserver) most(nodes int) int { return int(r.share * float64(nodes)) }
 
-// rest denies a namespace further turns for the duration of a turn, after a turn without success.
+// rest denies a namespace further turns for the duration of one turn. It is called after a turn that ended without a placement.
 func (r *domainReserver) rest(namespace string, now time.Time) {
 	for other, until := range r.rests {
 		if !now.Before(until) {
@@ -97,10 +97,10 @@ func (r *domainReserver) rest(namespace string, now time.Time) {
 	r.rests[namespace] = now.Add(r.lasts)
 }
 
-// domainReservation reserves hosts of one domain for a waiting graph. Other pods are not newly placed on these hosts, so that small gangs
-// do not starve a large gang by taking every host that becomes free. The reservation has as many hosts as the gang needs, and at most a
-// share of the topology's nodes. Running pods stay on the hosts, and lost pods return there. Graphs with a higher priority, and older
-// graphs with the same priority, may use the hosts. The turn ends when the gang is placed, or after ReserveDomainFor.
+// domainReservation reserves hosts of one domain for a waiting graph. Pods of other graphs are not newly placed on these hosts, so that
+// small gangs do not starve a large gang by taking every host that becomes free. The reservation has as many hosts as the gang needs, and
+// at most a share of the topology's nodes. Running pods stay on the hosts, and successors of lost pods return there. Graphs with a higher
+// priority, and older graphs with the same priority, may use the hosts. The turn ends when the gang is placed, or after ReserveDomainFor.
 type domainReservation struct {
 	graph    types.NamespacedName
 	priority int32
@@ -109,8 +109,8 @@ type domainReservation struct {
 	domain   topology.Path
 	nodes    []string
 	until    time.Time
-	// moves is the cost of the moves that free the hosts; zero if hosts become free without moves. Replicas of the deployments in movers
-	// also stay off the hosts.
+	// moves is the cost of the moves that free the hosts; zero if hosts become free without moves. movers are the deployments whose
+	// replicas move. They may not use the reserved hosts, whatever their priority.
 	moves  repack.Cost
 	movers map[types.NamespacedName]bool
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // requeueStuck evicts every gang with a pod that has been stuck for too long, including the gang's bound pods, and continues recorded
-// evictions. A stuck gang was never fully bound, because bound pods are never unbound, and the successor of a lost pod is released with a
-// gang of its own. If requeueStuck returns true, the graph is not planned now.
+// evictions. A stuck gang was never fully bound, because pods do not become unbound, and the successor of a lost pod belongs to a new gang.
+// If requeueStuck returns true, the caller does not plan the graph now.
 func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
 	now, left, err := s.ledger.continued(o, s.rereading(ctx, o, &recorded{}))
 	switch {
@@ -33,7 +33,7 @@ func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
 	return s.requeue(ctx, o, gangs)
 }
 
-// requeue evicts gangs, by name, and plans their graph again after a pause. It reports whether there are gangs to evict.
+// requeue evicts gangs, by name. Their graph is planned again after a pause. requeue returns false only if gangs is empty.
 func (s *Scheduler) requeue(ctx context.Context, o gang.Observation, gangs map[string]eviction) bool {
 	announced, evict := s.ledger.requeued(o, gangs)
 	for _, of := range announced {

@@ -20,8 +20,8 @@ import (
 // requeued marks the pods of gangs, by name, as requeued, and starts a pause of the graph. It returns the gangs whose eviction is new, and
 // the pods that are still to be evicted, in the order of [state.toEvict].
 //
-// The cache may show evicted pods for a while. Their gang is counted and announced once, however often the graph is evaluated until the
-// pods are gone.
+// The cache may still show evicted pods for a while. Their gang is counted and announced once, however often the graph is evaluated until
+// the pods are gone.
 func (l *ledger) requeued(o gang.Observation, gangs map[string]eviction) (announced []string, evict []*corev1.Pod) {
 	fresh := map[string]bool{}
 	l.mu.Lock()
@@ -66,9 +66,9 @@ func (l *ledger) notEvicted(pod *corev1.Pod) {
 	}
 }
 
-// keepUnbegun ends the eviction of gangs if none of their pods was deleted. The next evaluation judges these gangs by their current state,
-// and the next write corrects the record. Gangs that follow an evicted base gang stay evicted, even if the base gang was refused and has no
-// pods.
+// keepUnbegun ends the eviction of each gang that is not in begun, because none of its pods was deleted. The next evaluation judges these
+// gangs by their current state, and the next write corrects the record. A gang that is evicted because of the base gang stays evicted if
+// the base gang is in begun or was refused. An eviction that was recorded earlier also continues.
 func (l *ledger) keepUnbegun(o gang.Observation, gangs map[string]eviction, begun map[string]bool) {
 	if o.Record == nil {
 		return

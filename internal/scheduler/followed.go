@@ -14,7 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// followed returns the graph of a pod that is gone; false if the pod's replica will not be recreated.
+// followed returns the graph of a pod that is gone, and whether this graph will recreate the pod. It returns false if it cannot read the
+// graph's objects.
 func (c *objects) followed(placements *graphPlacements, gone *corev1.Pod) (types.NamespacedName, bool) {
 	sg := c.groupOf(gone)
 	if sg == nil || sg.DeletionTimestamp != nil || sg.Spec.Replicas == 0 || !render.Gated(sg) {

@@ -17,7 +17,7 @@ import (
 
 // withFollowers adds all other released gangs of a graph to the evicted gangs, if the base gang is evicted and the graph does not run
 // without the evicted gangs. Otherwise the other gangs would keep the graph in a domain without capacity for the base gang. A base gang is
-// evicted only before all of its pods were bound. If it is evicted because of [ReasonElsewhere], no other gang is evicted.
+// evicted only before all of its pods were bound. If the reason of its eviction is [ReasonElsewhere], withFollowers adds no gangs.
 func withFollowers(o gang.Observation, gangs map[string]eviction) {
 	base := gang.BaseGang(o)
 	why, evicted := gangs[base]
@@ -41,9 +41,10 @@ func evictable(pods []*corev1.Pod) (out []*corev1.Pod) {
 	return out
 }
 
-// stillEvicted returns the gangs whose recorded eviction is not complete, because the deletion of a pod failed or because an earlier leader
-// began the eviction. It returns a gang for at most ten times --requeue-after. It includes refused gangs, and gangs that were released
-// meanwhile and follow an evicted base gang. The caller reads the observation under the lock, since stillEvicted adds planned pods to it.
+// stillEvicted returns the gangs with released pods whose recorded eviction is not complete, because the deletion of a pod failed or
+// because an earlier leader began the eviction. It includes refused gangs, and gangs that follow an evicted base gang and were released
+// after the eviction began. It returns a recorded eviction for at most ten times --requeue-after after the eviction began. The caller must
+// read o under the lock, because stillEvicted adds planned pods.
 func (e *evaluation) stillEvicted(o gang.Observation) map[string]eviction {
 	gangs := map[string]eviction{}
 	for _, of := range e.options.Asks.refusedOf(e.d.graph, o.Record) { // perhaps only its followers have pods
@@ -66,7 +67,7 @@ func (e *evaluation) stillEvicted(o gang.Observation) map[string]eviction {
 	return left
 }
 
-// releases reports whether pods of a graph are being released, or created in place, that the observation does not show yet.
+// releases reports whether pods of a graph are being released or created in place, and the observation does not show this yet.
 func (s *state) releases(o gang.Observation) bool {
 	return s.creates(client.ObjectKeyFromObject(o.DGD)) || slices.ContainsFunc(o.Pods, func(pod *corev1.Pod) bool {
 		record := s.pods.of(topology.PodID(pod))

@@ -38,7 +38,7 @@ type placeFreer struct {
 	rest time.Duration
 	// refused are the graphs with a gang for which there is no capacity.
 	refused map[types.NamespacedName]*refusedGraph
-	// requests are the pods whose replicas were requested to move, by ID.
+	// requests are the requested moves, by pod ID.
 	requests map[string]*moveRequest
 	// batch is the current batch; nil for none.
 	batch *moveBatch
@@ -50,7 +50,7 @@ type placeFreer struct {
 // refusedGraph is a graph with a gang for which its last plan had no capacity.
 type refusedGraph struct {
 	dgd *nvidiav1beta1.DynamoGraphDeployment
-	// since is the time of the first such plan, and retry the time at which to look for moves again.
+	// since is the time of the first plan without capacity for a gang of the graph. retry is the earliest time to look for moves again.
 	since, retry time.Time
 	demand       placement.Demand
 	planned      *placement.Result
@@ -61,7 +61,7 @@ type moveRequest struct {
 	pod   types.NamespacedName
 	uid   types.UID
 	graph types.NamespacedName
-	// most is the request's limit of GPUs that restart for the graph; 0: none.
+	// most is the maximum number of GPUs that may restart for the graph, according to the request; 0: no limit.
 	most int64
 	// at is the time of the request or of its last renewal. seen is the time at which this operator first saw the request.
 	at, seen time.Time
@@ -73,12 +73,12 @@ type moveRequest struct {
 type moveBatch struct {
 	graph types.NamespacedName
 	repack.Batch
-	// most is the limit of GPUs in the request that began the batch; 0: none.
+	// most is the maximum number of GPUs that may restart, according to the request that began the batch; 0: no limit.
 	most int64
 	// until is the deadline of the current move.
 	until time.Time
 	moves int
-	// since is the time at which the last move was done; zero before that.
+	// since is the time at which the batch had no more moves to make; zero before that.
 	since time.Time
 	// placed: the graph has its place.
 	placed bool
@@ -97,7 +97,8 @@ func newPlaceFreer(o Options, s *state, r *domainReserver) placeFreer {
 	}
 }
 
-// note records whether a plan had capacity for all of a graph.
+// note updates the refused graphs from a plan. It adds the graph if the plan had no capacity for one of its gangs, and forgets it
+// otherwise.
 func (f *placeFreer) note(dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, now time.Time) {
 	name := client.ObjectKeyFromObject(dgd)
 	if !refused(planned) {
@@ -112,7 +113,7 @@ func (f *placeFreer) note(dgd *nvidiav1beta1.DynamoGraphDeployment, request *gan
 	one.dgd, one.demand, one.planned = dgd, request.Graph, planned
 }
 
-// forget drops a graph that does not wait for capacity. placed: it has its place.
+// forget drops a graph that does not wait for capacity. placed: the graph has its place.
 func (f *placeFreer) forget(name types.NamespacedName, placed bool) {
 	delete(f.refused, name)
 	if f.batch != nil && f.batch.graph == name {
@@ -206,7 +207,7 @@ func (f *placeFreer) next(now time.Time) *refusedGraph {
 	})
 }
 
-// moversOf returns the deployments whose replicas move.
+// moversOf returns the deployments whose replicas move according to a plan.
 func moversOf(plan *repack.Plan) map[types.NamespacedName]bool {
 	out := map[types.NamespacedName]bool{}
 	for i := range plan.Moves {

@@ -36,9 +36,9 @@ func (f *placeFreer) freedFor(graph types.NamespacedName) *assignment.Freed {
 }
 
 // resume continues the batch that an earlier leader has recorded for a graph. Of several recorded batches, only the one with the latest end
-// continues. The reservation has the highest priority and no levels, because the graph's own values are not known before it is planned.
-// Other clients may be able to write the record, so it reserves no more hosts than the graph has pods, and for no longer than a reservation
-// lasts.
+// continues. The reservation has the highest possible priority and no levels, because the graph's own values are not known before the graph
+// is planned. Other clients may be able to write the record. So resume ignores a record with more hosts than the graph wants pods, and
+// limits the time of the reservation.
 func (f *placeFreer) resume(o gang.Observation) {
 	now := f.state.clock.Now()
 	if o.Record == nil || o.Record.Freed == nil || len(o.Record.Freed.Hosts) > wantedPods(o.Groups) {

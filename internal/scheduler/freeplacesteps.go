@@ -37,8 +37,8 @@ func (s *moveStep) report(reason, format string, args ...any) {
 	s.events = append(s.events, event{reason, fmt.Sprintf(format, args...)})
 }
 
-// adoptWithin is the time for which requests and a resumed batch are kept for a graph that is not known to wait. The graph may not have
-// been planned yet.
+// adoptWithin is the time for which requests and a resumed batch are kept for a graph that is not known to wait, because the graph may not
+// have been planned yet.
 const adoptWithin = time.Minute
 
 // adoptBatch begins a batch for a graph with the moves that another client has requested.
@@ -70,7 +70,7 @@ func (f *placeFreer) adoptBatch(first *moveRequest, movable []gang.Observation, 
 	step.wake.now = append(step.wake.now, first.graph)
 }
 
-// limit returns the lower of the operator's limit and a request's limit of GPUs that restart. 0 is no limit.
+// limit returns the maximum number of GPUs that may restart: the lower of the operator's limit and the requested limit. 0 means no limit.
 func (f *placeFreer) limit(requested int64) int64 {
 	if f.most == 0 || requested == 0 {
 		return max(f.most, requested)
@@ -146,7 +146,7 @@ func (f *placeFreer) planNext(one *refusedGraph, movable []gang.Observation, ste
 	}
 }
 
-// move reserves the hosts that a plan frees, and requests its next move.
+// move reserves the hosts that a plan frees, and requests the plan's next move.
 func (f *placeFreer) move(
 	one *refusedGraph, plan *repack.Plan, next *repack.Move, movable []gang.Observation, step *moveStep, now time.Time,
 ) {
@@ -188,7 +188,7 @@ func (f *placeFreer) endBatch(step *moveStep, ends string, now time.Time) {
 	f.batch = nil
 }
 
-// withdraw withdraws the open requests that which selects.
+// withdraw withdraws the open requests that the given function selects.
 func (f *placeFreer) withdraw(step *moveStep, which func(*moveRequest) bool) {
 	for _, request := range f.open(f.state.clock.Now()) {
 		if which(request) {
@@ -198,8 +198,8 @@ func (f *placeFreer) withdraw(step *moveStep, which func(*moveRequest) bool) {
 	}
 }
 
-// findMoves looks for the cheapest moves that free a place for a graph. requested is the request's limit of GPUs that restart; 0 is no
-// limit.
+// findMoves looks for the cheapest moves that free a place for a graph. requested is the requested maximum number of GPUs that restart; 0
+// means no limit.
 func (f *placeFreer) findMoves(one *refusedGraph, movable []gang.Observation, requested int64, now time.Time) repack.Result {
 	f.state.binders.refresh()
 	f.state.holds.lift(f.state.cluster, one.dgd.Namespace, one.demand.Components)

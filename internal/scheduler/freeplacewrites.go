@@ -64,8 +64,8 @@ func (s *Scheduler) freePlaces(ctx context.Context) time.Duration {
 	return step.again
 }
 
-// recordFreed writes the hosts that moves free for a deployment into its GraphPlacement. A new leader reserves them before it places
-// successors of the replicas that move.
+// recordFreed writes the hosts that moves free for a deployment into its GraphPlacement. A new leader reserves these hosts before it places
+// the successors of moved replicas.
 func (s *Scheduler) recordFreed(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 	freed := s.ledger.freedFor(client.ObjectKeyFromObject(dgd))
 	return retry.OnError(retry.DefaultRetry, changedMeanwhile, func() error {
@@ -79,7 +79,7 @@ func (s *Scheduler) recordFreed(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 	})
 }
 
-// annotate writes the request into a pod, or removes it if value is nil. It ignores a pod that is gone.
+// annotate sets the eviction annotation of a pod to value, or removes the annotation if value is nil. It ignores a pod that is gone.
 func (s *Scheduler) annotate(ctx context.Context, request *moveRequest, value *string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": request.uid, "annotations": map[string]*string{leaving.AnnotationEviction: value},

@@ -92,7 +92,7 @@ func gather(ctx context.Context, s *Scheduler) []prometheus.Metric {
 	return r.metrics
 }
 
-// waits counts the waiting gangs and the places left out, and returns since when the first gang of each graph has been waiting.
+// waits adds the gauges of waiting gangs and of excluded places. It returns, by graph, the start of the longest wait of a gang.
 func (r *readings) waits(l *ledger, now time.Time) map[types.NamespacedName]time.Time {
 	counts, first := l.waitsByReason(now)
 	oldest := now
@@ -183,7 +183,8 @@ func Collectors() []prometheus.Collector {
 	}
 }
 
-// init registers all metrics, and initializes the counters by reason, result or class to 0: a rate needs a first value.
+// init registers all metrics. It also creates the series of all known reasons and results, and of pods without a priority class, with the
+// value 0, because a rate needs a first value.
 func init() {
 	metrics.Registry.MustRegister(Collectors()...)
 	for _, reason := range waitReasons {

@@ -42,7 +42,7 @@ type graphPlacements struct {
 	last map[types.NamespacedName]recorded
 }
 
-// recorded is a GraphPlacement and its decoded content. object is nil for a deployment without one.
+// recorded is a GraphPlacement and its decoded content. object is nil for a deployment without a GraphPlacement.
 type recorded struct {
 	object *trellisv1alpha1.GraphPlacement
 	record *assignment.Record
@@ -56,8 +56,8 @@ func newGraphPlacements(cached client.Reader, writer client.Client, live client.
 	return g
 }
 
-// of returns the record of a deployment; the zero value if placements are not recorded. The record of an earlier deployment of the same
-// name counts as empty.
+// of returns the GraphPlacement of a deployment with its record; the zero value if placements are not recorded. If the GraphPlacement
+// belongs to an earlier deployment of the same name, the record is empty.
 func (g *graphPlacements) of(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (recorded, error) {
 	if g.cached == nil {
 		return recorded{}, nil
@@ -129,8 +129,8 @@ func (g *graphPlacements) forget(name types.NamespacedName) {
 	delete(g.last, name)
 }
 
-// write replaces the record of a deployment. If the stored object is newer than was, write returns a conflict, and the next read returns
-// the stored object.
+// write replaces the record of a deployment. If the stored object is newer than the object in was, write returns a conflict, and the next
+// read returns the stored object.
 func (g *graphPlacements) write(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, was recorded, now *assignment.Record) error {
 	name := client.ObjectKeyFromObject(dgd)
 	object := &trellisv1alpha1.GraphPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: dgd.Namespace, Name: dgd.Name}}
@@ -156,7 +156,8 @@ func (g *graphPlacements) write(ctx context.Context, dgd *nvidiav1beta1.DynamoGr
 	return nil
 }
 
-// replace replaces the spec and the owner of an object. It is a patch, since the cached object lacks metadata of other writers.
+// replace replaces the spec and the owner of an object. It sends a patch and not an update, because the cached object lacks metadata of
+// other clients.
 func (g *graphPlacements) replace(ctx context.Context, was, object *trellisv1alpha1.GraphPlacement) error {
 	type step struct {
 		Op    string `json:"op"`

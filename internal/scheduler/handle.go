@@ -8,8 +8,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// handle passes an object's old state (nil for a new object) and new state to set, and its last state to gone. When an object is deleted
-// and created again while the watch is interrupted, the informer reports one update from the old object to the new object.
+// handle passes an object's old state (nil for a new object) and new state to set, and the last state of a deleted object to gone. When an
+// object is deleted and created again while the watch is interrupted, the informer reports one update from the old object to the new
+// object. In this case, handle calls both functions.
 func handle[T client.Object](set func(old, now T), gone func(T)) toolscache.ResourceEventHandler {
 	var none T
 	return toolscache.ResourceEventHandlerFuncs{

@@ -24,7 +24,7 @@ func (s *state) holdCapacityOf(pod *corev1.Pod) {
 		return // a pod of higher priority got its capacity
 	}
 	node := pod.Spec.NodeName
-	// other pods were preempted for it: a pod that took this capacity now would be preempted for the successor
+	// Other pods were preempted for this pod. If another pod took the capacity now, it would be preempted for the successor.
 	if node == "" && s.preempts(topology.PodID(pod), pod) {
 		node, _ = s.cluster.Reserved(topology.PodID(pod))
 	}

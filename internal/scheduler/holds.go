@@ -31,7 +31,7 @@ type hold struct {
 	promised bool
 }
 
-// holds are the capacity that is held for successors of lost pods. Callers must ensure that the cluster cache does not change during a
+// holds has the capacity that is held for successors of lost pods. Callers must ensure that the cluster cache does not change during a
 // call.
 type holds struct {
 	// lasts is the duration of a hold.
@@ -102,8 +102,8 @@ func (h *holds) restore(c *topology.Cluster) {
 	}
 }
 
-// end ends the holds of planned pods, whether placed or not, and restores the other holds. Pods of a replica that is still being created do
-// not count as planned. A hold ends once, so that the plan of a graph wakes the graph itself at most once.
+// end ends the holds of pods that a plan covered, whether it placed them or not, and restores the other holds. pods does not include the
+// pods of a replica that is still being created. A hold ends only once, so that its freed capacity wakes the planned graph at most once.
 func (h *holds) end(c *topology.Cluster, pods map[string]*corev1.Pod) {
 	for _, pod := range pods {
 		name := client.ObjectKeyFromObject(pod)
@@ -116,8 +116,8 @@ func (h *holds) end(c *topology.Cluster, pods map[string]*corev1.Pod) {
 	h.restore(c)
 }
 
-// resume holds capacity again for a pod whose hold was given to a plan. The new hold is on the planned node, and keeps the old expiry.
-// resume reports whether there is such a hold.
+// resume holds capacity again for a pod whose hold was given to a plan. The new hold is on the planned node, and expires when the former
+// hold would have expired. resume reports whether it holds the capacity again.
 func (h *holds) resume(c *topology.Cluster, pod types.NamespacedName, node string, now time.Time) bool {
 	one, was := h.used[pod]
 	if !was || node == "" || one.promised || !now.Before(one.until) {
@@ -134,7 +134,7 @@ func (h *holds) drop(c *topology.Cluster, graph types.NamespacedName) {
 	maps.DeleteFunc(h.used, func(_ types.NamespacedName, one hold) bool { return one.graph == graph })
 }
 
-// expire ends the holds whose time is over, and returns the time until the next one ends.
+// expire ends the holds whose time is over, and returns the time until the next hold ends.
 func (h *holds) expire(c *topology.Cluster, now time.Time) (next time.Duration) {
 	h.endWhere(c, func(one hold) bool { return !now.Before(one.until) })
 	maps.DeleteFunc(h.used, func(_ types.NamespacedName, one hold) bool { return !now.Before(one.until) })

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// avoided are hosts that preempted pods have not left in time for a gang, by graph and replica (see [gang.Of]). While pods are leaving such
-// a host, the replica is placed on other hosts if these have capacity.
+// avoided has, by graph and replica (see [gang.Of]), the hosts on which preempted pods did not terminate in time for the replica's gang.
+// While pods are still terminating on such a host, the replica is placed on other hosts if they have capacity.
 type avoided map[types.NamespacedName]map[string][]string
 
 func (a avoided) add(graph types.NamespacedName, replica, node string) {
@@ -29,7 +29,7 @@ func (a avoided) has(graph types.NamespacedName, replica, node string) bool {
 	return slices.Contains(a[graph][replica], node)
 }
 
-// of returns the hosts that replicas of a graph avoid now, and forgets the hosts that no pod is leaving any more.
+// of returns the hosts that replicas of a graph avoid now, and forgets the hosts on which no pod is terminating any more.
 func (a avoided) of(graph types.NamespacedName, c *topology.Cluster) map[string][]string {
 	for replica, nodes := range a[graph] {
 		nodes = slices.DeleteFunc(nodes, func(node string) bool { return len(c.LeavingOn(node)) == 0 })

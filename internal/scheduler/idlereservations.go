@@ -18,8 +18,8 @@ const notReserved = ", so its capacity is not reserved any more"
 
 // endIdleReservations ends the reservations of released pods that no scheduler tries to bind, so that the reservations do not block other
 // pods permanently. For example, no scheduler has the name in the pod's spec, or the pod has a scheduling gate that is not Trellis'. A
-// reservation ends only after a while. If there is capacity, it returns when the gates or the nominated node of the pod change. If a
-// scheduler then finds no capacity for the pod, the pod's gang is evicted.
+// reservation ends only after a while. If there is capacity, the reservation is made again when the gates or the nominated node of the pod
+// change. If a scheduler then finds no capacity for the pod, the pod's gang is evicted.
 func (e *evaluation) endIdleReservations(o gang.Observation) {
 	for _, pod := range o.Pods {
 		id := topology.PodID(pod)
@@ -39,8 +39,8 @@ func (e *evaluation) endIdleReservations(o gang.Observation) {
 }
 
 // refusedAnywhere records whether the provider's scheduler would refuse a released pod in every place, for example because of a quota. The
-// reservation of such a pod also ends after a while, and returns when the scheduler withdraws its objection. refusedAnywhere returns why
-// the reservation ends now, or else when to check again.
+// reservation of such a pod also ends after a while, and is made again when the scheduler withdraws its objection. refusedAnywhere returns
+// why the reservation ends now, or else when to check again; zero values if there is no such objection.
 func (s *state) refusedAnywhere(id string, o gang.Objection) (why string, again time.Time) {
 	now, since := s.clock.Now(), s.pods.of(id).anywhere
 	switch {

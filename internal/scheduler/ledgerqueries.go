@@ -28,8 +28,8 @@ const maxFreed = 32
 // does. So objects that are read while the cluster cache does not change are not older than the cluster cache. In older lists, pods would
 // look waiting or unbound although the cluster cache already counts them on a node, and they would get capacity a second time.
 //
-// again: this operator has already made a decision about the graph before. decided receives the decision under the same lock, so that the
-// cluster cache does not change in between.
+// again: this operator has made a decision about the graph before. decided receives the decision under the same lock, so that the cluster
+// cache does not change in between.
 func (l *ledger) decideNow(
 	ctx context.Context, graph types.NamespacedName, observe func() (gang.Observation, error), again bool, decided func(*decision),
 ) (gang.Observation, decision, error) {
@@ -72,8 +72,8 @@ func (l *ledger) continued(o gang.Observation, observe func() (gang.Observation,
 }
 
 // stuckGangs returns the gangs of a graph with a pod that has been stuck for too long, by name, and why they are evicted
-// (docs/providers.md#when-a-gang-is-not-bound). Until an eviction is due, each call requests the next evaluation again, because the queue
-// keeps only the earliest of several requests.
+// (docs/providers.md#when-a-gang-is-not-bound). Until an eviction is due, each call schedules the next evaluation again, because the queue
+// keeps only the earliest time for each graph.
 func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wake) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

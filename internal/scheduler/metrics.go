@@ -98,7 +98,7 @@ const (
 	ReasonElsewhere = "CapacityElsewhere"
 	// ReasonStaleObjects: objects of an earlier gang prevented the provider from forming the gang.
 	ReasonStaleObjects = "StaleObjects"
-	// ReasonNotCreated: not all pods of a gang that was to be created in place could be created.
+	// ReasonNotCreated: not all pods of the gang could be created in place.
 	ReasonNotCreated = "NotCreated"
 	// ReasonEvicted: Trellis evicted the gang; ReasonPreempted: pods of a higher priority took its capacity; ReasonReplaced: its pods were
 	// replaced after a loss, an update or a restart.
@@ -110,7 +110,7 @@ const (
 // maxClasses is the number of priority classes with a series of their own.
 const maxClasses = 16
 
-// classLabels bounds the values of the label priority_class.
+// classLabels limits the number of values of the label priority_class.
 type classLabels struct {
 	mu   sync.Mutex
 	seen map[string]bool

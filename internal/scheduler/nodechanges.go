@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// nodeChanged applies the new state of a node. It returns the released pods that are planned on the node, because it may no longer suit
-// them.
+// nodeChanged applies the new state of a node. It returns the released pods that are planned on the node, because the node may no longer
+// suit these pods.
 func (l *ledger) nodeChanged(old, node *corev1.Node) []*corev1.Pod {
 	if old != nil && SameCapacity(old, node) {
 		return nil // a heartbeat
@@ -27,7 +27,7 @@ func (l *ledger) nodeChanged(old, node *corev1.Node) []*corev1.Pod {
 	return l.plannedOn(node.Name)
 }
 
-// SameCapacity reports whether two states of a node mean the same to the planner.
+// SameCapacity reports whether the planner treats two states of a node alike.
 func SameCapacity(a, b *corev1.Node) bool {
 	return a.Spec.Unschedulable == b.Spec.Unschedulable && topology.Ready(a) == topology.Ready(b) &&
 		leaving.Rules{}.Why(a) == leaving.Rules{}.Why(b) &&

@@ -46,7 +46,7 @@ type Options struct {
 	// replica in which the replica does not move again; 0: repack.Rest.
 	RepackAfter, RepackRest time.Duration
 	RepackMaxGPUs           int64
-	// Moves writes the requests to move into pods; nil: no replica moves.
+	// Moves writes the annotations that request moves of replicas; nil: no replica moves.
 	Moves client.Writer
 	// MetricResources are the resources that the metrics by level count, such as nvidia.com/gpu. MetricGraphs is the maximum number of
 	// graphs with metrics of their own.

@@ -16,15 +16,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// createWithin is how long another operator may still create pods in a recorded place, after this operator has first read the place. Within
-// the same time the scaling groups ask for the replicas that an earlier leader has recorded.
+// createWithin is how long another operator may still create pods in a recorded place, after this operator has first read the place. The
+// time is also long enough for the scaling groups to ask for the replicas that an earlier leader has recorded.
 const createWithin = 10 * time.Second
 
-// awaitOthers adds planned pods to an observation for replicas without pods that another operator has just recorded, since that operator
-// may be creating their pods. The added pods keep their hosts and the domains of their graph and component, and are not placed again
-// meanwhile. A replica counts as without pods even if it has pods of earlier attempts: they are deleted, and the other operator may be
-// creating their successors. If asked is true, awaitOthers also covers replicas for which a group of this operator asks, unless they are
-// created as recorded.
+// awaitOthers covers replicas without pods that another operator has just recorded, because that operator may be creating their pods. It
+// adds planned pods of these replicas to an observation. The planned pods keep their hosts and the domains of their graph and component,
+// and are not placed again. Pods of earlier attempts are ignored: they are deleted, and the other operator may be creating their
+// successors. If asked is true, awaitOthers also covers replicas for which a group of this operator asks, unless their pods are already
+// being created.
 func (e *evaluation) awaitOthers(o *gang.Observation, asked bool) {
 	if o.Record == nil {
 		return
@@ -58,7 +58,8 @@ func (e *evaluation) awaitOthers(o *gang.Observation, asked bool) {
 	}
 }
 
-// othersPlace is a place in which another operator may be creating a replica, until the time in until.
+// othersPlace is a place in which another operator may be creating a replica. until is the time at which this operator stops waiting for
+// the pods.
 type othersPlace struct {
 	assignment.Place
 	until time.Time
@@ -98,8 +99,8 @@ func (e *evaluation) recordedByOthers(o *gang.Observation) map[gang.Key]othersPl
 	return theirs
 }
 
-// holdForOthers holds the recorded hosts of missing pods, so that no other graph gets these hosts. Each hold ends with the time of its
-// replica.
+// holdForOthers holds the recorded hosts of missing pods, so that no other graph gets these hosts. Each hold ends when the operator stops
+// waiting for the replica.
 func (e *evaluation) holdForOthers(o gang.Observation, theirs map[gang.Key]othersPlace) {
 	for _, one := range gang.RecordedPods(o) {
 		_, held := e.holds.byPod[one.Name]

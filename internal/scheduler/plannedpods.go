@@ -61,7 +61,7 @@ func (e *evaluation) addAllPlanned(o *gang.Observation) {
 	e.awaitOthers(o, true)
 }
 
-// spend marks attempts as carried out, so that no replica is created again at one of these attempts.
+// spend marks attempts of replicas as carried out, so that no replica is created a second time at the same attempt.
 func (s *state) spend(graph types.NamespacedName, attempts map[gang.Key]int32) {
 	if s.spent[graph] == nil && len(attempts) > 0 {
 		s.spent[graph] = map[gang.Key]int32{}
@@ -71,7 +71,7 @@ func (s *state) spend(graph types.NamespacedName, attempts map[gang.Key]int32) {
 	}
 }
 
-// endPlanned ends the reservations of a graph's planned pods. It keeps the pods that a group asks for and whose reservation is for the
+// endPlanned ends the reservations of a graph's planned pods, except for pods that a group asks for and whose reservation is for the
 // recorded attempt.
 func (e *evaluation) endPlanned(o gang.Observation) {
 	wanted := map[*corev1.Pod]bool{}
@@ -91,7 +91,8 @@ func (e *evaluation) endPlanned(o gang.Observation) {
 	}
 }
 
-// notCreated ends the reservation of a planned pod. It holds the capacity of the pod's predecessor again, for the rest of the hold's time.
+// notCreated ends the reservation of a planned pod. If a hold for the pod was given to the plan, it holds the capacity again for the rest
+// of the hold's time.
 func (s *state) notCreated(pod *corev1.Pod) {
 	id := topology.PodID(pod)
 	node, _ := s.cluster.Reserved(id)
@@ -181,8 +182,8 @@ func (s *state) takeOver(pod *corev1.Pod) {
 	s.pods.change(own, func(r *released) { r.at = s.clock.Now() })
 }
 
-// findUncreated finds gangs with planned pods that are still not created ten times --requeue-after after their placement, and adds these
-// gangs to the overdue gangs. Otherwise the planned pods would keep their capacity, and the created pods of the gang would wait for them.
+// findUncreated adds a gang to the overdue gangs if the gang's planned pods are not created within ten times --requeue-after after their
+// placement. Otherwise the planned pods would keep their capacity, and the created pods of the gang would wait for them.
 func (e *evaluation) findUncreated(o gang.Observation) {
 	now, patience := e.clock.Now(), servedPatience*e.options.RequeueAfter
 	for id, p := range e.planned {

@@ -22,8 +22,8 @@ import (
 // +kubebuilder:rbac:groups=node.k8s.io,resources=runtimeclasses,verbs=list;watch
 
 // admission reads the objects that the API server's admission applies to new pods. Plans include pods that do not exist yet, but no release
-// depends on these pods. So the loop does not wait for the objects, and without permission to read them it plans such pods by their
-// templates.
+// depends on these pods. So the loop does not wait until the objects are read. Without permission to read the objects, it plans such pods
+// from their templates alone.
 type admission struct {
 	runtimes, limits toolscache.InformerSynced
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// liftRest frees the capacity that gated pods of partly released gangs have kept, for the plan that is now made for these pods.
+// liftRest frees the capacity that gated pods of partly released gangs have kept, so that the current plan can use it for these pods.
 func (e *evaluation) liftRest(r *gang.Request) {
 	for id := range r.Gated {
 		e.cluster.Forget(id)
 	}
 }
 
-// trackParted tracks since when the plan has refused the other pods of replicas that were never complete. If the refusal lasts, stuckGangs
-// lists the gang for eviction. While no plan is made, the last refusal remains. Otherwise creations in the same graph would restart the
-// time again and again.
+// trackParted records since when plans have refused the other pods of replicas that were never complete. If the refusal lasts, stuckGangs
+// lists the gang for eviction. While no plan is made, the last refusal stays recorded. Otherwise the creation of other pods in the graph
+// would restart the time again and again.
 func (e *evaluation) trackParted(o gang.Observation) {
 	now, refused := e.clock.Now(), false
 	for _, pod := range o.Pods {
@@ -89,8 +89,9 @@ func (s *state) forsakenGivenBack(pods []*corev1.Pod) {
 	}
 }
 
-// uncount removes a terminated or deleted pod from the counted pods of its node. It holds the capacity at the first of these two events,
-// and only once: when a terminated pod is deleted, other pods may already have the capacity.
+// uncount removes a terminated or deleted pod from the counted pods of its node. It holds the capacity for the pod's successor when the pod
+// terminates, or when the pod is deleted without having terminated. It does not hold the capacity a second time when a terminated pod is
+// deleted, because other pods may already have the capacity.
 func (s *state) uncount(pod *corev1.Pod, id string) {
 	if len(gang.NodesOf(s.cluster, id)) > 0 {
 		s.holdCapacityOf(pod)

@@ -10,9 +10,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// podChanged updates the capacity that any pod in the cluster uses, and tracks Trellis' pods from gated to bound. The cluster cache tracks
-// the capacity that a change frees. If the pod's node no longer has capacity for all its reservations, podChanged returns the pods with
-// these reservations.
+// podChanged counts the capacity that a pod uses, for every pod in the cluster, and tracks Trellis' pods from gated to bound. The cluster
+// cache tracks the capacity that a change frees. If the pod's node no longer has capacity for all its reservations, podChanged returns the
+// pods with these reservations.
 func (l *ledger) podChanged(pod *corev1.Pod) (displaced []*corev1.Pod) {
 	id, now := topology.PodID(pod), l.clock.Now()
 	l.mu.Lock()

@@ -21,8 +21,8 @@ func (h *holds) notePreemptor(p *placement.Preemption, graph types.NamespacedNam
 	}
 }
 
-// namePreemptors adds a note to waiting replicas with the deployment that has preempted them. A preemptor is remembered while the replica
-// waits.
+// namePreemptors adds a note to each waiting replica that was preempted. The note names the deployment for which the replica was preempted.
+// This deployment is remembered for as long as the replica waits.
 func (h *holds) namePreemptors(groups []*trellisv1alpha1.ScalingGroup, waiting []gang.Waiting, now time.Time) {
 	if len(h.preemptors) == 0 {
 		return

@@ -188,8 +188,8 @@ func (q *queue) waitingFor(name types.NamespacedName) (w waiting, waits bool) {
 	return w, waits
 }
 
-// wakeAbove makes waiting graphs due at a time: the graphs that would preempt a pod of the priority, and the graphs that are restricted by
-// volumes or by rules about other pods.
+// wakeAbove makes waiting graphs due at a time: the graphs that would preempt a pod of the given priority, and the graphs that are
+// restricted by volumes or by rules about other pods.
 func (q *queue) wakeAbove(priority int32, at time.Time) {
 	q.mu.Lock()
 	some := false

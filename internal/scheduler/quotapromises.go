@@ -19,7 +19,7 @@ import (
 )
 
 // promise replaces the promised pods of an observation with the pods as they will be after admission by Kueue. The Workloads of promised
-// pods wait only for their places.
+// pods have quota, and wait only until places for their pods are reserved.
 func (e *evaluation) promise(o *gang.Observation) promised {
 	p, promises := promised{workloads: map[string]string{}, fingerprints: map[string]string{}}, e.options.Promises.Of(e.d.graph)
 	if len(promises) == 0 {
@@ -43,8 +43,8 @@ func (e *evaluation) promise(o *gang.Observation) promised {
 	return p
 }
 
-// split returns the placed replicas to release, and adds the other placed replicas to kept: replicas with a promised pod, and replicas that
-// are placed together with such a replica. No replica is released before the base gang.
+// split returns the placed replicas that are released now, and adds the other placed replicas to kept. These are the replicas with a
+// promised pod, and the replicas that are placed together with them. No replica is released before the base gang.
 func (p *promised) split(placed []placement.ReplicaResult) (released []placement.ReplicaResult) {
 	if len(p.workloads) == 0 {
 		return placed
@@ -71,8 +71,8 @@ func (p *promised) has(replica *placement.ReplicaResult) bool {
 	return slices.ContainsFunc(replica.Pods, func(pod placement.PodResult) bool { return p.workloads[pod.ID] != "" })
 }
 
-// reservePromised holds the places of the kept replicas for as long as the capacity of lost pods is held, and schedules another evaluation
-// before that time ends. It adds to the result which Workloads have their places.
+// reservePromised holds the places of the kept replicas for HoldFor, and schedules another evaluation before the holds expire. It adds the
+// Workloads to the result, and for Workloads without places the reason.
 func (e *evaluation) reservePromised(r *gang.Request) {
 	p := &e.d.promised
 	if len(p.workloads) == 0 {

@@ -18,7 +18,7 @@ import (
 // Changes by decisions are recorded immediately.
 const recordAfter = time.Second
 
-// uncreatable is the message of the eviction of a gang that was to be created in place.
+// uncreatable is the eviction message for a gang whose pods could not all be created in place.
 const uncreatable = "not all of its pods could be created"
 
 // record determines the new record of a graph, from its pods and the decision.
@@ -55,7 +55,7 @@ func (e *evaluation) record(o gang.Observation) {
 	e.d.record = next
 }
 
-// followRecord returns the record of a graph, updated by its pods, and the states of its replicas.
+// followRecord returns a copy of the graph's record, updated from the graph's pods, and the states of the graph's replicas.
 func (e *evaluation) followRecord(o gang.Observation, stands func(gang string) bool, now time.Time) (
 	*assignment.Record, map[gang.Key]assignment.Shown,
 ) {
@@ -99,7 +99,7 @@ func unassigned(o gang.Observation, next *assignment.Record, refused []string) m
 
 // assign adds the new places of a decision to the record, and their attempts to the pins. A replica that stays in its gang and has no
 // released pod gets a new attempt, unless it is released as recorded. The attempt is never lower than the attempt in the host names of the
-// replica's pods, since pods that are created later have other host names. Planned pods have no host names yet.
+// replica's existing pods. Otherwise pods that are created later would have other host names. Planned pods have no host names yet.
 func assign(next *assignment.Record, o gang.Observation, d *decision, now time.Time) {
 	d.assigned = map[gang.Key]int32{}
 	begun := gang.ReleasedReplicas(o)

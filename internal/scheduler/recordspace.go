@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// keepRecordable makes placed replicas wait if the record has no space for them. Base gangs and first replicas stay placed: the pod limit
-// of a graph bounds their size.
+// keepRecordable makes placed replicas wait if the record has no space for them. Base gangs, and the first replicas of a component, stay
+// placed in any case, because the pod limit of a graph bounds their size.
 func keepRecordable(o gang.Observation, r *gang.Request, a *gang.Answer) {
 	if o.Record == nil || len(a.Placed) == 0 {
 		return
@@ -35,7 +35,7 @@ func keepRecordable(o gang.Observation, r *gang.Request, a *gang.Answer) {
 	a.Placed = placed
 }
 
-// bytesOf returns the maximum size of a planned replica in the record, in a gang of its own.
+// bytesOf returns the maximum number of bytes that a planned replica takes in the record, if the replica is a separate gang.
 func bytesOf(r *gang.Request, replica placement.ReplicaResult) int {
 	place := assignment.Place{Domain: replica.Domain}
 	for _, pod := range replica.Pods {

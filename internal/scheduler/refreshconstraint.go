@@ -20,7 +20,8 @@ func placedByTrellis(pod *corev1.Pod, groups []*trellisv1alpha1.ScalingGroup) bo
 	return at < 0 || render.Gated(groups[at])
 }
 
-// awaitConstraint stops the releases of a graph while its groups get other levels and not all groups show these levels yet.
+// awaitConstraint stops the releases of a graph while its groups are being updated to other levels and not all groups have the new levels
+// yet.
 func (e *evaluation) awaitConstraint(o *gang.Observation) {
 	to, is := e.refreshing[e.d.graph]
 	if is && !slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool {

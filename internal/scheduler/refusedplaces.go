@@ -20,25 +20,27 @@ import (
 )
 
 const (
-	// lastRefusal is the longest time for which plans exclude a place after a scheduler refused a gang there. The first time is
-	// Options.RequeueAfter. Each further refusal of the place doubles the time, and extends it at least until the next place has been
-	// tried. After the exclusion the place comes last for another lastRefusal, and then it is forgotten.
+	// lastRefusal is the longest time for which plans exclude a place after a scheduler refused a gang there. The first exclusion lasts
+	// Options.RequeueAfter. Each further refusal of the place doubles the exclusion, and extends it at least until the graph's next place
+	// has been tried. After the exclusion, plans use the place only if no other place has capacity. After another lastRefusal, the place is
+	// forgotten.
 	lastRefusal = time.Hour
 	// maxRefusals is the maximum number of remembered places for one pod shape of a graph. The place with the fewest refusals is dropped
 	// first.
 	maxRefusals = 256
 	// wholeFrom and wholeShare are the thresholds for the exclusion of a whole domain. A scheduler must have refused at least wholeFrom
-	// hosts of the domain, or all hosts of a smaller domain. In addition, the refused hosts must be at least one in wholeShare of the
-	// domain's hosts, or must have been refused in at least wholeFrom evictions.
+	// hosts of the domain, or all hosts of a smaller domain. In addition, at least one in wholeShare of the domain's hosts must have been
+	// refused, or the refusals must come from at least wholeFrom evictions.
 	wholeFrom, wholeShare = 3, 4
 	// maxNames is the maximum number of places that a message names.
 	maxNames = 5
 )
 
-// refusedPlaces learns the places in which a scheduler refused pods, and forgets a place when it changes.
+// refusedPlaces learns the places in which a scheduler refused pods, and forgets a place when the place changes.
 type refusedPlaces struct {
 	places refusals
-	// known is, by graph, the time of the newest refusal that was ever in places, so that a recorded refusal is taken over only once.
+	// known is, by graph, the time of the newest refusal that places has or had. Recorded refusals that are not newer are ignored, so that
+	// a recorded refusal is taken over only once.
 	known map[types.NamespacedName]time.Time
 	// ended are the graphs for which an exclusion has ended since the last call of takeEnded.
 	ended map[types.NamespacedName]bool
@@ -91,7 +93,7 @@ func (p *refusedPlaces) add(graph types.NamespacedName, one assignment.Refused) 
 
 // refusals are the places in which a scheduler refused pods, by graph (docs/placement.md#places-that-a-scheduler-refused). For a while the
 // planner does not place pods of the same shape there, and after that only if no other place has capacity. Refusals of a domain and
-// refusals of its hosts are counted together. All places of one eviction have the same time of the last refusal.
+// refusals of its hosts are counted together. All places that are refused in the same eviction have the same Last time.
 type refusals map[types.NamespacedName][]assignment.Refused
 
 // forgotten reports whether plans treat a refused place like any other again.
@@ -105,7 +107,7 @@ func (r refusals) keep(graph types.NamespacedName, keeps func(*assignment.Refuse
 	}
 }
 
-// of returns the refused places of a graph in the planner's terms, by shape, and drops forgotten places.
+// of returns the refused places of a graph for the planner, by shape, and drops forgotten places.
 func (r refusals) of(graph types.NamespacedName, now time.Time) map[string][]placement.RefusedPlace {
 	r.keep(graph, func(one *assignment.Refused) bool { return !forgotten(one, now) })
 	out := map[string][]placement.RefusedPlace{}

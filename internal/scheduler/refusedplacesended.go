@@ -16,8 +16,9 @@ import (
 )
 
 // nodeDiffers forgets the refusals that a node change may resolve, and queues their graphs for evaluation. The refusal of a host ends with
-// any change of that host. The refusal of a domain ends only when a node joins the domain, or takes pods that it did not take before,
-// because one of many nodes changes all the time. old is nil for a new node. now is nil for a node that is gone.
+// any change of that host. The refusal of a domain ends only when a node joins the domain, or when a node in the domain may accept pods
+// that it did not accept before. Other changes do not count, because in a domain with many nodes some node changes all the time. old is nil
+// for a new node. now is nil for a node that is gone.
 func (p *refusedPlaces) nodeDiffers(old, now *corev1.Node) {
 	p.end(func(_ types.NamespacedName, one *assignment.Refused) bool {
 		was, is := coversNode(one.Place, old), coversNode(one.Place, now)
@@ -32,7 +33,7 @@ func coversNode(place topology.Refused, node *corev1.Node) bool {
 	return node != nil && place.Covers(node.Name, node.Labels)
 }
 
-// takesMore reports whether a node may take pods that it did not take before.
+// takesMore reports whether a node may accept pods that it did not accept before.
 func takesMore(old, now *corev1.Node) bool {
 	if old.Spec.Unschedulable && !now.Spec.Unschedulable || !topology.Ready(old) && topology.Ready(now) {
 		return true
@@ -52,9 +53,9 @@ func takesMore(old, now *corev1.Node) bool {
 	return false
 }
 
-// podLeft ends the exclusion of the host that a pod has left, except for the pod's own graph. From then on the host comes last: the
-// departure of a pod does not show that the scheduler would now accept the gang. An excluded domain stays excluded until its time is over,
-// because pods come and go in it all the time.
+// podLeft ends the exclusion of the host that a pod has left, except for the pod's own graph. From then on, plans use the host only if no
+// other place has capacity, because the departure of a pod does not show that the scheduler would now accept the gang. An excluded domain
+// stays excluded until its time is over, because pods come and go in it all the time.
 func (p *refusedPlaces) podLeft(pod *corev1.Pod) {
 	if len(p.places) == 0 || pod.Spec.NodeName == "" {
 		return
@@ -66,7 +67,7 @@ func (p *refusedPlaces) podLeft(pod *corev1.Pod) {
 }
 
 // end ends the exclusion of the places for which ends returns true, and queues their graphs for evaluation. If forget is true, it drops
-// these refusals. Otherwise the places come last from then on.
+// these refusals. Otherwise, plans use these places only if no other place has capacity.
 func (p *refusedPlaces) end(ends func(types.NamespacedName, *assignment.Refused) bool, forget bool) {
 	now := p.clock.Now()
 	for graph, list := range p.places {

@@ -21,9 +21,9 @@ import (
 )
 
 // learnFrom records the places in which a scheduler refused pods of the gangs that are evicted now, and appends the excluded places to the
-// eviction reason. One evaluation counts a place once, however many pods wait for it. learnFrom skips a gang whose scheduler has not tried
-// again since the preemption victims terminated: after a preemption, kube-scheduler 1.37 retries a pod group only if the first placement
-// that it tried lacked resources. The capacity of such a gang is held, so that the gang gets the same place.
+// eviction reason. One evaluation counts a refused place once, however many pods were refused there. learnFrom skips a gang whose scheduler
+// has not tried again since the preemption victims terminated. After a preemption, kube-scheduler 1.37 retries a pod group only if the
+// first placement that it tried lacked resources. The capacity of such a gang is held, so that the gang gets the same place.
 func (p *refusedPlaces) learnFrom(o gang.Observation, gangs map[string]eviction, evicted map[string]bool) {
 	bound, former := map[string][]string{}, map[string]bool{}
 	for _, pod := range o.Pods {
@@ -64,8 +64,8 @@ func (e eviction) refused() bool {
 	return !e.follows && (e.reason == ReasonUnschedulable || e.reason == gang.CodeSchedulerRefuses)
 }
 
-// without returns the hosts without bound pods of the gang. A host with such pods refuses another pod because of the capacity that the gang
-// itself uses there. If no host is left, without returns all hosts.
+// without returns the hosts that are not in bound. bound has the hosts with bound pods of the gang. There, the capacity that the gang
+// itself uses may be the reason for the refusal. If no host is left, without returns all hosts.
 func without(hosts, bound []string) []string {
 	left := slices.DeleteFunc(slices.Clone(hosts), func(host string) bool { return slices.Contains(bound, host) })
 	if len(left) == 0 {
@@ -74,7 +74,7 @@ func without(hosts, bound []string) []string {
 	return left
 }
 
-// learning collects what one evaluation learns from the gangs of a graph.
+// learning collects the refused places that one evaluation adds for a graph.
 type learning struct {
 	graph types.NamespacedName
 	// places are the added places, by shape and name. names are the names of the added places, in order.
@@ -82,7 +82,7 @@ type learning struct {
 	names  []string
 }
 
-// first reports whether a place is new, and adds it.
+// first reports whether this evaluation has not added a place yet, and adds it.
 func (n *learning) first(shape, name string) bool {
 	key := shape + "\x00" + name
 	if n.places[key] {
@@ -217,16 +217,16 @@ func (p *refusedPlaces) refused(graph types.NamespacedName, now assignment.Refus
 	p.add(graph, now)
 }
 
-// untilTheNext estimates the time in which a graph's next place is refused too and the following pause of the graph ends. With a shorter
-// exclusion, the graph would alternate between places, and never report that it is refused everywhere.
+// untilTheNext estimates the time until a graph's next place has also been refused and the pause after that refusal has ended. With a
+// shorter exclusion, the graph would alternate between places, and never report that it is refused everywhere.
 func (p *refusedPlaces) untilTheNext(graph types.NamespacedName, now time.Time) time.Duration {
 	times := p.requeues(graph, now)
 	return 2*p.requeueAfter + doubled(firstBackoff, lastBackoff, times) + doubled(firstBackoff, lastBackoff, times+1)
 }
 
-// note changes the messages of waiting replicas that have capacity only in refused places: they report that a scheduler refused them
-// everywhere, and name the places. trial is the result, by replica, of a plan that ignores the refusals. If a replica has no capacity in
-// that plan either, note reports the refusal of that plan.
+// note changes the messages of waiting replicas for which only refused places have capacity. The new message reports that a scheduler
+// refused the replica everywhere, and names the places. trial is the result, by replica, of a plan that ignores the refused places. If this
+// plan also has no capacity for a replica, the new message is the refusal of this plan.
 func (p *refusedPlaces) note(r *gang.Request, trial map[gang.Key]placement.ReplicaResult, waiting []gang.Waiting, d *decision) {
 	now := p.clock.Now()
 	for i := range waiting {
@@ -248,7 +248,7 @@ func (p *refusedPlaces) note(r *gang.Request, trial map[gang.Key]placement.Repli
 	}
 }
 
-// capacityFor reports whether a plan that ignores the refusals places a replica that the actual plan refuses.
+// capacityFor reports whether trial, a plan that ignores the refused places, places a replica that the actual plan refuses.
 func capacityFor(trial map[gang.Key]placement.ReplicaResult) bool {
 	for _, one := range trial {
 		if one.Refusal == nil {

@@ -187,7 +187,7 @@ func (w *writers) releasePod(ctx context.Context, s *releaseStep) error {
 }
 
 // tryAgain queues the graph of a gang for evaluation after a failed release. The pods released so far anchor the gang's other pods. Call
-// tryAgain after the capacity of the other pods is given back, since pods that are being released anchor their graph, too.
+// tryAgain only after the capacity of the unreleased pods is given back, because pods that are being released also anchor their graph.
 func (w *writers) tryAgain(g *gangRelease, err error) {
 	name := client.ObjectKeyFromObject(g.gang.Graph)
 	if overtaken(err) {
@@ -210,8 +210,8 @@ func (w *writers) form(ctx context.Context, g *gangRelease) error {
 	return err
 }
 
-// evictStale deletes the pods of a gang that stale objects block, so that new pods are created. The old pods can no longer be part of the
-// gang.
+// evictStale deletes the pods of a gang that the provider cannot form because of stale objects. New pods are created instead. The old pods
+// can no longer be part of the gang.
 func (w *writers) evictStale(ctx context.Context, g *gangRelease) {
 	gangEvictions.WithLabelValues(ReasonStaleObjects).Inc()
 	for _, r := range g.pods {

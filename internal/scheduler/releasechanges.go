@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// gangBegun marks a gang as begun after its first pod is released. rest are its other pods: they keep their capacity until they are
+// gangBegun marks a gang as begun after its first pod is released. rest has the gang's other pods. They keep their capacity until they are
 // released too. Otherwise other gangs could take this capacity, and the released pods would wait for the other pods permanently.
 func (l *ledger) gangBegun(rest []gang.Release) {
 	l.mu.Lock()
@@ -27,8 +27,8 @@ func (l *ledger) gangBegun(rest []gang.Release) {
 	l.begin(rest)
 }
 
-// decides adds to the number of pods that are being released and whose release determines a domain of the graph. A write of the graph's
-// record counts as one pod.
+// decides adds pods to the number of the graph's releases in progress that determine a domain. A write of the graph's record counts as one
+// release.
 func (l *ledger) decides(name types.NamespacedName, pods int) {
 	if pods == 0 {
 		return
@@ -53,7 +53,8 @@ func (l *ledger) isDeciding(name types.NamespacedName) bool {
 	return of != nil
 }
 
-// decided subtracts pods that [ledger.decides] counted, because they are released or their release failed.
+// decided subtracts pods that [ledger.decides] has added, because they are released or their release failed. If none remain, and the graph
+// became due meanwhile, decided queues the graph.
 func (l *ledger) decided(name types.NamespacedName, pods int) (w wake) {
 	if pods == 0 {
 		return w
@@ -71,7 +72,7 @@ func (l *ledger) decided(name types.NamespacedName, pods int) (w wake) {
 	return w
 }
 
-// gangContinues reports whether a pod of a gang was released in an earlier try. If so, it marks the gang as begun.
+// gangContinues reports whether an earlier plan already released a pod of a gang. If so, it marks the gang as begun.
 func (l *ledger) gangContinues(pods []gang.Release) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,7 +83,7 @@ func (l *ledger) gangContinues(pods []gang.Release) bool {
 	return true
 }
 
-// isBegun reports whether other pods of the gang of a gated pod are released.
+// isBegun reports whether the gang of a gated pod has released pods.
 func (l *ledger) isBegun(id string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,8 +107,7 @@ func (l *ledger) notReleased(release gang.Release, begun bool, err error) {
 	}
 }
 
-// overtaken reports whether err shows that the planned state has changed since. Other failures either occur again or are over at the next
-// try.
+// overtaken reports whether err shows that the cluster has changed since the plan. Other errors may or may not occur again at the next try.
 func overtaken(err error) bool {
 	return errors.Is(err, provider.ErrPodGone) || errors.Is(err, provider.ErrElsewhere) || errors.Is(err, provider.ErrStale)
 }
@@ -124,7 +124,7 @@ func (l *ledger) releaseFailed(name types.NamespacedName, err error) (w wake) {
 	return w
 }
 
-// gangReleased forgets the failures of a graph.
+// gangReleased forgets the failed releases of a graph. If there were any, it queues the graph.
 func (l *ledger) gangReleased(name types.NamespacedName) (w wake) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +143,7 @@ func (l *ledger) carriedOut(d *decision, now *assignment.Record) {
 	maps.DeleteFunc(l.spent[d.graph], func(key gang.Key, _ int32) bool { return now.GangOf(key) == "" })
 }
 
-// recovered reads a graph under the lock, and reserves the capacity that an earlier leader gave to the graph.
+// recovered reads a graph under the lock, and calls reserve for the capacity that an earlier leader gave to the graph.
 func (l *ledger) recovered(observe func() (gang.Observation, error), reserve func(gang.Observation)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

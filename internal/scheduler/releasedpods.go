@@ -37,9 +37,9 @@ type released struct {
 	stuck, objected against
 	// anywhere is the time since which the scheduler would refuse the pod in every place.
 	anywhere time.Time
-	// parted: other pods of the replica or its base gang, which was never complete, are not placed. This pod may be bound.
+	// parted: plans refuse other pods of the pod's replica or base gang, which was never complete. The pod itself may be bound.
 	parted parted
-	// idle: no scheduler has tried to bind it.
+	// idle: no scheduler has tried to bind the pod.
 	idle idle
 	// unreserved is the reason why the pod's reservation has ended; "" while the pod has a reservation. withoutPlace is the pod object
 	// while the pod has no reservation.
@@ -52,8 +52,8 @@ type released struct {
 
 // against is a refusal to bind a pod; the zero value is no refusal.
 type against struct {
-	// first is the start of the refusal. since is the start of the time after which the gang is requeued. since is later than first if a
-	// victim of a preemption has left the node meanwhile.
+	// first is the start of the refusal. since is the start of the wait after which the gang is requeued. If a preemption victim has left
+	// the node after first, the wait has started again at that time.
 	since, first time.Time
 	// node is the node that preemption victims must leave for the pod; "" if there are none.
 	node string
@@ -68,7 +68,7 @@ type parted struct {
 	why   string
 }
 
-// idle is the time of the last change of a pod's signs: its scheduling gates and its nominated node.
+// idle has the signs of a pod, which are its scheduling gates and its nominated node. since is the time of their last change.
 type idle struct {
 	since time.Time
 	signs string
@@ -99,8 +99,8 @@ func (r *released) bound() { r.at, r.preempting = time.Time{}, false }
 // notIdle clears the idle state, so that the pod gets a reservation again, if there is capacity.
 func (r *released) notIdle() { r.idle, r.unreserved, r.withoutPlace = idle{}, "", nil }
 
-// consented clears the refusal in every place, after the scheduler has withdrawn the refusal. The pod gets a reservation again, and again
-// the full time to be bound.
+// consented updates the state of a pod after the scheduler has withdrawn its refusal of the pod in every place. The pod gets a reservation
+// again, and has the full time to be bound again.
 func (r *released) consented(now time.Time) {
 	r.anywhere, r.unreserved, r.withoutPlace = time.Time{}, "", nil
 	if !r.idle.since.IsZero() {
@@ -142,7 +142,7 @@ func (p *releasedPods) of(id string) released {
 	return released{}
 }
 
-// change changes the state of a pod. It creates a missing state, and deletes a state that is the zero value after the change.
+// change applies f to the state of a pod. It creates a missing state, and deletes a state that is the zero value after the change.
 func (p *releasedPods) change(id string, f func(*released)) {
 	r := p.byID[id]
 	if r == nil {
@@ -253,7 +253,7 @@ func (p *releasedPods) restart(id string, now time.Time) {
 	})
 }
 
-// left restarts the refusal times of pods that waited for a victim to leave a node, because their scheduler can bind them only now.
+// left restarts the refusal times of pods that waited until a victim left a node, because their scheduler could not bind them before.
 func (p *releasedPods) left(node string, isVictim func(first time.Time) bool, now time.Time) {
 	for _, r := range p.refused {
 		for _, one := range []*against{&r.stuck, &r.objected} {

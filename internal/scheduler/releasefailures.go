@@ -17,7 +17,7 @@ const lastRetry = time.Minute
 // failures are the graphs with a failed release, until a release succeeds.
 type failures map[types.NamespacedName]backoff
 
-// note counts a failed release, at most once per try, because the pods of a gang are released in parallel.
+// note counts a failed release. It ignores further failures until the next retry, because the pods of a gang are released in parallel.
 func (f failures) note(name types.NamespacedName, err error, now time.Time) backoff {
 	last := f[name]
 	if now.Before(last.until) {

@@ -58,8 +58,8 @@ func inOrder(gangs []*gangRelease) (roots []*releaseStep) {
 }
 
 // domains names the domains of a pod's graph, gang, component and replica that the pod shares with other pods and that no released pod
-// determines yet. The pod is released after the first pod of one of these domains: the last domain in the list in which it is not the first
-// pod itself.
+// determines yet. Another pod may be the first pod of some of these domains. Of these, the last domain in the list counts: the pod is
+// released after the first pod of that domain.
 func (s *releaseStep) domains() (names []string) {
 	undecided := s.release.Undecided
 	if len(undecided) > 0 && undecided[0] == gang.OfGraph {

@@ -49,7 +49,7 @@ func (e *evaluation) releaseRecorded(o *gang.Observation) {
 	}
 }
 
-// takeRecorded reserves the recorded hosts of pods, if they have capacity for all of them.
+// takeRecorded reserves the recorded hosts of pods, if these hosts have capacity for all of the pods. It reports whether they have.
 func (s *state) takeRecorded(releases []gang.Release) bool {
 	for _, release := range releases {
 		name := client.ObjectKeyFromObject(release.Pod)

@@ -112,8 +112,8 @@ func (r *readings) problems(graphs []nvidiav1beta1.DynamoGraphDeployment, now ti
 	}
 }
 
-// updates counts the updates in place, and finds the longest time in which a running update has made no progress in any component of its
-// deployment.
+// updates adds the gauges for the number of in-place updates, and for the longest time since a running update last made progress in any
+// component of its deployment.
 func (r *readings) updates(groups []trellisv1alpha1.ScalingGroup, now time.Time) {
 	inPlace := 0
 	last, running, paused := map[types.NamespacedName]time.Time{}, map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}

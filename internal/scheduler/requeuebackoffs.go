@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Back-off of a graph whose gangs were requeued: it doubles each time, from firstBackoff to lastBackoff. It starts again at firstBackoff
-// when the graph is fully bound, or when no gang was requeued for lastBackoff after a pause: a graph with a replica that waits forever is
-// never fully bound.
+// The back-off of a graph whose gangs were requeued doubles each time, from firstBackoff to lastBackoff. It starts again at firstBackoff
+// when the graph is fully bound, or when no requeue follows within lastBackoff after a pause, because a graph with a replica that waits
+// forever is never fully bound.
 const (
 	firstBackoff = time.Second
 	lastBackoff  = 5 * time.Minute
@@ -35,7 +35,8 @@ func (b backoffs) begin(name types.NamespacedName, why string, now time.Time) {
 	b[name] = backoff{until: now.Add(doubled(firstBackoff, lastBackoff, times)), times: times + 1, message: why}
 }
 
-// doubled returns first, doubled once for each earlier pause (times), but at most last.
+// doubled returns the duration first, doubled once for each earlier pause, but at most the duration last. times is the number of earlier
+// pauses.
 func doubled(first, last time.Duration, times int) time.Duration {
 	return min(first<<min(times, 20), last)
 }

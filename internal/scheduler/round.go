@@ -19,8 +19,8 @@ import (
 // treesEvery is the interval at which the cluster cache drops unused trees.
 const treesEvery = 10 * time.Minute
 
-// roundGraphs is the number of graphs that one round evaluates. Graphs that become due during a round join the line after it. So a graph of
-// a higher priority, or the first graph of a namespace, waits for at most one round, however long the line is.
+// roundGraphs is the number of graphs that one round evaluates. Graphs that become due during a round join the line after the round. So a
+// graph of a higher priority, or the first graph of a namespace, waits for at most one round, however long the line is.
 const roundGraphs = 32
 
 // round puts due graphs in line and evaluates the first ones. The line is ordered by priority, highest first; within one priority the
@@ -40,7 +40,7 @@ func (s *Scheduler) round(ctx context.Context, due []types.NamespacedName) {
 	}
 }
 
-// lineUp puts the graphs that still exist in line. If only one graph is in line, it does not read priorities.
+// lineUp adds the due graphs that still exist to the line. If the line then has only one graph, lineUp does not read priorities.
 func (s *Scheduler) lineUp(ctx context.Context, due []types.NamespacedName) {
 	var found []*nvidiav1beta1.DynamoGraphDeployment
 	for _, name := range due {

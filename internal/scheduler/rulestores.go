@@ -36,7 +36,7 @@ func newBinders() binders {
 
 func (b *binders) all() []topology.Binder { return []topology.Binder{b.affinity, b.volumes, b.claims} }
 
-// refresh updates Partial of the stores: once a store is no longer partial, a claim that is not in it does not exist.
+// refresh updates the field Partial of the stores. If a store is not partial, a claim that is missing in the store does not exist.
 func (b *binders) refresh() {
 	if b.volumes.Partial {
 		b.volumes.Partial = b.known == nil || !b.known()

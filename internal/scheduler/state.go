@@ -34,7 +34,7 @@ type state struct {
 	// before their deletion event. Both are empty if no replica is created in place.
 	own  map[types.NamespacedName]*corev1.Pod
 	past map[string]bool
-	// served are the schedulers that were seen at work.
+	// served are the schedulers that have bound or refused a pod.
 	served servedSchedulers
 	// holds are the capacity of lost pods, held for their successors.
 	holds holds
@@ -44,7 +44,8 @@ type state struct {
 	refused *refusedPlaces
 	// planned are the planned pods that are being created, by ID.
 	planned map[string]plannedPod
-	// spent are the attempts of replicas in gangs that this operator has carried out, or whose pods it has seen.
+	// spent has, by graph and replica, the attempt that this operator has carried out or whose pods it has seen. Only replicas in gangs
+	// have entries.
 	spent map[types.NamespacedName]map[gang.Key]int32
 	// theirs are the places that other operators have recorded for replicas without pods, by graph, with the time at which this operator
 	// first read each place. The time is by this operator's clock, because another operator's clock may differ.

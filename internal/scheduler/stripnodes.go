@@ -26,7 +26,7 @@ func StripNode(obj any) (any, error) {
 	return node, nil
 }
 
-// drainOf keeps only the annotation that marks a node as drained.
+// drainOf keeps only the annotation that requests the drain of a node.
 func drainOf(all map[string]string) map[string]string {
 	if _, drained := all[leaving.AnnotationDrain]; !drained {
 		return nil

@@ -46,8 +46,8 @@ var lastSpecs, lastAffinities = lru.New(4096), lru.New(4096)
 // maxShared is the maximum size, in bytes, of a part that pods share.
 const maxShared = 4 << 10
 
-// likeOthers replaces parts of a pod with equal parts of other pods, so that they are in memory only once. So callers must not change a pod
-// of the cache.
+// likeOthers replaces parts of a pod with equal parts of other pods, so that equal parts are in memory only once. Callers must therefore
+// not change a pod of the cache.
 func likeOthers(pod *corev1.Pod) *corev1.Pod {
 	spec := &pod.Spec
 	same := &corev1.PodSpec{
@@ -71,8 +71,8 @@ func likeOthers(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// inMemoryOnce returns the cached part that equals part. If there is none, it adds part to the cache, unless part is too large, and returns
-// it.
+// inMemoryOnce returns the cached part that equals part. If there is none, it returns part, and adds part to the cache unless part is too
+// large.
 func inMemoryOnce[T interface{ Marshal() ([]byte, error) }](last *lru.Cache, part T) T {
 	text, err := part.Marshal()
 	if err != nil || len(text) > maxShared { // the pod keeps a part of its own
@@ -86,7 +86,7 @@ func inMemoryOnce[T interface{ Marshal() ([]byte, error) }](last *lru.Cache, par
 	return part
 }
 
-// counted returns the stripped pod. It keeps the complete status if the status changes the pod's requests, as during an in-place resize.
+// counted returns the stripped pod. It restores the complete status if the status affects the pod's requests, as during an in-place resize.
 func counted(whole, stripped *corev1.Pod) *corev1.Pod {
 	if !topology.SameRequests(whole, stripped) {
 		stripped.Status = whole.Status

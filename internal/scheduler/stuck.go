@@ -17,9 +17,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// requeueAt returns when the gang of a pod is requeued, and why. If the pod's host is lost, this is now. If nothing is known against the
-// pod, there is no reason. While the pod waits for preemption victims, the gang is requeued only after the grace period of the last victim
-// plus victimsPatience.
+// requeueAt returns when the gang of a pod is requeued, and why. If the pod can no longer be bound to its host, the time is now. If nothing
+// is known against the pod, requeueAt returns no reason. While the pod waits for preemption victims, the gang is requeued only after the
+// grace period of the last victim plus victimsPatience.
 func (s *state) requeueAt(o gang.Observation, pod *corev1.Pod, now time.Time) (time.Time, eviction) {
 	if why := s.placeLost(pod); why != "" {
 		return now, eviction{reason: ReasonPlaceLost, why: why}

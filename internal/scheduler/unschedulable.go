@@ -22,8 +22,8 @@ const (
 )
 
 // unschedulable returns, by pod ID, the scheduler's messages about released pods that it refuses. If a refusal is too recent to be
-// reported, the graph is evaluated again when it is due. Pods with a nominated node are omitted, since the scheduler frees capacity for
-// them. Pods with objections in the provider's objects are also omitted, since these objections are reported instead.
+// reported, the graph is evaluated again when the report is due. Pods with a nominated node are omitted, since the scheduler frees capacity
+// for them. Pods with objections in the provider's objects are also omitted, since these objections are reported instead.
 func (e *evaluation) unschedulable(o *gang.Observation) map[string]string {
 	out, now := map[string]string{}, e.clock.Now()
 	for _, pod := range o.Pods {

@@ -10,7 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/placement"
 )
 
-// patient are the reasons of gangs that wait for capacity, for time, or for other gangs and controllers.
+// patient are the reasons of gangs whose wait can end without action by a person: they wait for capacity, for the end of a pause, or for
+// other gangs and controllers.
 var patient = []string{
 	placement.CodeInsufficientCapacity, placement.CodeBaseGangWaits, placement.CodeNoPartner, gang.CodeRequeued, gang.CodeSchedulerRefuses,
 	gang.CodeUnschedulable, gang.CodePreempting, gang.CodeWaitingForAdmission, gang.CodeCreating,

@@ -26,7 +26,8 @@ type wait struct {
 	admitted time.Time
 }
 
-// next returns the wait after an evaluation with a reason. created is when the gang's first pod was created.
+// next returns the wait, updated by an evaluation in which the gang waits for the given reason. created is when the gang's first pod was
+// created.
 func (w wait) next(reason string, created, now time.Time) wait {
 	switch {
 	case reason == gang.CodeWaitingForAdmission:

@@ -150,7 +150,8 @@ func (s *Scheduler) touchGraphsOf(pods []*corev1.Pod) {
 }
 
 // topologySet wakes the waiting graphs if the spec has changed, since a missing level may exist again. A status change does not concern
-// these graphs. topologySet does not compare generations, because the generation of a Binding does not count its annotations.
+// these graphs. topologySet does not compare generations. A topology that is read from a ClusterTopologyBinding also has values of
+// annotations, and a change of annotations does not raise the generation.
 func (s *Scheduler) topologySet(old, now *grovev1alpha1.ClusterTopology) {
 	if old == nil || !equality.Semantic.DeepEqual(old.Spec, now.Spec) {
 		s.queue.wakeWaiting()

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package turns determines the order in which graphs are planned. Graphs of higher priority come first. Within one priority, the namespaces
-// take turns, each with its oldest graph. A namespace with a thousand graphs therefore delays the first graph of another namespace by one
-// plan, not by a thousand.
+// take turns, each with its oldest graph. So a namespace with a thousand graphs delays the first graph of another namespace by one plan,
+// not by a thousand.
 //
 //	priority 0: team-a has a1 (oldest), a2, a3; team-b has b1 (youngest)    order: a1 b1 a2 a3
 //
@@ -130,7 +130,7 @@ func (l *Line) Next() (g Turn, ok bool) {
 }
 
 // forget drops the records of namespaces without a graph in line. It does so only if there are many of them, and only for namespaces that
-// were served earlier than every namespace in line. Such a namespace comes first even without a record.
+// were served earlier than every namespace in line. Such a namespace comes first with or without a record.
 func (p *priority) forget() {
 	if len(p.last)-len(p.graphs) <= maxRemembered {
 		return

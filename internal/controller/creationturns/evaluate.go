@@ -73,7 +73,7 @@ type Rests struct{ Successors, Others bool }
 // All selects all gangs of a group.
 var All = Rests{Successors: true, Others: true}
 
-// Of adds the gangs of the same kind as a decision's gang, successors or others, to the selection.
+// Of returns the selection with the kind of the decision's gang added: successors, or all other gangs.
 func (r Rests) Of(d Decision) Rests {
 	return Rests{Successors: r.Successors || d.Succeeds, Others: r.Others || !d.Succeeds}
 }
@@ -95,7 +95,7 @@ type Lack struct {
 
 const maxBefore = 3
 
-// Error returns the API server's message about an exceeded quota, and the gangs that wait before this one.
+// Error returns a message like the API server's message about an exceeded quota, with the gangs that wait before this gang.
 func (l *Lack) Error() string {
 	text := fmt.Sprintf("exceeded quota: %s, requested: %s=%s, used: %s=%s, limited: %s=%s", l.Quota, l.Resource, l.Requested, l.Resource,
 		l.Used, l.Resource, l.Limit)
@@ -131,7 +131,7 @@ type line struct {
 	// holder is the owner that has the turn; zero for none. creates: pods of the holder's gangs are being created.
 	holder  owner
 	creates bool
-	// refused: a create was refused recently, so quotas alone do not decide which gangs can be created.
+	// refused: a create was refused recently, so quotas alone do not determine which gangs can be created.
 	refused bool
 }
 
@@ -141,8 +141,8 @@ type gang struct {
 	created  time.Time
 	priority int32
 	// resting: one of the gang's groups pauses. known: all of the gang's groups have stated their parts. overdue: the gang was not
-	// completed during its turn. insists: the gang is a refused successor of a replica that served, and other gangs wait for it
-	// nevertheless.
+	// completed during its turn. insists: the gang is a successor of a replica that served, and creates of its group's successors have been
+	// refused for less than 30 seconds. Other gangs still wait for such a gang.
 	resting, known, overdue, insists bool
 	// missing counts the missing pods.
 	missing int64
@@ -159,13 +159,14 @@ func (l *line) evaluate() (map[Key]Decision, owner) {
 	return out, e.turn
 }
 
-// evaluation is the state of evaluate after the gangs decided so far.
+// evaluation is the state of evaluate after the decisions made so far.
 type evaluation struct {
 	*line
 	left *balance
 	// turn is the owner of the gangs that are created.
 	turn owner
-	// closed: a gang waits for its turn. lacksSuccessor: a successor of a replica that served is not created yet.
+	// closed: a gang waits for the turn, so no later gang is created. lacksSuccessor: a successor of a replica that served is not created
+	// yet.
 	closed, lacksSuccessor bool
 }
 
@@ -230,7 +231,7 @@ func newBalance(quotas []corev1.ResourceQuota) *balance {
 	return b
 }
 
-// lack returns the first quota that is too small for a gang; nil for none. never: even the limit of a quota is too small for the gang.
+// lack returns the first quota with too little left for a gang; nil for none. never: the gang is larger than the limit of a quota.
 func (b *balance) lack(g *gang) (lack *Lack, never bool) {
 	for i := range b.quotas {
 		quota := &b.quotas[i]

@@ -19,8 +19,8 @@ type part struct {
 	refused time.Time
 }
 
-// succeed copies the mark of successors from the former wants. A successor keeps the mark until it is complete, because its predecessor's
-// pods no longer exist.
+// succeed copies the field Succeeds from the group's former wants. A successor keeps this mark until it is complete, because later the pods
+// of its predecessor no longer exist.
 func (p *part) succeed(before *part) {
 	for i := range p.Wants {
 		want := &p.Wants[i]
@@ -31,7 +31,7 @@ func (p *part) succeed(before *part) {
 	}
 }
 
-// decided returns the decisions about the gangs of a group, and the work that they cause for the group.
+// decided returns the decisions about the gangs of a group, and the work that these decisions cause for the group.
 func (p *part) decided(decisions map[Key]Decision) (own map[Key]Decision, todo told) {
 	own = map[Key]Decision{}
 	for i := range p.Wants {

@@ -43,7 +43,7 @@ type space struct {
 	missing int64
 	// refused is the time of the last refused create.
 	refused time.Time
-	// told is, by group, the work that the group has been notified of.
+	// told is, by group, the work of the group at the last decisions.
 	told map[string]told
 	// creating are the groups that create pods since their last Sync.
 	creating map[string]bool
@@ -137,7 +137,7 @@ func (s *space) refusedRecently(now time.Time) bool {
 	return !s.refused.IsZero() && now.Sub(s.refused) < afterRefusal
 }
 
-// Eased returns the groups that have work after a quota allows more. Without quotas that count pods, it returns all waiting groups.
+// Eased returns the groups that have work after a quota has begun to allow more pods. If quotas is empty, it returns all waiting groups.
 func (t *Turns) Eased(namespace string, quotas []corev1.ResourceQuota) []types.NamespacedName {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -199,8 +199,8 @@ func (t *Turns) tell(namespace string, groups []string) {
 	}
 }
 
-// look makes the decisions about all gangs. Only the group named by asks can get the turn. Other groups that have new work, such as getting
-// the turn, are returned in tell.
+// look makes the decisions about all gangs. Only gangs of the group named asks can get the turn. own has the decisions about the gangs of
+// this group. tell has the other groups with new work, for example groups that can now get the turn.
 func (s *space) look(asks string, quotas []corev1.ResourceQuota, now time.Time) (own map[Key]Decision, tell []string) {
 	s.endTurn(now)
 	gangs := s.gangs(now)
