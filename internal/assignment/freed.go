@@ -22,7 +22,7 @@ type Freed struct {
 	// Until is the end of the reservation, in whole seconds.
 	Until time.Time
 	// Replicas and GPUs count the replicas that are still to move, and their GPUs. MaxGPUs limits the GPUs that restart for the graph; 0:
-	// no limit in the request.
+	// the request has no limit.
 	Replicas      int
 	GPUs, MaxGPUs int64
 	// Graphs are the graphs of the replicas that move, sorted.
@@ -67,11 +67,11 @@ func readFreed(in *trellisv1alpha1.FreedHosts) *Freed {
 	return f
 }
 
-// freedBytes is the size of freed hosts without their names, as JSON.
+// freedBytes is the maximum size in bytes of a Freed as JSON, without the hosts, the domain and the graphs.
 const freedBytes = len(`"freed":{"hosts":[],"domain":"","until":"2006-01-02T15:04:05Z","replicas":2147483647,` +
 	`"gpus":9223372036854775807,"maxGPUs":9223372036854775807,"deployments":[]},`)
 
-// bytes returns the maximum size of freed hosts.
+// bytes returns the maximum size of f as JSON.
 func (f *Freed) bytes() int {
 	if f == nil {
 		return 0

@@ -59,7 +59,7 @@ type Gang struct {
 	Places  map[Key]Place
 }
 
-// Record lists the places of the replicas of a graph. The zero value is an empty record. Call [Record.Clone] before a change.
+// Record lists the places of the replicas of a graph. The zero value is an empty record. Call [Record.Clone] before you change a record.
 type Record struct {
 	// Domain is the graph domain; empty if none is required, or before it is chosen.
 	Domain topology.Path

@@ -101,11 +101,11 @@ func readRefused(all []trellisv1alpha1.RefusedPlace) (out []Refused) {
 	return out
 }
 
-// refusedBytes is the size of a refused place without its values, as JSON.
+// refusedBytes is the maximum size in bytes of a refused place as JSON, without the host, the domain, the labels and the message.
 const refusedBytes = len(`{"host":"","domain":"","nodeLabels":{},"shape":"0123456789abcdef","times":2147483647,` +
 	`"last":"2006-01-02T15:04:05Z","until":"2006-01-02T15:04:05Z","message":""},`)
 
-// bytes returns the maximum size of a refused place. JSON may escape each byte of a message.
+// bytes returns the maximum size of a refused place as JSON. JSON may escape each byte of a message as six bytes.
 func (r Refused) bytes() int {
 	most := refusedBytes + len(r.Place.Host) + len(r.Domain.String()) + 6*len(r.Message)
 	for key, value := range r.Place.Labels {

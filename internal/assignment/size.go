@@ -8,7 +8,7 @@ import "encoding/json"
 // MaxBytes is the maximum size of a GraphPlacement, as JSON without metadata. The API server accepts objects of 1.5 MiB.
 const MaxBytes = 1<<20 - 32<<10
 
-// The maximum sizes of the parts of a record, as JSON without their names.
+// The maximum sizes in bytes of the parts of a record as JSON, without names and messages.
 const (
 	// frameBytes is the size of an empty record.
 	frameBytes  = 512
@@ -47,7 +47,7 @@ func (r *Record) Room() int {
 	return MaxBytes - frameBytes - len(raw)
 }
 
-// Bytes returns the maximum size of a recorded gang.
+// Bytes returns the maximum size of a recorded gang as JSON.
 func (g *Gang) Bytes(name string) int {
 	most := gangBytes + len(name) + len(g.Message)
 	for key, p := range g.Places {
@@ -56,7 +56,7 @@ func (g *Gang) Bytes(name string) int {
 	return most
 }
 
-// bytes returns the maximum size of a recorded place.
+// bytes returns the maximum size of a recorded place as JSON.
 func (p Place) bytes(key Key) int {
 	most := placeBytes + len(key.Component)
 	for _, name := range p.Domain {

@@ -44,15 +44,15 @@ type decision struct {
 	unplanned bool
 	// promised are the graph's pods with Kueue quota that Kueue admits only after their places are reserved.
 	promised promised
-	// recorded is the GraphPlacement that the decision read. record is its new content, written before pods are released or created; nil
-	// for no change.
+	// recorded is the GraphPlacement that the decision read. record is the new content of the GraphPlacement, which is written before pods
+	// are released or created; nil for no change.
 	recorded recorded
 	record   *assignment.Record
 	// assigned maps the placed replicas to their attempts. again has the replicas, by [gang.Of], that lose a recorded place. Another
 	// operator may have released pods of these replicas in that place.
 	assigned map[gang.Key]int32
 	again    map[string]bool
-	// stands has the recorded gangs that keep their places. They are released now or later.
+	// stands has the recorded gangs that keep their places. These gangs are released now or later.
 	stands map[string]bool
 	// byRecord: the decision releases recorded gangs.
 	byRecord bool
@@ -104,7 +104,7 @@ type plannedPod struct {
 	others bool
 }
 
-// knownPlace is a recorded place of a replica: its attempt, and the time at which this operator first read it.
+// knownPlace is a recorded place of a replica: its attempt, and the time at which this operator first read the place.
 type knownPlace struct {
 	attempt int32
 	since   time.Time

@@ -39,10 +39,11 @@ type devices struct {
 	// mapper has the kinds that the API server serves; nil: devices are not watched.
 	mapper meta.RESTMapper
 	clock  clock.Clock
-	// serve receives the resources that DeviceClasses serve. set receives an object that is new or has changed, and gone a deleted object.
+	// serve is called with the resources that DeviceClasses serve. set is called with each new or changed object, and gone with each
+	// deleted object.
 	serve     func(resources []string)
 	set, gone func(client.Object)
-	// known receives a function that reports whether the caches of all watched kinds are filled.
+	// known is called with a function that reports whether the caches of all watched kinds are filled.
 	known func(func() bool)
 }
 
@@ -73,7 +74,7 @@ func (d *devices) served(name string) (bool, error) {
 	return err == nil, err
 }
 
-// await calls follow for a kind once the API server serves it, until follow succeeds.
+// await waits until the API server serves a kind, and then calls follow until follow succeeds.
 func (d *devices) await(ctx context.Context, kind string, follow func(context.Context) error) {
 	for d.mapper != nil {
 		timer := d.clock.NewTimer(devicesEvery)

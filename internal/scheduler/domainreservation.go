@@ -151,7 +151,7 @@ func (r *domainReserver) start(
 		r.current.what(), r.current.until.UTC().Format("15:04 MST"), waited.Round(time.Second))
 }
 
-// renew chooses the hosts of the reserved domain again: other hosts may have become free meanwhile, and the needs of the graph may have
+// renew chooses the hosts of the reserved domain again, because other hosts may have become free, and the needs of the graph may have
 // changed. It reports whether the reserved hosts have changed.
 func (r *domainReserver) renew(request *gang.Request, planned *placement.Result) (changed bool) {
 	r.lift()
@@ -179,7 +179,7 @@ func (r *domainReserver) replace(by *domainReservation) {
 	domainReserved.Set(1)
 }
 
-// restore reserves the nodes of the current turn for its graph.
+// restore reserves the nodes of the current turn for the graph of this turn.
 func (r *domainReserver) restore() {
 	if r.current != nil {
 		r.mark(r.current.graph.String())
@@ -229,8 +229,8 @@ func (d *domainReservation) holds(p topology.Path) bool {
 	return len(p) >= len(d.domain) && p[:len(d.domain)].Equal(d.domain)
 }
 
-// leave removes a graph from the line and ends its turn. It returns true if the graph had the current turn: other graphs may use the hosts
-// now.
+// leave removes a graph from the line and ends its turn. It returns true if the graph had the current turn, because other graphs may then
+// use the hosts.
 func (r *domainReserver) leave(name types.NamespacedName, placed bool, now time.Time) bool {
 	delete(r.line, name)
 	if !r.has(name) {

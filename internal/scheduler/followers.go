@@ -31,7 +31,7 @@ func withFollowers(o gang.Observation, gangs map[string]eviction) {
 	}
 }
 
-// evictable returns the released pods of gangs, without pods that are leaving.
+// evictable returns the released pods of gangs, except for pods that are being deleted or have terminated.
 func evictable(pods []*corev1.Pod) (out []*corev1.Pod) {
 	for _, pod := range pods {
 		if pod.Annotations[render.AnnotationGang] != "" && !render.GateClosed(pod) && !gang.Leaving(pod) {

@@ -24,7 +24,7 @@ import (
 
 // Trellis moves running replicas to free a place for a waiting gang (package repack). The cluster has one batch of moves at a time, and a
 // batch moves one replica at a time. The freed hosts are reserved for the gang. A pod annotation requests a move, and the scalinggroup
-// controller carries it out. Before the first request, the hosts are recorded in the GraphPlacement of the waiting deployment, so that a
+// controller moves the replica. Before the first request, the hosts are recorded in the GraphPlacement of the waiting deployment, so that a
 // new leader continues the batch from there. Other clients that write the annotation, such as kubectl trellis repack, also begin a batch. A
 // request that is not renewed expires.
 
@@ -47,7 +47,7 @@ type placeFreer struct {
 	reserver *domainReserver
 }
 
-// refusedGraph is a graph with a gang for which its last plan had no capacity.
+// refusedGraph is a graph whose last plan had no capacity for one of the graph's gangs.
 type refusedGraph struct {
 	dgd *nvidiav1beta1.DynamoGraphDeployment
 	// since is the time of the first plan without capacity for a gang of the graph. retry is the earliest time to look for moves again.
@@ -82,7 +82,7 @@ type moveBatch struct {
 	since time.Time
 	// placed: the graph has its place.
 	placed bool
-	// resumed is the time at which this operator continued the batch of an earlier leader; zero for a batch that it began.
+	// resumed is the time at which this operator continued the batch of an earlier leader; zero for a batch that this operator began.
 	resumed time.Time
 }
 

@@ -138,7 +138,8 @@ func (r *readings) graphs(s *Scheduler, waiting map[types.NamespacedName]time.Ti
 	r.gauge(graphOmitted, float64(len(names)-shown))
 }
 
-// paired adds the shares of paired replicas of a graph, by role. A role without bound replicas has no share.
+// paired adds, by role, the share of a graph's bound replicas that have the other role in their domain. It adds no gauge for a role without
+// bound replicas.
 func (r *readings) paired(name types.NamespacedName, t *gang.Transfer) {
 	if t == nil {
 		return

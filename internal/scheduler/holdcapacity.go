@@ -14,7 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// holdCapacityOf holds the capacity of a pod that is gone or has ended, for its successor. The cluster cache still counts the pod.
+// holdCapacityOf holds the capacity of a deleted or terminated pod for the pod's successor. It is called while the cluster cache still
+// counts the pod.
 func (s *state) holdCapacityOf(pod *corev1.Pod) {
 	name, followed := s.followed(pod)
 	if !followed {
@@ -48,7 +49,8 @@ func (s *state) holdRecordedPod(graph types.NamespacedName, one gang.RecordedPod
 	}
 }
 
-// reservePinned reserves the pinned host of a pod that another operator has released or created, in place of a hold for the pod.
+// reservePinned reserves capacity for a pod on the host to which the pod is pinned, because another operator has released or created the
+// pod. The reservation replaces a hold for the pod.
 func (s *state) reservePinned(pod *corev1.Pod, id string) {
 	host, name := gang.PinnedHost(pod), client.ObjectKeyFromObject(pod)
 	if _, has := s.cluster.Reserved(id); has || s.pods.of(id).unreserved != "" || s.cluster.NodeLabels(host) == nil {

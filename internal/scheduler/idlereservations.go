@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// notReserved ends a message about a pod whose reservation has ended.
+// notReserved is the end of a message about a pod whose reservation has ended.
 const notReserved = ", so its capacity is not reserved any more"
 
 // endIdleReservations ends the reservations of released pods that no scheduler tries to bind, so that the reservations do not block other

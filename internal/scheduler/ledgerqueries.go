@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// This file has the queries of the loop, the writers and the metrics.
+// This file has the methods with which the loop, the writers and the metrics query the ledger.
 
 // maxFreed is the maximum number of changed nodes that are compared with the requests of the waiting graphs. If more nodes have changed,
 // all waiting graphs are planned again.

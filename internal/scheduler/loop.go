@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// NeedLeaderElection returns true: only one loop may release pods.
+// NeedLeaderElection returns true, because only one loop may release pods.
 func (s *Scheduler) NeedLeaderElection() bool { return true }
 
 // Start runs the loop until ctx ends. It plans nothing before it has seen every node and pod.

@@ -118,7 +118,8 @@ type classLabels struct {
 
 var classes = classLabels{seen: map[string]bool{}}
 
-// label returns the label value of a pod's priority class: its name, "none" without one, and "other" for classes after the first 16.
+// label returns the label value of a pod's priority class. This is the name of the class, "none" for a pod without a class, and "other" for
+// classes after the first 16.
 func (c *classLabels) label(name string) string {
 	name = cmp.Or(name, "none")
 	c.mu.Lock()

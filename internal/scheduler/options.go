@@ -32,13 +32,13 @@ const (
 	DefaultHoldFor = time.Minute
 )
 
-// Options of the loop; the zero value is the default.
+// Options are the options of the loop. The zero value has the defaults.
 type Options struct {
 	RequeueAfter, HoldFor time.Duration
 	// ReserveDomainAfter is how long a gang waits before hosts are reserved for it, so that smaller gangs do not starve it; 0 or less
 	// disables reservations. ReserveDomainFor is how long the hosts stay reserved.
 	ReserveDomainAfter, ReserveDomainFor time.Duration
-	// ReserveShare is the largest share of a topology's nodes that may be reserved, 0 < share <= 1. A gang that needs more gets no
+	// ReserveShare is the largest share of a topology's nodes that may be reserved, 0 < share <= 1. A gang that needs more nodes gets no
 	// reservation.
 	ReserveShare float64
 	// RepackAfter is how long a gang waits before running replicas move to make space for it; 0: replicas move only when a user requests

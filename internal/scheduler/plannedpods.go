@@ -110,7 +110,7 @@ func (s *state) giveBackRelease(release gang.Release) {
 	}
 }
 
-// beginRelease marks a pod as being released, or created.
+// beginRelease marks an existing pod as being released, and a planned pod as being created.
 func (s *state) beginRelease(release gang.Release, graph types.NamespacedName) {
 	s.pods.begin(release, s.clock.Now())
 	if gang.Planned(release.Pod) {

@@ -39,7 +39,8 @@ func (e *evaluation) trackParted(o gang.Observation) {
 	}
 }
 
-// begin makes the pods of a gang that has begun keep their capacity if their release fails. Pods that are gone have no capacity to keep.
+// begin marks pods of a gang that has begun, so that they keep their capacity if their release fails. It ignores pods that are gone,
+// because they have no capacity.
 func (s *state) begin(pods []gang.Release) {
 	for _, r := range pods {
 		if id := topology.PodID(r.Pod); s.pods.of(id).releasing {
@@ -106,8 +107,8 @@ func (s *state) uncount(pod *corev1.Pod, id string) {
 	s.refused.podLeft(pod)
 }
 
-// isUnfinished reports whether a released or created pod is removed unbound because its gang could not be completed. Its successor with the
-// same name then gets the capacity that was held for the pod.
+// isUnfinished reports whether a released or created pod is removed before it is bound, because its gang could not be completed. The pod's
+// successor with the same name then gets the capacity that was held for the pod.
 func (s *state) isUnfinished(pod *corev1.Pod, id string) bool {
 	_, held := s.holds.byPod[client.ObjectKeyFromObject(pod)]
 	record := s.pods.of(id)

@@ -22,16 +22,16 @@ const retryAfter = time.Second
 // during its evaluation is taken again in the next round.
 type queue struct {
 	mu sync.Mutex
-	// due are the graphs to evaluate now. taken are the graphs that [queue.take] has returned and that are not evaluated yet. Each has its
-	// cause.
+	// due are the graphs to evaluate now. taken are the graphs that [queue.take] has returned and that are not evaluated yet. The values
+	// are the causes.
 	due, taken map[types.NamespacedName]*cause
 	later      map[types.NamespacedName]time.Time
-	// waiting are the graphs with gangs that did not fit; freed capacity that a graph may use makes it due.
+	// waiting are the graphs with gangs that did not fit; freed capacity that such a graph may use makes the graph due.
 	waiting map[types.NamespacedName]waiting
 	signal  chan struct{}
 }
 
-// cause says when to evaluate a graph: always, or only if the graph may use capacity that has become free on the nodes.
+// cause is the condition for the evaluation of a graph: always, or only if the graph may use capacity that has become free on the nodes.
 type cause struct {
 	always bool
 	nodes  []string
@@ -96,7 +96,7 @@ func (q *queue) addAt(name types.NamespacedName, at time.Time) {
 	q.wake()
 }
 
-// retry makes a graph due shortly after now, because something about it failed.
+// retry makes a graph due shortly after now, because an operation for the graph failed.
 func (q *queue) retry(name types.NamespacedName, now time.Time) { q.addAt(name, now.Add(retryAfter)) }
 
 // addGroup makes the graph of a scaling group due now.

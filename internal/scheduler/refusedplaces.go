@@ -36,7 +36,7 @@ const (
 	maxNames = 5
 )
 
-// refusedPlaces learns the places in which a scheduler refused pods, and forgets a place when the place changes.
+// refusedPlaces records the places in which a scheduler refused pods, and forgets a place when the place changes.
 type refusedPlaces struct {
 	places refusals
 	// known is, by graph, the time of the newest refusal that places has or had. Recorded refusals that are not newer are ignored, so that
@@ -96,7 +96,7 @@ func (p *refusedPlaces) add(graph types.NamespacedName, one assignment.Refused) 
 // refusals of its hosts are counted together. All places that are refused in the same eviction have the same Last time.
 type refusals map[types.NamespacedName][]assignment.Refused
 
-// forgotten reports whether plans treat a refused place like any other again.
+// forgotten reports whether plans treat a refused place like any other place again.
 func forgotten(one *assignment.Refused, now time.Time) bool { return now.Sub(one.Until) >= lastRefusal }
 
 // keep drops the places of a graph for which keeps returns false.

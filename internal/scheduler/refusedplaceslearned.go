@@ -82,7 +82,7 @@ type learning struct {
 	names  []string
 }
 
-// first reports whether this evaluation has not added a place yet, and adds it.
+// first adds a place, and reports whether this evaluation had not added the place before.
 func (n *learning) first(shape, name string) bool {
 	key := shape + "\x00" + name
 	if n.places[key] {

@@ -161,7 +161,7 @@ func (w *writers) run(ctx context.Context, s *releaseStep) {
 // errNotFollowed is the error for a pod that is not released because the pod before it in the release order is gone.
 var errNotFollowed = errors.New("the pod that it was to follow is gone")
 
-// abandon ends the releases of a step's pod and of the pods in all later steps of the same chain.
+// abandon ends the release of a step's pod, and the releases of the pods in all steps that follow this step.
 func (w *writers) abandon(s *releaseStep, err error) {
 	w.ledger.notReleased(s.release, s.gang.begun, err)
 	if errors.Is(err, provider.ErrPodGone) {

@@ -112,8 +112,8 @@ func overtaken(err error) bool {
 	return errors.Is(err, provider.ErrPodGone) || errors.Is(err, provider.ErrElsewhere) || errors.Is(err, provider.ErrStale)
 }
 
-// releaseFailed schedules a retry of a failed release. From the second failure in a row, it also evaluates the graph at once to report the
-// failure.
+// releaseFailed schedules a retry of a failed release. From the second failure in a row, it also queues the graph immediately, so that the
+// failure is reported.
 func (l *ledger) releaseFailed(name types.NamespacedName, err error) (w wake) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 // released is the state of one pod. It begins with the decision to release the pod, and ends when the pod is bound or, if its gang is
 // evicted, gone. The zero value means that there is nothing to remember.
 type released struct {
-	// releasing: the release is under way, and the pod may still look gated in the cache. domain is the domain to which it is released,
-	// attempt the attempt of its replica.
+	// releasing: the release is under way, and the pod may still look gated in the cache. domain is the domain to which the pod is
+	// released. attempt is the attempt of the pod's replica.
 	releasing bool
 	domain    topology.Path
 	attempt   int32

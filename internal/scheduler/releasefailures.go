@@ -31,7 +31,7 @@ func (f failures) note(name types.NamespacedName, err error, now time.Time) back
 	return f[name]
 }
 
-// repeated reports whether more than one try failed: a single failure may be transient, and is not reported.
+// repeated reports whether more than one try failed. A single failure may be transient, and is not reported.
 func (b backoff) repeated() bool { return b.times > 1 }
 
 // pauses reports whether the graph still waits for the next try.

@@ -23,8 +23,8 @@ type releaseStep struct {
 
 // inOrder puts the releases of one plan in order, and returns the steps without a preceding step. Pods of a graph, of a gang, of a
 // single-node component or of a replica may share a domain that no released pod determines yet. Then one of these pods is released before
-// the others, and the leader that removes its gate determines where the others are placed. A replaced leader that continues, with a plan of
-// its own, finds the gate removed, and leaves the other pods to the new leader.
+// the others, and the leader that removes its gate determines where the others are placed. A former leader that continues with its own plan
+// finds the gate removed, and does not release the other pods.
 func inOrder(gangs []*gangRelease) (roots []*releaseStep) {
 	var steps []*releaseStep
 	for _, g := range gangs {
@@ -73,9 +73,9 @@ func (s *releaseStep) domains() (names []string) {
 func (s *releaseStep) ofGang() string { return "gang " + s.release.Pin.Gang }
 
 // compareSteps orders the steps as the planner places replicas: first the pods of base gangs, including the missing pods of a partly
-// released base gang, and then the replicas by ordinal. In a base gang, and in every other replica, the oldest pod comes first: a released
-// pod that one leader still considers gated is older than the pods that were recreated alongside it. Pods that were created in the same
-// second are ordered by name, so that two leaders begin with the same pod.
+// released base gang, and then the replicas by ordinal. In a base gang, and in every other replica, the oldest pod comes first, because a
+// released pod that one leader still considers gated is older than the recreated pods of the same gang or replica. Pods that were created
+// in the same second are ordered by name, so that two leaders begin with the same pod.
 func compareSteps(a, b *releaseStep) int {
 	rank := func(s *releaseStep) int32 {
 		if s.gang.gang.Base || s.release.Rest {

@@ -19,7 +19,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Metrics of the problems that deployments report and of their updates, read from the cache when metrics are gathered.
+// Metrics about the problems that deployments report, and about the updates of deployments. They are read from the cache when metrics are
+// gathered.
 var (
 	graphsReporting = desc("trellis_graphs_reporting",
 		"Deployments that report a problem, by condition and reason.", "condition", "reason")

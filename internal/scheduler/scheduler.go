@@ -93,7 +93,7 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 	return s
 }
 
-// running is the loop of this process while it leads; nil otherwise. Tests can start several loops: running is then the last one.
+// running is the loop of this process while it leads; nil otherwise. If a test starts several loops, running is the last loop.
 var running atomic.Pointer[Scheduler]
 
 // Recorded returns the recorded replicas of a group. The caller deletes the pods of attempts that no longer count.

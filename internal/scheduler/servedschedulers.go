@@ -20,8 +20,8 @@ const servedPatience = 10
 // servedSchedulers are the names of the latest maxServed schedulers that have bound a pod or reported why it cannot be bound.
 type servedSchedulers struct{ names *lru.Cache }
 
-// The maximum number of schedulers that are remembered, and the maximum length of their names in bytes: any user who may create pods can
-// invent names.
+// The maximum number of schedulers that are remembered, and the maximum length of their names in bytes. Both are limited because any user
+// who may create pods can invent names.
 const (
 	maxServed      = 1024
 	maxServedBytes = 253

@@ -77,7 +77,7 @@ func (s *state) preempts(id string, pod *corev1.Pod) bool {
 }
 
 // stuckSince returns since when a released pod, or the other pods of its replica, cannot be bound in the planned place, and why; "" if
-// nothing is known against the pod, or if the scheduler would refuse it in every other place too.
+// nothing is known against the pod, or if the scheduler would refuse the pod in every other place too.
 func (s *state) stuckSince(o gang.Observation, pod *corev1.Pod) (since time.Time, why string) {
 	id := topology.PodID(pod)
 	if o.Objections[pod.UID].Anywhere {
@@ -112,8 +112,8 @@ func (s *state) evictionReason(pod *corev1.Pod) string {
 }
 
 // toEvict marks the pods of gangs as requeued, and returns the pods that are not evicted yet. Pods that lost their host come first. Pods of
-// the base gang and pods that show the reason come last, so that the next leader can still find the reason. A pod that is gone meanwhile
-// takes no capacity and has no state, and toEvict adds no state for it.
+// the base gang, and pods that show the reason for the eviction, come last, so that the next leader can still find the reason. A pod that
+// is gone meanwhile takes no capacity and has no state, and toEvict adds no state for it.
 func (s *state) toEvict(o gang.Observation, gangs map[string]eviction) (evict []*corev1.Pod) {
 	base, turn := gang.BaseGang(o), map[*corev1.Pod]int{}
 	for _, pod := range o.Pods {

@@ -16,7 +16,7 @@ import (
 const (
 	// refusalShownAfter is the minimum age of a refusal before it is reported, since the scheduler may bind the pod at its next try.
 	refusalShownAfter = time.Second
-	// maxRefusal is the maximum number of bytes of a scheduler's message that are passed on, since the message is long with many nodes and
+	// maxRefusal is the maximum length, in bytes, of a scheduler's message in a report, since the message is long with many nodes and
 	// reasons.
 	maxRefusal = 400
 )

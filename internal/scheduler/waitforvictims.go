@@ -40,12 +40,13 @@ func (s *state) victimsOf(pod *corev1.Pod) (node string, victims []topology.Leav
 	return node, victims
 }
 
-// isVictim reports whether a leaving pod may be a victim of a pod that has been refused since first.
+// isVictim reports whether a terminating pod may be a preemption victim for a pod whose refusal began at the time first.
 func isVictim(one topology.Leaving, first time.Time, requeueAfter time.Duration) bool {
 	return !one.Since.After(first.Add(requeueAfter))
 }
 
-// victimGone handles the end of a preemption victim: the pods that waited for it get their full time to be bound.
+// victimGone restarts the refusal times of the pods that waited for a preemption victim that is gone, so that they get the full time to be
+// bound.
 func (s *state) victimGone(pod *corev1.Pod) {
 	node, leaving := pod.Spec.NodeName, topology.LeavingOf(pod)
 	if node == "" || leaving == nil {

@@ -8,7 +8,7 @@
 //	priority 0: team-a has a1 (oldest), a2, a3; team-b has b1 (youngest)    order: a1 b1 a2 a3
 //
 // The next turn goes to the namespace that was served least recently. Turns are recorded for each priority as long as graphs of this
-// priority are in line. Between two turns of one namespace, a namespace that always has graphs in line is therefore served only once.
+// priority are in line. Between two turns of one namespace, another namespace that always has graphs in line is therefore served only once.
 // Adding a graph costs a binary search in its namespace. Taking a graph costs a comparison for each namespace of the priority.
 package turns
 
@@ -146,7 +146,8 @@ func (p *priority) forget() {
 	}
 }
 
-// before reports whether the namespace of graph a has its turn before that of graph b. a and b are the oldest graphs of their namespaces.
+// before reports whether the namespace of graph a has its turn before the namespace of graph b. a and b are the oldest graphs of their
+// namespaces.
 func (p *priority) before(a, b Turn) bool {
 	return cmp.Or(cmp.Compare(p.last[a.Namespace], p.last[b.Namespace]), older(a, b), cmp.Compare(a.Namespace, b.Namespace)) < 0
 }

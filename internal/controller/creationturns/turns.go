@@ -45,7 +45,7 @@ type space struct {
 	refused time.Time
 	// told is, by group, the work of the group at the last decisions.
 	told map[string]told
-	// creating are the groups that create pods since their last Sync.
+	// creating has the groups whose last Sync let them create pods and that have not called Created since then.
 	creating map[string]bool
 }
 
