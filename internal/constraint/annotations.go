@@ -49,7 +49,7 @@ func DomainOf(ct *grovev1alpha1.ClusterTopology, key string) (string, bool) {
 }
 
 // WithoutAnnotations returns the deployment without constraint annotations, which no longer apply once the constraint is frozen. If the
-// deployment has none, it returns the deployment itself.
+// annotations request no placement, it returns the deployment itself.
 func WithoutAnnotations(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1.DynamoGraphDeployment {
 	if !FromAnnotations(dgd).Set() {
 		return dgd

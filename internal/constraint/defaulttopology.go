@@ -18,8 +18,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// AnnotationDefault is "true" on each default topology. Multinode components without any constraint prefer to be packed by a default
-// topology.
+// AnnotationDefault is "true" on each default topology. A multinode component without any constraint prefers the narrowest level of a
+// default topology.
 const AnnotationDefault = "trellis.dev/is-default-topology"
 
 // Defaults returns the topologies that are annotated as default, oldest first. [Counting] selects the topologies that are used.
@@ -180,12 +180,12 @@ func defaultOf(
 	return nil, several
 }
 
-// within reports whether every node with the labels has also has the labels others.
+// within reports whether every label in others is also in has.
 func within(has, others map[string]string) bool {
 	return labels.Set(others).AsSelectorPreValidated().Matches(labels.Set(has))
 }
 
-// offers reports whether at least one of the nodes has the labels and matches the pod's required affinity.
+// offers reports whether at least one of the nodes has the labels in taken and matches the pod's node selector and required affinity.
 func offers(nodes []*corev1.Node, pod *corev1.Pod, taken map[string]string) bool {
 	required := nodeaffinity.GetRequiredNodeAffinity(pod)
 	return slices.ContainsFunc(nodes, func(n *corev1.Node) bool {

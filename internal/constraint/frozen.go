@@ -37,7 +37,7 @@ func Drift(dgd *nvidiav1beta1.DynamoGraphDeployment, now Statement, frozen map[s
 	return drift
 }
 
-// frozenBase returns the common part of the frozen constraints of the deployment's components; false if nothing is frozen.
+// frozenBase returns the part that all frozen constraints of a deployment's components have in common; false if nothing is frozen.
 func frozenBase(frozen map[string]*trellisv1alpha1.ResolvedTopology,
 	dgd *nvidiav1beta1.DynamoGraphDeployment) (base *trellisv1alpha1.ResolvedTopology, some bool) {
 	var names []string

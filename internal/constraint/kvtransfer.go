@@ -25,7 +25,8 @@ func transfer(base *trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoG
 }
 
 // transferFrozen reports whether a component that transfers KV caches has a frozen constraint. The other components then use the policy of
-// this constraint. If no such component has one, the policy is new to the deployment, even if other components already have scaling groups.
+// this constraint. If no such component has a frozen constraint, the policy is new to the deployment, even if other components already have
+// scaling groups.
 func transferFrozen(frozen map[string]*trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	return slices.ContainsFunc(dgd.Spec.Components, func(c nvidiav1beta1.ComponentSpec) bool {
 		_, is := frozen[c.Name]

@@ -40,8 +40,8 @@ type Sources struct {
 	Topology *grovev1alpha1.ClusterTopology
 	// Defaults are the cluster's default topologies, oldest first. They apply to deployments without a stated constraint; see [Defaults].
 	Defaults []*grovev1alpha1.ClusterTopology
-	// Nodes are the nodes of the cluster. They serve to choose among several default topologies that suit a component; empty where nodes
-	// are unknown.
+	// Nodes are the nodes of the cluster, which determine the choice if several default topologies suit a component; empty if the nodes are
+	// unknown.
 	Nodes []*corev1.Node
 	// Frozen holds, by component name, the constraint that was stored when the component was first reconciled. It takes precedence over
 	// every other source. A nil value means that the component was frozen without a constraint.
@@ -70,9 +70,9 @@ type Resolved struct {
 	Undecided []Undecided
 }
 
-// Of resolves the constraint of every component of a deployment. Frozen constraints do not change. A component may have no frozen
-// constraint although its siblings have one, because the operator stopped between two writes. Such a component gets the levels of its
-// siblings, so that a graph never mixes two versions of a topology.
+// Of resolves the constraint of every component of a deployment. Frozen constraints do not change. If the operator stopped between two
+// writes, a component may have no frozen constraint although its siblings have one. Such a component gets the levels of its siblings, so
+// that a graph never mixes two versions of a topology.
 func Of(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Sources) Resolved {
 	out := map[string]*trellisv1alpha1.ResolvedTopology{}
 	base, problems := baseOf(dgd, stated, s)
@@ -133,7 +133,7 @@ func baseOf(dgd *nvidiav1beta1.DynamoGraphDeployment, stated Statement, s Source
 	return nil, nil
 }
 
-// newBase copies the levels of a topology.
+// newBase returns a constraint with the name, levels and node selector of a topology, but without domains.
 func newBase(ct *grovev1alpha1.ClusterTopology) *trellisv1alpha1.ResolvedTopology {
 	base := &trellisv1alpha1.ResolvedTopology{ClusterTopology: ct.Name, NodeSelector: ct.Spec.NodeSelector}
 	for _, level := range ct.Spec.Levels {

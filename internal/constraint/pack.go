@@ -9,8 +9,9 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Domains are the domains that one place of a constraint requests from a scheduler. They are in a normal form that all schedulers interpret
-// equally: Preferred, if set, is narrower than every domain required at that place.
+// Domains are the domains that a constraint requests from a scheduler, either for all pods of a deployment or for each replica of a
+// component. They are in a normal form that all schedulers interpret equally: Preferred, if set, is narrower than every required domain
+// that applies.
 //
 // Users may write a preferred level that has no effect, because it is as broad as the required level. Grove warns about such a level, KAI
 // never schedules the pods, and other schedulers ignore it. The normal form drops such a level, so renderers need not handle it:
@@ -28,7 +29,7 @@ type Domains struct {
 // Empty reports whether no domain is requested.
 func (d Domains) Empty() bool { return d == Domains{} }
 
-// OfGraph returns the domains that the deployment level requests for all pods together.
+// OfGraph returns the domains that the deployment level of a constraint requests for all pods together.
 func OfGraph(t *trellisv1alpha1.ResolvedTopology) Domains {
 	if t == nil {
 		return Domains{}
@@ -36,8 +37,8 @@ func OfGraph(t *trellisv1alpha1.ResolvedTopology) Domains {
 	return Domains{t.GraphPackDomain, narrower(t, t.GraphPreferredPackDomain, t.GraphPackDomain)}
 }
 
-// OfComponent returns the domains that the component level requests for each replica. It excludes domains inherited from the deployment
-// level.
+// OfComponent returns the domains that the component level of a constraint requests for each replica. It excludes domains inherited from
+// the deployment level.
 func OfComponent(t *trellisv1alpha1.ResolvedTopology) Domains {
 	if t == nil {
 		return Domains{}
@@ -83,7 +84,8 @@ func Packed(sg *trellisv1alpha1.ScalingGroup) bool {
 }
 
 // TopologyOf returns a frozen topology of the graph, for the fields that all its groups share: name, levels and deployment level. It
-// returns nil without a topology. If groups use different default topologies, it returns the topology of the first component by name.
+// returns nil if no group has a topology. If groups use different default topologies, it returns the topology of the first component by
+// name.
 func TopologyOf(groups []*trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ResolvedTopology {
 	var first *trellisv1alpha1.ScalingGroup
 	for _, sg := range groups {

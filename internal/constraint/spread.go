@@ -25,7 +25,7 @@ func Spread(t *trellisv1alpha1.ResolvedTopology) bool {
 	return t != nil && (t.SpreadDomain != "" || t.PreferredSpreadDomain != "")
 }
 
-// spread sets the spread of a component's replicas, where the spread has an effect.
+// spread sets the levels over which a component's replicas are spread. It omits a level over which they cannot be spread.
 func spread(t *trellisv1alpha1.ResolvedTopology, dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) {
 	_, multinode := c.PodsPerReplica()
 	stated, _ := SpreadOf(dgd, c)

@@ -17,7 +17,7 @@ type Statement struct {
 	Annotated Annotated
 	// ClusterTopology is the name of the ClusterTopology that the deployment refers to; "" for none.
 	ClusterTopology string
-	// Multinode reports whether a component has replicas of more than one pod. A default topology packs only such components.
+	// Multinode reports whether a component has replicas of more than one pod. A default topology packs only multinode components.
 	Multinode bool
 }
 

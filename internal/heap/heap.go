@@ -4,8 +4,8 @@
 // Package heap limits the growth of the process's heap between garbage collections.
 //
 // Most of the operator's heap mirrors objects of the cluster. With Go's default (GOGC 100), the heap grows to twice its live size before
-// the next collection. With this package, it still grows to twice its live size while the live size is small. The larger the live heap is,
-// the smaller is the relative growth:
+// the next collection. With this package, a small heap still grows to twice its live size. The larger the live heap is, the smaller is the
+// relative growth:
 //
 //	in use    grows by
 //	 30 MB    30 MB      as with GOGC 100

@@ -32,7 +32,7 @@ const (
 // Key is a node label key whose place in a hierarchy is known.
 type Key struct {
 	Name string
-	// Domain is the name of a level with this key.
+	// Domain is the suggested name of a level with this key.
 	Domain string
 	// Rank is the place of the key among other keys.
 	Rank Rank

@@ -90,7 +90,7 @@ func (p *proposer) straddling(above, c *column) {
 	}
 }
 
-// some lists the first names, out of total names.
+// some joins the first names and counts the others. total is the number of all names, some of which may be missing in names.
 func some(names []string, total int) string {
 	return limit.Join(names, total, maxNames, ", ")
 }

@@ -169,7 +169,7 @@ func (p *proposer) dropAlike() {
 }
 
 // alike reports whether two labels group the nodes identically. Labels with one value are alike only if they have the same rank. The
-// hostname is alike only with the physical machine: a rack may happen to have one host today.
+// hostname is alike only with the physical machine, because a rack may happen to have only one host today.
 func (c *column) alike(other *column) bool {
 	if max(c.Rank, other.Rank) == host && min(c.Rank, other.Rank) < machine {
 		return false

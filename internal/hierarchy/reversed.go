@@ -18,9 +18,9 @@ func (r Reversed) String() string {
 		r.Above.Domain, r.Above.Key, r.Below.Domain, r.Below.Key)
 }
 
-// FindReversed finds adjacent levels in the wrong order: their ranks are reversed, and the labels confirm this. They do if each value of
-// the upper label occurs with only one value of the lower label, and some value of the lower label occurs with several values of the upper
-// label.
+// FindReversed finds adjacent levels in the wrong order: their ranks are reversed, and the labels confirm this. The labels confirm it if
+// each value of the upper label occurs with only one value of the lower label, and some value of the lower label occurs with several values
+// of the upper label.
 func FindReversed(labels []map[string]string, levels topology.Levels) []Reversed {
 	var out []Reversed
 	for i := 1; i < len(levels); i++ {

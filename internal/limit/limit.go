@@ -13,7 +13,8 @@ const ellipsis = "..."
 
 func digit(c byte) bool { return '0' <= c && c <= '9' }
 
-// Text shortens s to at most the given number of bytes, and then adds an ellipsis within this length. It never splits a number.
+// Text shortens s to at most the given number of bytes. A shortened text ends with an ellipsis, which counts towards this length. Text
+// never splits a number.
 func Text(s string, bytes int) string {
 	if len(s) <= bytes {
 		return s

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Join joins at most the first most items, and counts all others: "a, b, c and 2 more". total is the number of all items; items may contain
-// fewer elements.
+// Join joins the first items, and appends the number of all other items: "a, b, c and 2 more". most is the maximum number of joined items.
+// total is the number of all items, some of which may be missing in items.
 func Join(items []string, total, most int, separator string) string {
 	shown := items[:min(len(items), most)]
 	text := strings.Join(shown, separator)
@@ -20,7 +20,8 @@ func Join(items []string, total, most int, separator string) string {
 	return text
 }
 
-// First returns the first most items, followed by the number of all other items: "2 more replicas". what, here "replicas", may be empty.
+// First keeps the first items, and replaces all other items by their number: "2 more replicas". most is the maximum number of kept items.
+// what is the noun, here "replicas"; it may be empty.
 func First(items []string, most int, what string) []string {
 	if len(items) <= most {
 		return items

@@ -5,8 +5,8 @@ package limit
 
 import "unicode/utf8"
 
-// Middle shortens s to the given number of bytes by replacing its middle with an ellipsis. It keeps the end, because a wrapped error has
-// its cause there: two thirds of the result are from the end of s. It never splits a number.
+// Middle shortens s to the given number of bytes by replacing its middle with an ellipsis. Two thirds of the result are from the end of s,
+// because a wrapped error has its cause there. Middle never splits a number.
 func Middle(s string, bytes int) string {
 	if len(s) <= bytes || bytes <= len(ellipsis) {
 		return Text(s, bytes)

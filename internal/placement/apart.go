@@ -7,9 +7,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// apart places each pod of a replica on a host of its own (docs/placement.md#hosts-of-their-own). The views of these pods count hosts
+// apart places each pod of a replica on a different host (docs/placement.md#hosts-of-their-own). The views of these pods count hosts
 // ([topology.Shape.Apart]), so they determine exactly which domains hold the replica. on contains the hosts that the replica has taken.
-// Groups around the replica count its pods like any other pods, because several replicas may share hosts.
+// Pods of different replicas may share a host, so the groups around the replica count its pods like any other pods.
 //
 //	hosts of 8 GPUs, a replica of three pods of 2 GPUs:
 //	a rack of two hosts holds 2 of 3, a rack of four holds the replica and, on three of its hosts, a second replica
@@ -40,7 +40,7 @@ func (a *apart) shape(s *topology.Shape) *topology.Shape {
 	return s.Apart()
 }
 
-// sharing returns the unit's pod counts as the surrounding units use them: without the rule about hosts of their own.
+// sharing returns the unit's pod counts for use by the surrounding units. These counts ignore that the pods must be on different hosts.
 func (u *unit) sharing(t *topology.Tree) []count {
 	if u.apart == nil {
 		return u.total

@@ -87,14 +87,14 @@ func (a *attempt) placeOthers() {
 	}
 }
 
-// open reports whether a replica has no result yet, unless its role places it after all other replicas.
+// open reports whether a replica still needs a result. It returns false for a replica whose role places it after all other replicas.
 func (a *attempt) open(si, ri int) bool {
 	r := &a.results[si][ri]
 	return r.Refusal == nil && len(r.Pods) == 0 && !a.later(si)
 }
 
-// rest lists, in order, the pods of the replicas that are placed after a position of a component. With base, it omits the heads of later
-// components, because these heads are in the base gang.
+// rest lists the pods of each replica of component si from the given position on, and of each replica of the later components. With base,
+// it omits the heads of the later components, because these heads are in the base gang.
 func (a *attempt) rest(si, position int, base bool) [][]Pod {
 	var replicas [][]Pod
 	for i := si; i < len(a.p.components); i++ {
@@ -264,7 +264,8 @@ func (a *attempt) decides(following []candidate) bool {
 	return len(following) == 0 || a.beats(following[0].ahead)
 }
 
-// enough reports whether the comparison may skip the further candidates, which place at most atMost replicas.
+// enough reports whether the comparison may skip the remaining candidates, each of which places at most atMost replicas. tried is the
+// number of candidates that the comparison has tried.
 func (a *attempt) enough(atMost, tried int) bool {
 	return a != nil && (a.beats(atMost) || a.placed >= atMost && tried >= shortlist)
 }

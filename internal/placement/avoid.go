@@ -25,7 +25,7 @@ func (g Demand) bounded() Demand {
 	return g
 }
 
-// avoids reports whether any replica avoids hosts or places that a scheduler refused.
+// avoids reports whether any replica has hosts to avoid, or a scheduler has refused any places for the demand.
 func (g *Demand) avoids() bool {
 	if len(g.Refused) > 0 {
 		return true
@@ -62,7 +62,7 @@ func (g Demand) avoiding() Demand {
 	return out
 }
 
-// refused returns the places that a scheduler refused for pods of a shape; useLast omits the last-resort places.
+// refused returns the places that a scheduler refused for pods of a shape. With useLast, it omits the last-resort places.
 func (g Demand) refused(s *topology.Shape, useLast bool) (places []topology.Refused) {
 	if len(g.Refused) == 0 {
 		return nil

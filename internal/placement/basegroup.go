@@ -34,7 +34,7 @@ func (a *attempt) baseGroupOf(belongs func(*component) bool) *Group {
 	return g
 }
 
-// settleBase records the places of a base gang's replicas, and calls note for each of their results.
+// settleBase records the places of a base gang's replicas, and calls note with the result of each replica.
 func (a *attempt) settleBase(u *unit, note func(*ReplicaResult)) {
 	for _, sub := range u.subs {
 		if head := sub.group.head; head > 0 {

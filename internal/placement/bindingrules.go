@@ -11,8 +11,8 @@ import (
 
 // Pods with rules about other pods ([topology.Binding]) are placed one by one, because each placed pod changes which hosts the rules allow
 // for the next pod. The host-by-host count remains an upper bound, so it still shows which domains to try. For each pod, the first pass
-// takes the best host that the rules currently allow. The second pass tries all distributions of the pods, except those with permanently
-// barred hosts. A distribution is accepted only if the kube-scheduler can bind its pods in every order (ordered).
+// takes the best host that the rules currently allow. The second pass tries all distributions of the pods, except distributions that use a
+// permanently barred host. A distribution is accepted only if the kube-scheduler can bind its pods in every order (ordered).
 
 // bind reads the binding rules of the waiting pods and adds them to the pods' shapes. Until end is called, the rules are updated with every
 // change of the plan.
@@ -80,8 +80,8 @@ func (d *demand) shape() *topology.Shape { return d.pods[0].Shape }
 // together reports whether the places of the pods depend on other pods of the plan.
 func (d *demand) together() bool { return d.shape().Together() }
 
-// excluded returns the rule that currently keeps one more pod of a demand off a host, apart from the exclusions that the demand's view
-// counts; "" for none.
+// excluded returns the rule that currently keeps one more pod of a demand off a host; "" for none. It omits the exclusions that the
+// demand's view already counts.
 func (s *search) excluded(dm *demand, n topology.NodeID, scope topology.DomainID) string {
 	for _, b := range s.options.bindings {
 		if why := b.Excludes(dm.shape(), n, scope); why != "" {
@@ -117,7 +117,7 @@ func (s *search) oneByOne(dm *demand, at, scope topology.DomainID, n int) (place
 }
 
 // bestAllowed returns the host for one more pod, -1 for none. It prefers the sub-domain of the previous pod, then the tightest host that
-// holds all pods left, then the host that holds most of them, then the first host.
+// holds all remaining pods, then the host that holds most of them, then the first host.
 func (s *search) bestAllowed(dm *demand, at, scope topology.DomainID, left int, last topology.DomainID) topology.NodeID {
 	best, most, near := topology.NodeID(-1), 0, false
 	s.tree.AllNodes(at, func(n topology.NodeID) bool {
@@ -145,8 +145,8 @@ func (s *search) allowed(dm *demand, n topology.NodeID, scope topology.DomainID,
 	return some
 }
 
-// scopeOf returns the domain that must hold a unit: the domain of the unit's required level around d, or the domain to which the unit is
-// tied.
+// scopeOf returns the domain that must hold a unit. This is the narrowest of three domains: around, the domain to which the unit is tied,
+// and the domain of the unit's required level that contains d.
 func (s *search) scopeOf(u *unit, d, around topology.DomainID) topology.DomainID {
 	scope := around
 	if u.within != topology.Nowhere && s.tree.Within(u.within, scope) {
@@ -190,8 +190,8 @@ func (a *attempt) retry(si int) bool {
 	return some
 }
 
-// unallowed counts the hosts of a domain that have capacity for pods of a view but that the rules exclude once as many of the unit's pods
-// as possible are placed in the domain.
+// unallowed finds the hosts of a domain that have capacity for pods of a view but are excluded by a rule, and adds them to the exclusions.
+// Before it checks the rules, it places as many of the unit's pods as possible in the domain.
 func (s *search) unallowed(u *unit, d topology.DomainID, view *topology.View, hosts *exclusions) {
 	at := slices.IndexFunc(u.own, func(dm *demand) bool { return dm.view == view && len(dm.shape().Rules()) > 0 })
 	if at < 0 {

@@ -9,9 +9,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// ordered reports whether the kube-scheduler can bind the taken pods one after the other. At least one order must satisfy the rules as they
-// apply within the pods' domains. On the planned hosts, every order must work, because the kube-scheduler may try pods in any order. It
-// retries a refused pod when other pods are bound, so an order fails only where all remaining pods are refused.
+// ordered reports whether the kube-scheduler can bind the taken pods one after the other. At least one order must satisfy the rules within
+// the pods' domains. In addition, no order may get stuck on the planned hosts, because the kube-scheduler may try pods in any order. The
+// kube-scheduler retries a refused pod after it has bound other pods, so an order gets stuck only when all remaining pods are refused.
 func (s *search) ordered() bool {
 	if len(s.options.bindings) == 0 {
 		return true
@@ -42,7 +42,7 @@ func (s *search) ordered() bool {
 	return every && !s.spent
 }
 
-// takenTogether returns the taken pods that rules about other pods bind, one entry for each demand and host.
+// takenTogether returns the taken pods to which rules about other pods apply, with one entry per demand and host.
 func (s *search) takenTogether() (list []take) {
 	at := map[take]int{}
 	for _, t := range s.taken {
@@ -59,21 +59,23 @@ func (s *search) takenTogether() (list []take) {
 	return list
 }
 
-// maxStates bounds how many sets of bound pods are examined for one distribution of a gang. Beyond the bound, the search for an order fails
-// unless it has found one, and every order is assumed to work unless some order is known to fail.
+// maxStates is the maximum number of states that one search through the orders examines. A state is a set of bound pods. Beyond the
+// maximum, the search for one possible order fails. A check of all orders then assumes that every order works, unless some order is known
+// to fail.
 const maxStates = 2048
 
-// orders searches the orders in which pods can be bound. At first, all pods are off their hosts.
+// orders searches the orders in which pods can be bound. At first, no pod is on its host.
 type orders struct {
 	search *search
-	// waiting are the pods that are still off their hosts. way lists, in order, the indexes in waiting of the pods that are already on
-	// their hosts.
+	// waiting counts, by demand and host, the pods that are not on their hosts yet. way lists, in the order of binding, the indexes in
+	// waiting of the pods that are on their hosts.
 	waiting []take
 	way     []int
 	by      []topology.Order
 	states  int
 	seen    map[uint64]bool
-	// doubted: some order of the current pods is known to fail, unless the search shows that no order reaches that state.
+	// doubted: a rule's own check has found an order of the current pods that fails. This result applies unless the search examines all
+	// states.
 	doubted bool
 }
 
@@ -106,7 +108,7 @@ func (o *orders) put(i int) {
 	o.way = append(o.way, i)
 }
 
-// back takes pods off their hosts until count of them are left.
+// back takes pods off their hosts, the last bound pod first, until count pods are still on their hosts.
 func (o *orders) back(count int) {
 	for ; len(o.way) > count; o.way = o.way[:len(o.way)-1] {
 		t := &o.waiting[o.way[len(o.way)-1]]
@@ -115,7 +117,8 @@ func (o *orders) back(count int) {
 	}
 }
 
-// look counts a state and reports whether to examine it: the state is new, and the bound on states is not reached.
+// look counts the current state and reports whether to examine it. It returns false for a state that was examined before, and when
+// maxStates or the search's share of the budget is used up.
 func (o *orders) look(some []int) bool {
 	o.states++
 	o.search.steps -= 1 + len(some)/16
@@ -148,7 +151,7 @@ func (o *orders) someOrder() bool {
 	return !o.gets(o.all(), (*orders).unfinished)
 }
 
-// greedily puts wanted pods on their hosts until the rules allow no further wanted pod.
+// greedily puts the pods that wanted selects on their hosts, until the rules allow no further selected pod.
 func (o *orders) greedily(wanted func(i int) bool) {
 	for progress := true; progress; {
 		progress = false
@@ -162,7 +165,7 @@ func (o *orders) greedily(wanted func(i int) bool) {
 	}
 }
 
-// left returns those of the given pods that are still off their hosts.
+// left returns the given pods that are not on their hosts yet.
 func (o *orders) left(some []int) (list []int) {
 	for _, i := range some {
 		if o.waiting[i].pods > 0 {
@@ -183,7 +186,8 @@ func (o *orders) gets(some []int, into func(o *orders, tied []int) bool) bool {
 	return false
 }
 
-// unfinished reports whether no order puts all the given mutually tied pods on their hosts. If some order does, the pods stay there.
+// unfinished reports whether no order puts all the given mutually tied pods on their hosts. If some order does, the pods stay on their
+// hosts.
 func (o *orders) unfinished(some []int) bool {
 	some = o.left(some)
 	if len(some) == 0 {
@@ -206,7 +210,8 @@ func (o *orders) unfinished(some []int) bool {
 	return true
 }
 
-// stuckTied reports whether some order of mutually tied pods ends with pods that are refused. It leaves the pods off their hosts.
+// stuckTied reports whether some order of mutually tied pods ends with refused pods. Afterwards, the same pods are on their hosts as
+// before.
 func (o *orders) stuckTied(tied []int) bool {
 	if one := o.tiedBy(tied); one != nil {
 		every, known := one.Orderly(tied)
@@ -218,7 +223,7 @@ func (o *orders) stuckTied(tied []int) bool {
 	return o.stuck(tied)
 }
 
-// stuck reports whether some order of the remaining tied pods reaches a state in which all pods still off their hosts are refused.
+// stuck reports whether some order of the remaining tied pods reaches a state in which every pod that is not on its host yet is refused.
 func (o *orders) stuck(some []int) bool {
 	before := len(o.way)
 	defer func() { o.back(before) }()
@@ -253,7 +258,8 @@ func (o *orders) stuck(some []int) bool {
 	return false
 }
 
-// bindFree puts those pods on their hosts that the rules will allow at any later time. It returns which of the other pods are refused now.
+// bindFree puts the pods on their hosts that can never be refused and cannot cause a refusal of another pod. It returns which of the
+// remaining pods are currently refused.
 func (o *orders) bindFree(some []int) (refused map[int]bool) {
 	for progress := true; progress; {
 		progress, refused = false, map[int]bool{}

@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// shortlist is the number of domains of a level that are compared by the sub-domains that they would actually use; the other domains are
-// ranked by estimates only.
+// shortlist is the number of domains of a level that are compared by the number of sub-domains that the pods would actually use. The other
+// domains are ranked by estimates only.
 const shortlist = 32
 
 // choices yields the domains into which a unit may go, best first (docs/placement.md#which-domain). First comes the unit's former domain.
@@ -86,8 +86,8 @@ func (c *choices) offer(d topology.DomainID) {
 	}
 }
 
-// open queues the first domains of the current level: the domains in use, then the best domain by classes or, if classes do not suffice,
-// the shortlist.
+// open queues the first domains of the current level: the domains in use, then the best domain as found by quick. If quick finds none, open
+// queues the shortlist instead.
 func (c *choices) open() {
 	for _, n := range c.u.near {
 		c.offer(c.s.tree.At(n, c.level))

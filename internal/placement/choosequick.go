@@ -8,8 +8,8 @@ import (
 )
 
 // quick finds the best domain of the current level by classes of domains, which is cheaper than a comparison of all domains. It returns a
-// domain only where a ranking of all domains gives the same result: without look-ahead, and if the domain uses as few sub-domains as its
-// class suggests.
+// domain only if a ranking of all domains would give the same result. For this, the unit must have no later replicas to consider, and the
+// domain must use as few sub-domains as its class suggests.
 func (c *choices) quick() topology.DomainID {
 	t, u := c.s.tree, c.u
 	if len(u.total) == 0 || len(u.want) > 0 || len(c.tried) > 0 || c.level <= t.LevelOf(c.bound) {
@@ -48,7 +48,7 @@ func packingIn(class *topology.Class, pods int) packing {
 	return packingOf(pods, class.Fit, class.Biggest)
 }
 
-// nextPacking returns the packing that follows last, among the classes that hold the given number of pods.
+// nextPacking returns the tightest packing that is less tight than last, among the classes that hold the given number of pods.
 func nextPacking(classes []topology.Class, pods int, last packing) (next packing, found bool) {
 	for i := range classes {
 		if classes[i].Fit < pods || classes[i].Domains == 0 {

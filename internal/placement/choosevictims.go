@@ -30,7 +30,8 @@ type gangAt struct {
 	nodes    []topology.NodeID
 }
 
-// clear evaluates the preemption in one domain and rolls back all its changes.
+// clear finds a preemption in one domain that makes room for a group, and rolls back all its changes. It returns nil when the group does
+// not fit.
 func (p *planner) clear(g *Group, d topology.DomainID) *freeing {
 	c := &clearing{p: p, group: g, domain: d, victims: map[topology.NodeID][]topology.Victim{}, gone: map[topology.NodeID]bool{}}
 	if !c.collect() {
@@ -96,8 +97,8 @@ func (c *clearing) search() *search {
 	return s
 }
 
-// sparing puts back as many gangs as possible, first those of higher priority and then in the given order, and places the group on the
-// remaining capacity.
+// sparing puts back as many gangs as possible, and places the group on the remaining capacity. It first puts back the gangs of higher
+// priority. Gangs of the same priority follow in the given order.
 func (c *clearing) sparing(order func(a, b gangAt) int) *freeing {
 	gangs := slices.Clone(c.gangs)
 	slices.SortStableFunc(gangs, func(a, b gangAt) int { return cmp.Or(cmp.Compare(b.priority, a.priority), order(a, b)) })
@@ -114,8 +115,8 @@ func (c *clearing) sparing(order func(a, b gangAt) int) *freeing {
 	return r
 }
 
-// spare puts gangs back if the group still fits afterwards. Otherwise it tries each half of the list. On each node it puts back all pods or
-// none, because the kube-scheduler chooses the victims on a node.
+// spare puts gangs back if the group still fits afterwards. Otherwise it tries to put back each half of the list. On each node it puts back
+// all pods or none, because the kube-scheduler chooses the victims on a node.
 func (c *clearing) spare(gangs []gangAt) {
 	if c.p.over() {
 		return // place may still spare some of the gangs that are left

@@ -10,7 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// closestTries is the number of domains into which the unit is packed to find the closest domain, where counting alone does not suffice.
+// closestTries is the maximum number of domains into which a search tries to pack a unit to find the closest domain, where counting pods
+// does not suffice.
 const closestTries = 8
 
 // closest finds the domain that holds most pods of the unit, and compares the other domains with it.
@@ -52,9 +53,9 @@ func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 // maxCompared is the maximum number of otherwise equal domains, first in path order, that are compared by the free capacity of their hosts.
 const maxCompared = 32
 
-// nearest returns the domain that holds most pods of the unit, and the number of these pods. It counts if the unit has one kind of pods,
-// else it packs the unit. bounds contains the upper bound of each domain. For each packed domain, nearest replaces this bound with the
-// packed number.
+// nearest returns the domain that holds most pods of the unit, and the number of these pods. It counts the pods if all of them have one
+// shape, and otherwise tries to pack the unit. bounds contains, per domain, an upper bound on the number of pods. nearest replaces the
+// bound of each domain that it tries by the number of packed pods.
 func (s *search) nearest(u *unit, domains []topology.DomainID, bounds []int) (topology.DomainID, int) {
 	all := make([]int, len(domains))
 	for i := range all {
@@ -77,8 +78,8 @@ func (s *search) nearest(u *unit, domains []topology.DomainID, bounds []int) (to
 	return domains[at], bounds[at]
 }
 
-// firstClosest returns the index of the closest of the given domains: it holds most pods of the unit, then has most hosts that suit the
-// unit's scarcest pods, then has most free capacity on these hosts, then is first.
+// firstClosest returns the index of the closest domain, among the given indexes. The closest domain holds most pods of the unit, then has
+// most hosts that suit the unit's scarcest pods, then has most free capacity on these hosts, then is first.
 func (s *search) firstClosest(u *unit, domains []topology.DomainID, holds []int, among []int) int {
 	hosts := func(i int) int {
 		if len(u.total) == 0 {
@@ -116,7 +117,7 @@ func freeFor(view *topology.View, d topology.DomainID) int64 {
 	return view.Free(d, at)
 }
 
-// atMost returns an upper bound of how many pods of the unit a domain holds. It counts each shape separately.
+// atMost returns an upper bound on the number of the unit's pods that a domain holds. It counts each shape separately.
 func atMost(u *unit, d topology.DomainID) int {
 	n := 0
 	for _, c := range u.total {
@@ -125,8 +126,8 @@ func atMost(u *unit, d topology.DomainID) int {
 	return n
 }
 
-// partial returns how many pods of a unit can be packed into a domain. It packs all pods of a part with its own domain together, and
-// other pods one by one.
+// partial returns how many pods of a unit can be packed into a domain. It packs a part that needs a domain of its own entirely or not at
+// all, and other pods one by one.
 func (s *search) partial(u *unit, d topology.DomainID) int {
 	before := s.here()
 	holds := s.packPart(u, d)
@@ -149,7 +150,8 @@ func (s *search) packPart(u *unit, d topology.DomainID) int {
 	return holds
 }
 
-// fits tries one part of a unit and leaves its capacity taken if it fits. Its budget is small, because it only explains a refusal.
+// fits tries to place one part of a unit in a domain. If the part fits, its capacity stays taken. The search has a small budget, because
+// the result only explains a refusal.
 func (s *search) fits(u *unit, d topology.DomainID) bool {
 	steps, deep, spent := s.steps, s.deep, s.spent
 	s.steps, s.deep, s.spent = 1000, false, false
@@ -158,8 +160,8 @@ func (s *search) fits(u *unit, d topology.DomainID) bool {
 	return found
 }
 
-// part returns the first part of the unit that does not fit into a domain alongside the earlier parts, and leaves the capacity of the
-// earlier parts taken. It returns nil when there are no parts or all parts fit.
+// part returns the first part of the unit that does not fit into a domain alongside the earlier parts. The capacity of the earlier parts
+// stays taken. It returns nil when there are no parts or all parts fit.
 func (s *search) part(u *unit, d topology.DomainID) *unit {
 	for _, sub := range u.subs {
 		if !s.fits(sub, d) {

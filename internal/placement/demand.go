@@ -29,9 +29,10 @@ type Demand struct {
 	// beyond Levels: the level no longer exists, so replicas are placed only if the graph has an Anchor. Preferred is a narrower level,
 	// which is tried first.
 	Required, Preferred int
-	// Anchor is the graph domain that active members are pinned to; nil while the graph is free to choose.
+	// Anchor is the graph domain that active members are pinned to; nil while the plan may choose any graph domain.
 	Anchor topology.Path
-	// Priority is the priority of the pods. Preempts: if nothing else fits, the plan uses the capacity of bound pods with lower priority.
+	// Priority is the priority of the pods. Preempts allows the plan to use the capacity of bound pods with lower priority if the graph
+	// does not fit otherwise.
 	Priority   int32
 	Preempts   bool
 	Components []Component
@@ -56,12 +57,12 @@ type Component struct {
 	Required, Preferred int
 	// Role is the role of the replicas in the demand's pairing.
 	Role Role
-	// Apart places the pods of each replica on hosts of their own. Several replicas may share hosts.
+	// Apart places each pod of a replica on a different host. Pods of different replicas may share a host.
 	Apart bool
 	// Place is the component's own tree. In a demand without a constraint, it replaces the demand's levels and node selector; nil: the
 	// demand's tree.
 	Place *Place
-	// Spread is how the replicas are spread over domains; nil: they are not.
+	// Spread describes how the replicas are spread over domains; nil if they are not spread.
 	Spread *Spread
 	// Anchor is the domain of a single-node component's active replicas; nil when there are none. Each multinode replica has its own
 	// anchor.
@@ -84,7 +85,8 @@ type Replica struct {
 	// Anchor is the domain to which some pods of this replica are already pinned, after an interrupted release. The other pods must be
 	// placed there too. nil: none.
 	Anchor topology.Path
-	// On are the IDs of the replica's pods that already have hosts. Pods that need hosts of their own avoid these hosts.
+	// On are the IDs of the replica's pods that already have hosts. If the component has Apart set, the pods to place must not use these
+	// hosts.
 	On []string
 	// Hint is the replica's former domain, which is tried first.
 	Hint topology.Path

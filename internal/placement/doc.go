@@ -11,19 +11,19 @@
 // and then every other replica, and it chooses the domain that holds most replicas. Every gang is a tree of groups ([Group]). Each group
 // has a level, and one domain of this level must hold the group. One search places the gang:
 //
-//   - a group goes to its former domain. Otherwise it goes to the domain in which it uses the fewest sub-domains and which is tightest for
-//     the scarcest shape, at the preferred level first, then at broader levels (choices);
-//   - the hardest parts are placed first: fixed groups, narrow levels, large shares, scarce shapes;
+//   - a group goes to its former domain if it fits there. Otherwise it goes to the domain in which it uses the fewest sub-domains and which
+//     is tightest for the scarcest shape, at the preferred level first, then at broader levels (choices);
+//   - the hardest parts are placed first: groups tied to a domain, narrow levels, large shares, scarce shapes;
 //   - pods of one shape are distributed over as few sub-domains and hosts as possible (fill);
 //   - when a part finds no capacity, the search backtracks to the previous choice. The first pass backtracks to domains only, the second
 //     pass to hosts too. The search tries only one of several domains or hosts that are alike. The second pass is complete: it ends with a
-//     packing, with a proof that there is none, or with its own code ([CodeBudgetExhausted]) when the budget is used up.
+//     packing, with a proof that there is none, or with [CodeBudgetExhausted] when the budget is used up.
 //
 // # Cost
 //
 // A gang whose pods have one shape never needs the second pass. Its domain is chosen by classes of alike domains that the view keeps
 // ([topology.View.Classes]), so the cost per gang depends on its pods and on the hosts of its domain, not on the size of the cluster. With
-// look-ahead, all domains of the level are examined once. A refusal examines the domains of the level, and the hosts of the closest one.
+// look-ahead, all domains of the level are examined once. A refusal examines the domains of the level, and the hosts of the closest domain.
 //
 // # Example
 //

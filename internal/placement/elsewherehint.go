@@ -13,7 +13,7 @@ import (
 // anchored.
 const maxElsewhere = 256
 
-// elsewhere returns another domain of the anchor's level that would hold the unit.
+// elsewhere returns another domain of the anchor's level that would hold the unit; nil for none.
 func (s *search) elsewhere(u *unit, anchor topology.DomainID) topology.Path {
 	tries := 0
 	for i, d := range s.tree.Domains(s.tree.LevelOf(anchor), topology.Root) {

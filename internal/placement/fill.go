@@ -49,9 +49,9 @@ func (s *search) fillUp(dm *demand, at topology.DomainID) {
 	}
 }
 
-// tightest returns the child domain or node of at that holds n pods with the least capacity to spare, or else the child that holds most
-// pods. Among equal hosts it returns the host that the pods prefer. closed counts, per child, the capacity on hosts that take no more of
-// the pods.
+// tightest returns the child domain or the node of the domain at that holds n pods with the least spare capacity, or else the child or node
+// that holds most pods. It also returns how many pods this child or node holds. Among equal hosts, it returns the host that the pods
+// prefer. closed contains, per child domain, the capacity that does not count because the replica has already taken the host.
 func tightest(
 	t *topology.Tree, dm *demand, closed map[topology.DomainID]int, at topology.DomainID, n int,
 ) (topology.DomainID, topology.NodeID, int) {
@@ -87,7 +87,8 @@ type liking struct {
 	cluster *topology.Cluster
 	shape   *topology.Shape
 	best    topology.Preference
-	// known: best is the preference of a picked host. Domains of several hosts are not compared.
+	// known: best is the preference of the picked host. It is unset if the pick is a domain with several hosts, which is not compared by
+	// preference.
 	known bool
 }
 
@@ -121,7 +122,8 @@ func better(fit, best, n int) bool {
 	return best < n && fit > best
 }
 
-// spread counts, per level narrower than at, the domains over which fill would spread n pods. A host outside any domain counts as a domain.
+// spread adds to used, for each level narrower than the domain at, the number of domains over which fill would distribute n pods. A host
+// outside any domain counts as a domain.
 func spread(t *topology.Tree, v *topology.View, at topology.DomainID, n int, used []int) {
 	level := t.LevelOf(at) + 1
 	if level >= len(used) || n == 0 {

@@ -26,8 +26,8 @@ func (s *component) head() int {
 	return n
 }
 
-// Together returns how many waiting replicas are placed together or not at all: with base, as part of the base gang, else by themselves.
-// Waiting must be sorted by ordinal.
+// Together returns how many of the first waiting replicas are placed together or not at all. With base, these replicas are part of the base
+// gang; otherwise they are a gang of their own. Waiting must be sorted by ordinal.
 func (s *Component) Together(base bool) int {
 	one := component{Component: *s}
 	switch {
@@ -63,7 +63,7 @@ func (a *attempt) headGroup(si, n int) *Group {
 	return g
 }
 
-// settleHead records the places of a head's replicas, and calls note for each of their results.
+// settleHead records the places of a head's replicas, and calls note with the result of each replica.
 func (a *attempt) settleHead(si int, u *unit, note func(*ReplicaResult)) {
 	members := u.group.Groups
 	if !u.group.members {
@@ -120,7 +120,7 @@ func (s *component) lacks(ri int) bool {
 	return ri < max(s.MinAvailable, 1)-s.Placed || len(s.Waiting[ri].Anchor) > 0
 }
 
-// placeLacking places the replicas without which components cannot run, before other replicas take their capacity.
+// placeLacking places the replicas without which components cannot run. It must run before other replicas can take the capacity.
 func (a *attempt) placeLacking() {
 	for si, s := range a.p.components {
 		if n := s.head(); n > 1 {

@@ -11,9 +11,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// choose finds the graph domain (docs/placement.md#which-domain). The domain must be of the required level and hold the base gang. The best
-// domain holds most replicas, then uses the fewest sub-domains, then is tightest, then is first by path. choose tries to place the graph in
-// the domains, most promising first, until no other domain can hold more replicas.
+// choose finds the graph domain (docs/placement.md#which-domain), which must be of the required level and hold the base gang. The best
+// domain holds most replicas. Among domains that hold equally many, the best domain uses the fewest sub-domains, then is the tightest, then
+// is the first by path. choose tries to place the graph in the domains, most promising first, until no other domain can hold more replicas.
 func (p *planner) choose() *attempt {
 	base := p.free()
 	if a := cmp.Or(p.refuseLevel(), p.refusePartnerless()); base && a != nil {
@@ -36,7 +36,8 @@ func (p *planner) choose() *attempt {
 	return p.refuseEach(s)
 }
 
-// quick places the graph in the domain that is best by counting, if the entire graph fits there. No other domain is better in this case.
+// quick finds the best domain by counting pods, and places the graph there if the entire graph fits. In this case, no other domain is
+// better.
 func (p *planner) quick(base bool, s *search) *attempt {
 	var all []count
 	replicas := 0
@@ -74,8 +75,8 @@ func (p *planner) quick(base bool, s *search) *attempt {
 	return nil
 }
 
-// candidates lists the domains of the required level, most promising first: by the upper bound of how many replicas they hold, then the
-// former domain, then as in rank.
+// candidates lists the domains of the required level that may hold replicas, most promising first. A domain is more promising if it may
+// hold more replicas, then if its breadth is larger, then if it is the former domain, then as in compareChoices.
 func (p *planner) candidates(base bool) []candidate {
 	a := newAttempt(p, topology.Root)
 	u := prepare(p.tree, a.baseGroup())
@@ -110,7 +111,7 @@ func (p *planner) candidates(base bool) []candidate {
 	return list
 }
 
-// candidate is a possible graph domain; ahead is an upper bound of how many replicas it holds.
+// candidate is a possible graph domain. ahead is an upper bound on the number of replicas that the domain holds.
 type candidate struct {
 	choice
 	// former: most waiting replicas were in this domain before.
@@ -148,7 +149,7 @@ func (p *planner) former() topology.DomainID {
 	return best
 }
 
-// atMost returns an upper bound of how many waiting replicas a domain holds.
+// atMost returns an upper bound on the number of waiting replicas that a domain holds.
 func (p *planner) atMost(d topology.DomainID) int {
 	n := 0
 	for _, s := range p.components {
@@ -160,8 +161,7 @@ func (p *planner) atMost(d topology.DomainID) int {
 }
 
 // best tries the candidates in order and returns the attempt that placed most replicas; nil when no attempt placed any. All candidates
-// share one budget. While others wait, each candidate may use an equal share of the remaining steps, or a quarter if more than four
-// candidates are left.
+// share one budget. Each candidate may use an equal share of the remaining steps, but at least a quarter.
 func (p *planner) best(list []candidate, base bool, s *search, quick bool) *attempt {
 	var found, kept *attempt
 	p.half(func() { found, kept = p.compare(list, base, s, quick) })
@@ -217,7 +217,8 @@ func (p *planner) compare(list []candidate, base bool, s *search, quick bool) (b
 	return best, nil
 }
 
-// foundNothing records in the search whether the plan's budget was used up, or the search's own budget for some candidate.
+// foundNothing records in the search that the plan's budget is used up, or else whether the search's own budget was used up for any
+// candidate.
 func (p *planner) foundNothing(s *search, ranOut bool) {
 	if p.over() {
 		s.exhaust()

@@ -17,7 +17,7 @@ type Group struct {
 	Required, Preferred int
 	// Within is a domain that must hold the group (an anchor); nil: the parent's domain. Hint is a domain that is tried first.
 	Within, Hint topology.Path
-	// Apart places each of Pods on a host of its own, and on no host of the pods whose IDs are in On.
+	// Apart places each of Pods on a different host. It excludes the hosts of the pods whose IDs are in On.
 	Apart  bool
 	On     []string
 	Pods   []Pod
@@ -30,13 +30,13 @@ type Group struct {
 	// replicas of one component.
 	spread  *spreading
 	members bool
-	// head is set on the head of a component in a base gang: the index of the component, plus 1.
+	// head is the index of a component plus 1 if the group is the component's head in a base gang; otherwise 0.
 	head int
 	// among lists domains, one of which must hold the group; nil: any domain.
 	among []topology.DomainID
 }
 
-// PlanGroup places all pods of one group or none, and keeps the reservations of these pods in the cluster.
+// PlanGroup places all pods of one group or none, and reserves capacity for these pods in the cluster.
 func PlanGroup(c *topology.Cluster, levels topology.Levels, nodeSelector map[string]string, g *Group, o Options) (*GroupResult, *Refusal) {
 	t := c.Tree(levels, nodeSelector)
 	u, s := prepare(t, g), newSearch(c, t, o)
@@ -47,8 +47,8 @@ func PlanGroup(c *topology.Cluster, levels topology.Levels, nodeSelector map[str
 	return groupResult(c, t, u, g), nil
 }
 
-// Locate finds and reserves capacity for released pods that are pinned to a path by labels only, for example after a restart. It returns
-// the node per pod ID. If not all pods fit, it reserves nothing.
+// Locate finds and reserves capacity for released pods that are pinned to the domain within but not to a host, for example by an earlier
+// version of the operator. It returns the node per pod ID. If not all pods fit, it reserves nothing.
 func Locate(c *topology.Cluster, within topology.Path, place Place, pods []Pod) (map[string]string, bool) {
 	t := c.Tree(place.Levels, place.NodeSelector)
 	g := &Group{Required: topology.NoLevel, Preferred: topology.NoLevel, Within: within, Pods: pods}

@@ -23,10 +23,11 @@ type EmptyHosts struct {
 
 // WhenEmpty finds hosts on which a graph's first refused gang fits if nothing else runs there. The caller reserves these hosts for a gang
 // that small gangs would otherwise starve. WhenEmpty returns only as many hosts as the gang needs, and prefers hosts with few pods. It
-// tries the domains that currently hold most of the gang first; with a path in, it tries only that domain.
+// tries the domains that currently hold most of the gang first. If in is not empty, it tries only the domain in.
 //
-// It returns nil for gangs that need no single domain, when no domain is suitable even when empty, and when the gang needs more than most
-// hosts in every domain. In this last case needs is the smallest number of hosts found; otherwise it is 0. The cluster is left unchanged.
+// The result empty is nil in three cases: the gang does not need a single domain, no domain could hold the gang even when empty, or the
+// gang needs more hosts than the limit most in every domain. In the last case, needs is the smallest number of hosts that the gang needs;
+// otherwise needs is 0. WhenEmpty leaves the cluster unchanged.
 func WhenEmpty(c *topology.Cluster, g Demand, r *Result, in topology.Path, most int, o Options) (empty *EmptyHosts, needs int) {
 	p := newPlanner(c, g, o)
 	defer p.bind()()
@@ -95,7 +96,8 @@ func (p *planner) firstRefused(r *Result) (*Group, int, topology.DomainID) {
 	return nil, 0, 0
 }
 
-// alone returns the group of a refused replica, with its partner where it needs one, and the level of the domain that must hold it.
+// alone returns the group of a refused replica, and the level whose domain must hold the group. If the replica requires a partner, the
+// group is the one that pairedGroup returns.
 func (a *attempt) alone(si, ri, level int) (*Group, int) {
 	s := a.p.components[si]
 	if !a.p.pairRequired(s) || len(s.Waiting[ri].Anchor) > 0 {
@@ -106,8 +108,8 @@ func (a *attempt) alone(si, ri, level int) (*Group, int) {
 }
 
 // hostsWhenEmpty returns the hosts that a group needs in a domain; nil when the group does not fit even into the empty domain. It empties
-// the hosts with the fewest pods first, and as few of them as suffice to need at most most hosts. The result has more than most hosts when
-// the group needs more.
+// the hosts with the fewest pods first, and stops when the group fits on a number of hosts within the limit most. If the group needs more
+// hosts in the empty domain, the result exceeds this limit.
 func (p *planner) hostsWhenEmpty(g *Group, d topology.DomainID, most int) []string {
 	var nodes []topology.NodeID
 	p.tree.AllNodes(d, func(n topology.NodeID) bool {

@@ -14,8 +14,8 @@ func (s *component) now() int {
 	return len(s.Waiting)
 }
 
-// placeLater places the later replicas last. Of two domains that hold the same other replicas, the domain with more later replicas is then
-// better.
+// placeLater places the later replicas last. If two domains hold equally many other replicas, the domain that also holds more later
+// replicas is then better.
 func (a *attempt) placeLater() {
 	a.placePairsLater()
 	for si, s := range a.p.components {

@@ -39,7 +39,7 @@ func (r *Refusal) Message() string {
 	return limit.Text(r.sentence(), MaxMessage)
 }
 
-// sentence returns the causes that bind the gang, followed by the numbers.
+// sentence returns the causes of the refusal, followed by the numbers.
 func (r *Refusal) sentence() string { return r.causes() + r.numbers() }
 
 // numbers states the requests of the gang and how many pods the closest domain holds.
@@ -151,7 +151,8 @@ func (r *Refusal) closestText() string {
 	return text
 }
 
-// details lists the excluded hosts and, where these do not explain the shortage, the resource that is short or scattered.
+// details lists how many hosts are excluded for each reason. It adds each resource that is scattered, so that no single host has enough for
+// one pod. If hosts are excluded only for lack of resources, it also adds each other resource that is short.
 func (c *Closest) details() string {
 	var parts []string
 	barred := false
@@ -184,7 +185,8 @@ func (s Short) text() string {
 	return text
 }
 
-// requestsText lists the extended resources, which are usually the scarce ones; cpu and memory only when there are none.
+// requestsText lists the requests for extended resources, which are usually the scarcest. It lists cpu and memory only if no extended
+// resource is requested.
 func requestsText(requests []topology.Request) string {
 	var extended, plain []string
 	for _, r := range requests {
@@ -219,7 +221,7 @@ func allRequestsText(requests []topology.Request) string {
 	return strings.Join(parts, " and ")
 }
 
-// Amount formats an amount of a resource for messages: cpu, given in thousandths, and bytes with their units.
+// Amount formats an amount of a resource for messages. The amount of cpu is given in thousandths. Amount adds units to cpu and to bytes.
 func Amount(resource string, amount int64) string { return amountText(resource, amount) }
 
 func amountText(name string, amount int64) string {
@@ -265,7 +267,7 @@ func plural(n int, word string) string {
 	return fmt.Sprintf("%d %ss", n, word)
 }
 
-// cutLeft keeps the last bytes of a text, beginning at a whole character.
+// cutLeft returns at most the last limit bytes of a text, starting at a whole character.
 func cutLeft(s string, limit int) string {
 	start := len(s) - limit
 	for start < len(s) && !utf8.RuneStart(s[start]) {

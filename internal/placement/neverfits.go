@@ -10,17 +10,18 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Never explains why no domain of today's nodes could hold a gang, even if the nodes were empty and schedulable. It reports only what
-// counts prove. Nodes that do not match the pods' selector or affinity are not considered. A gang that no node matches gets another
-// refusal.
+// Never explains why no domain could hold a gang on today's nodes, even if the nodes were empty and schedulable. It is set only if counts
+// of pods and resources prove this. The counts ignore nodes that do not match the pods' selector or affinity. If no node matches, the gang
+// gets another refusal.
 type Never struct {
 	// Requests are the requests of each pod, and Pods is the number of pods.
 	Requests []topology.Request
 	Pods     int
-	// Level is the name of a level: none of its domains holds the pods. Empty: no host holds one pod.
+	// Level is the name of a level without any domain that could hold the pods. Empty: no host could hold even one pod.
 	Level string
 	// Resource is a resource of which no host has enough for one pod, or of which Domain does not have enough for all pods. Need is the
-	// requested amount, Have the maximum amount. Empty: each resource suffices separately.
+	// requested amount. Have is the largest amount on one host, or the amount in Domain. Resource is empty if each resource suffices
+	// separately.
 	Resource   string
 	Need, Have int64
 	// Domain is the domain that holds most of the pods when empty, and Holds is the number of these pods. Together: each shape fits
@@ -51,7 +52,8 @@ func (s *search) refused(u *unit, at topology.DomainID) *Refusal {
 	return r
 }
 
-// never explains why no domain of a level could hold a unit. It returns nil when a domain could, or when counts do not prove the opposite.
+// never explains why no domain of a level could hold a unit. It returns nil if some domain could, or if counts do not prove that none
+// could.
 func (s *search) never(u *unit, level int) *Never {
 	for _, c := range u.total {
 		if c.view.Matching() == 0 {
@@ -93,7 +95,7 @@ func (s *search) couldHold(u *unit, d topology.DomainID) bool {
 	})
 }
 
-// couldHoldTogether compares the total requests of several shapes with the allocatable resources of a domain.
+// couldHoldTogether reports whether the allocatable resources of a domain suffice for the total requests of all shapes of a unit.
 func (s *search) couldHoldTogether(u *unit, d topology.DomainID) bool {
 	need := map[string]int64{}
 	for _, c := range u.total {

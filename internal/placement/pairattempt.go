@@ -13,7 +13,7 @@ import (
 type pairOrder int
 
 const (
-	// unpaired: replicas with roles are placed like all other replicas, unless the pairing is required.
+	// unpaired: replicas with roles are placed like all other replicas. With a required pairing, only the base gang is placed this way.
 	unpaired pairOrder = iota
 	// pairsFirst: replicas with roles are placed before the other components.
 	pairsFirst
@@ -21,8 +21,9 @@ const (
 	othersFirst
 )
 
-// attemptPaired is attempt for a graph with roles. It tries several orders, because only a try shows which order places most replicas. If
-// several orders place equally many, it takes the order with less imbalance, then the earlier order.
+// attemptPaired is attempt for a graph with roles. It tries several orders, because the best order is not known in advance. It takes the
+// first order that places all replicas. If there is none, it takes the order that places most replicas without which components cannot run,
+// then most replicas, then the order with least imbalance, then the earliest order.
 func (p *planner) attemptPaired(bound topology.DomainID, base bool, shared *search) *attempt {
 	orders := []pairOrder{pairsFirst, othersFirst, unpaired}
 	if p.pairing.Required && (!base || !p.headsPair((*component).first)) {
@@ -46,8 +47,8 @@ func (p *planner) attemptPaired(bound topology.DomainID, base bool, shared *sear
 	return p.inOrder(bound, base, shared, best.order)
 }
 
-// compareOrders tries the orders until an attempt is complete. The complete attempt stays placed. Without one, compareOrders returns the
-// best attempt, rolled back.
+// compareOrders tries the orders until an attempt is complete. The complete attempt stays placed. If no attempt is complete, compareOrders
+// returns the best attempt, rolled back.
 func (p *planner) compareOrders(orders []pairOrder, bound topology.DomainID, base bool, shared *search) (best, complete *attempt) {
 	for _, order := range orders {
 		p.cluster.Begin()
@@ -134,7 +135,7 @@ func (p *planner) inOrder(bound topology.DomainID, base bool, shared *search, or
 	return a
 }
 
-// placeAnchored completes interrupted releases, whose pods can go nowhere else.
+// placeAnchored places the replicas with an anchor. Their release was interrupted, so their remaining pods can only go to the anchor.
 func (a *attempt) placeAnchored() {
 	for si, s := range a.p.components {
 		for ri := range s.now() {
@@ -172,7 +173,7 @@ func (a *attempt) headsPlaced() bool {
 	return true
 }
 
-// noteHeads marks the replicas of heads that were placed by their roles.
+// noteHeads sets Head in the results of the head replicas that were placed by their roles.
 func (a *attempt) noteHeads() {
 	for si, s := range a.p.components {
 		if n := s.head(); n > 1 && a.p.pairable(s) {

@@ -10,13 +10,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Bounds of planning by numbers of replicas per domain. Beyond these bounds, replicas are planned one after the other.
+// Bounds of a plan that computes the replica counts of all domains at once. Beyond these bounds, the replicas are planned a few at a time.
 const (
-	// mostPairDomains is the maximum number of compared domains: the domains in use, and the domains that hold most.
+	// mostPairDomains is the maximum number of compared domains. Domains in use take precedence, then domains that hold both roles.
 	mostPairDomains = 64
-	// mostPairSets is the maximum number of sets of replica numbers for one domain.
+	// mostPairSets is the maximum number of combinations of replica counts for one domain.
 	mostPairSets = 400
-	// mostPairSteps is the maximum number of compared sums of sets.
+	// mostPairSteps is the maximum number of additions of such a combination to a sum.
 	mostPairSteps = 1_000_000
 )
 
@@ -25,9 +25,11 @@ type pairProblem struct {
 	a       *attempt
 	kinds   []pairKind
 	domains []pairDomain
-	// same is the view of the shape if all pods have one shape, so that counting its pods suffices; nil if a search must find the capacity.
+	// same is the view of the pods if all of them have one shape and counting them gives the capacity; nil if a search must find the
+	// capacity.
 	same *topology.View
-	// marker computes marks of domains. known caches sets by mark, because alike domains hold the same sets unless tied is set.
+	// marker computes the marks of domains. known caches the sets of a domain by its mark, because alike domains hold the same sets. tied
+	// disables the cache, because some replicas must go to a particular domain inside a domain of the pairing's level.
 	marker *search
 	known  map[uint64][][]int
 	tied   bool
@@ -38,11 +40,11 @@ type pairDomain struct {
 	id   topology.DomainID
 	mark uint64
 	used bool
-	// former is how many replicas of each kind were in the domain before.
+	// former counts, by kind, the replicas that were in the domain before.
 	former []int
 	// room is how many pods of the scarcest shape the domain holds.
 	room int
-	// sets are the numbers of replicas by kind that fit into the domain together.
+	// sets contains each combination of replica counts, by kind, that fits into the domain.
 	sets [][]int
 }
 
@@ -161,7 +163,7 @@ func (q *pairProblem) holdsBoth(d topology.DomainID) bool {
 	return holds[0] && holds[1]
 }
 
-// mostOf returns an upper bound of how many replicas a domain holds. It counts each kind separately.
+// mostOf returns an upper bound on the number of replicas that a domain holds. It counts each kind separately.
 func (q *pairProblem) mostOf(d topology.DomainID) int {
 	n := 0
 	for i := range q.kinds {
@@ -189,7 +191,7 @@ func (q *pairProblem) former(d topology.DomainID) []int {
 	return out
 }
 
-// findSets finds every set of replica numbers that a domain holds; false when there are too many sets.
+// findSets finds every combination of replica counts by kind that fits into a domain; false if there are too many.
 func (q *pairProblem) findSets(d *pairDomain) bool {
 	if sets, known := q.known[d.mark]; known && !q.tied {
 		d.sets = sets
@@ -203,7 +205,8 @@ func (q *pairProblem) findSets(d *pairDomain) bool {
 	return true
 }
 
-// extend tries the numbers of the kinds from index i on. A set that does not fit is not extended, because no larger set fits either.
+// extend tries all replica counts of the kinds from index i on, and adds each combination that fits. It returns false if there are too many
+// combinations. When a combination does not fit, extend tries no larger count of that kind.
 func (q *pairProblem) extend(d *pairDomain, v []int, i int) bool {
 	if i == len(v) {
 		d.sets = append(d.sets, slices.Clone(v))
@@ -219,7 +222,7 @@ func (q *pairProblem) extend(d *pairDomain, v []int, i int) bool {
 	return true
 }
 
-// fits reports whether a domain holds the given numbers of replicas of each kind together.
+// fits reports whether a domain holds v[i] replicas of each kind i together.
 func (q *pairProblem) fits(d topology.DomainID, v []int) bool {
 	if q.same != nil {
 		pods := 0

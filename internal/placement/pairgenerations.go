@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// While an update reaches one component after the other, the first replicas of a base gang belong to several generations of workers.
-// Partners must be of one generation. Where the pairing is required, it is therefore not enough that the first replicas share a domain.
+// While an update reaches one component after the other, the first replicas of a base gang may belong to several generations of workers.
+// Partners must be of one generation. If the pairing is required, it is therefore not enough that the first replicas share a domain.
 
 // hasPartner reports whether a replica may find a partner of its generation. The partner is placed, or it is among the first waiting
 // replicas of a component with the other role; among returns how many of these replicas are considered.

@@ -33,7 +33,7 @@ type Pairing struct {
 	Required bool
 	// Prefill and Decode are the desired numbers of replicas of each role, over all components. If either is 0, nothing is paired.
 	Prefill, Decode int
-	// At lists the replicas that are placed and stay there.
+	// At lists the replicas that are placed and not being replaced.
 	At []Paired
 }
 
@@ -44,7 +44,8 @@ type Paired struct {
 	Domain     topology.Path
 }
 
-// pairing returns the pairing of the graph; nil where nothing is paired, or where the graph domain already pairs everything.
+// pairing returns the pairing of the graph. It returns nil if nothing is paired, or if the graph domain is at least as narrow as the
+// pairing's level, so that all replicas share a domain anyway.
 func (g *Demand) pairing() *Pairing {
 	p := g.Pairing
 	if p == nil || p.Prefill <= 0 || p.Decode <= 0 || p.Level <= g.Required || p.Level < 0 || p.Level >= len(g.Levels) {
@@ -108,7 +109,8 @@ func (a *attempt) inUse(generation string) (domains []topology.DomainID) {
 	return domains
 }
 
-// imbalance returns how far a domain's shares of the two roles differ: |p/P - d/D|, times P times D.
+// imbalance returns how far the shares of the two roles in a domain differ. For p of P prefill replicas and d of D decode replicas, it is
+// |p/P - d/D|, times P times D.
 func (p *Pairing) imbalance(prefill, decode int) int {
 	return abs(prefill*p.Decode - decode*p.Prefill)
 }
@@ -149,5 +151,5 @@ func (p *planner) pairable(s *component) bool {
 	return p.pairing != nil && s.Role != NoRole && s.Spread == nil && !p.gone(s.Required)
 }
 
-// pairRequired reports whether the replicas of a component may only go where the pairing allows.
+// pairRequired reports whether the replicas of a component may go only to domains that the pairing allows.
 func (p *planner) pairRequired(s *component) bool { return p.pairable(s) && p.pairing.Required }

@@ -12,7 +12,8 @@ type pairKind struct {
 	component  int
 	role       Role
 	generation string
-	// replicas are indexes into Waiting, in the order of placement. Without the first lacking replicas, the component cannot run.
+	// replicas are indexes into Waiting, in the order of placement. lacking is the number of replicas, from the start of this list, without
+	// which the component cannot run.
 	replicas []int
 	lacking  int
 	// later: the replicas must not be placed yet.

@@ -105,7 +105,7 @@ func (q *pairProblem) places(plan *pairPlan) (now, later []pairPlace) {
 	return now, later
 }
 
-// formerOf returns the index of a replica's former domain; -1 for none.
+// formerOf returns the index in domains of a replica's former domain; -1 for none.
 func (q *pairProblem) formerOf(k *pairKind, ri int) int {
 	hint, level := q.a.p.components[k.component].Waiting[ri].Hint, q.a.p.pairing.Level
 	if len(hint) <= level {
@@ -115,8 +115,8 @@ func (q *pairProblem) formerOf(k *pairKind, ri int) int {
 	return slices.IndexFunc(q.domains, func(d pairDomain) bool { return q.a.p.tree.Path(d.id).Equal(path) })
 }
 
-// pairGroup returns one group of the given replicas, with the constraints of their components, and maps its subgroups to replicas. Replicas
-// of a component that must share a domain form one subgroup.
+// pairGroup returns one group of the given replicas, with the constraints of their components. It also returns a map from each replica's
+// subgroup to the replica. If the replicas of a component must share a domain, their subgroups are in one subgroup of the component.
 func (a *attempt) pairGroup(some []pairMember) (*Group, map[*Group]pairMember) {
 	g := &Group{Name: "pairs", Required: topology.NoLevel, Preferred: topology.NoLevel}
 	of := map[*Group]pairMember{}

@@ -13,18 +13,19 @@ import (
 // sumsPerComparison is the number of sums that take as long as one comparison of the plan's budget.
 const sumsPerComparison = 8
 
-// pairSums adds up sets of numbers, domain by domain. For each sum it keeps the best combination of sets.
+// pairSums adds up the sets of the domains, one domain after the other. For each sum, it keeps the best choice of one set per domain.
 type pairSums struct {
 	q *pairProblem
-	// weights turn numbers by kind into the index of their sum; numbers is the inverse.
+	// weights turn a sum, which is a replica count per kind, into its index in values. numbers is the inverse and contains the counts of
+	// each index.
 	weights []int
 	numbers [][]int
 	values  []pairValue
-	// from is, by domain and sum, the set that the best combination uses in the domain.
+	// from contains, by domain and index of a sum, the index of the set that the best choice uses in the domain.
 	from [][]int16
 }
 
-// pairValue is the cost by which combinations with the same sum are compared, field by field.
+// pairValue is the cost of one choice of sets. Choices with the same sum are compared by their costs, field by field.
 type pairValue struct {
 	reached bool
 	// imbalance is the sum over the domains; opened counts domains that had no replica before; moved counts replicas that do not return to
@@ -37,7 +38,7 @@ func (v *pairValue) compare(o *pairValue) int {
 		cmp.Compare(v.room, o.room))
 }
 
-// steps returns the number of sums of sets.
+// steps returns how many times a set is added to a sum for one choice of locks.
 func (q *pairProblem) steps() int {
 	states, sets := 1, 0
 	for i := range q.kinds {
@@ -85,7 +86,8 @@ func (q *pairProblem) solve() (*pairPlan, bool) {
 	return best, true
 }
 
-// locks returns the combinations of domains for the kinds whose replicas must share a domain; Nowhere for the other kinds.
+// locks returns every choice of domains to which the kinds can be locked, with one domain per kind. The kinds of a component whose replicas
+// must share a domain are locked to one domain. The entry of any other kind is Nowhere.
 func (q *pairProblem) locks() [][]topology.DomainID {
 	a, t := q.a, q.a.p.tree
 	choices := [][]topology.DomainID{make([]topology.DomainID, len(q.kinds))}
@@ -115,7 +117,7 @@ func (q *pairProblem) locks() [][]topology.DomainID {
 	return choices
 }
 
-// lock extends each choice by each of the domains for one component.
+// lock returns each choice once per domain, with the kinds of component si locked to this domain.
 func (q *pairProblem) lock(choices [][]topology.DomainID, si int, domains []topology.DomainID) (out [][]topology.DomainID) {
 	for _, choice := range choices {
 		for _, d := range domains {
@@ -154,7 +156,7 @@ func (q *pairProblem) sum(locks []topology.DomainID) *pairPlan {
 	return s.best()
 }
 
-// add combines each sum so far with each set of a domain.
+// add adds each set of a domain to each sum of the preceding domains.
 func (s *pairSums) add(d *pairDomain, locks []topology.DomainID) {
 	next := make([]pairValue, len(s.values))
 	from := make([]int16, len(s.values))

@@ -29,8 +29,8 @@ func (q *pairProblem) generations(f func(generation string)) {
 	}
 }
 
-// allowed reports whether a domain may get a set. Replicas that share a domain must be in their locked domain. A required pairing opens a
-// domain only with both roles.
+// allowed reports whether a domain may get the replicas of a set. A kind that is locked to a domain may only go there. If the pairing is
+// required, the first replicas in a domain must include both roles.
 func (q *pairProblem) allowed(d *pairDomain, set []int, locks []topology.DomainID) bool {
 	t := q.a.p.tree
 	for i, n := range set {
@@ -54,7 +54,7 @@ func (q *pairProblem) allowed(d *pairDomain, set []int, locks []topology.DomainI
 	return allowed
 }
 
-// cost returns the increase of a plan's value if a domain gets a set.
+// cost returns the part that a set of replicas in a domain contributes to the value of a plan.
 func (q *pairProblem) cost(d *pairDomain, set []int) pairValue {
 	v := pairValue{reached: true}
 	q.generations(func(generation string) {

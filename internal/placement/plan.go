@@ -14,9 +14,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// PlanGraph places every waiting replica that fits, and keeps reservations for the replica's pods in the cluster. A what-if wraps the call
-// in Begin and Rollback. PlanGraph first drops existing reservations of waiting pods. At first it excludes avoided hosts and last-resort
-// places. If a replica is refused, it allows these hosts and places step by step.
+// PlanGraph places every waiting replica that fits, and reserves capacity for the replica's pods in the cluster. It first drops the pods'
+// existing reservations. A what-if wraps the call in Begin and Rollback.
+//
+// The plan initially excludes avoided hosts and last-resort places. As long as a replica is refused, PlanGraph allows more of these hosts
+// and places, and plans again.
 //
 // The score of the result is the [Score] of the placed replicas.
 func PlanGraph(c *topology.Cluster, g Demand, o Options) Result {
@@ -67,7 +69,7 @@ type planner struct {
 type component struct {
 	Component
 	kinds []kind
-	// of is the index of the kind of each waiting replica.
+	// of contains, for each waiting replica, the index of its kind in kinds.
 	of []int
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Bounds of one plan, in comparisons ([topology.Cluster.Work]). Search steps bound a single search. A plan consists of many searches,
-// counts every shape of the graph on every node, and explains its refusals.
+// Bounds of one plan, in comparisons ([topology.Cluster.Work]). Search steps bound only a single search. A plan runs many searches, counts
+// every shape of the graph on every node, and explains its refusals.
 const (
 	// DefaultPlanBudget is the number of comparisons that one plan may take on a small cluster: about a second.
 	DefaultPlanBudget = 20_000_000
@@ -26,7 +26,7 @@ func (o Options) planBudget(c *topology.Cluster) uint64 {
 	return DefaultPlanBudget + planBudgetPerNode*uint64(c.Size())
 }
 
-// planned returns the options for all searches of a plan that begins now.
+// planned returns the options for all searches of a plan that starts now. It sets the end of the plan's budget unless it is set already.
 func (o Options) planned(c *topology.Cluster) Options {
 	if o.end == 0 {
 		o.end = c.Work() + o.planBudget(c)

@@ -13,7 +13,7 @@ import (
 // Bounds of preemption per gang.
 const (
 	// preemptTries is the maximum number of domains that are cleared to see whether the gang fits. preemptChoices is the maximum number of
-	// domains in which the gang fits and which are compared.
+	// compared domains in which the gang fits.
 	preemptTries, preemptChoices = 256, 32
 	// preemptVictims is the number of pods of one domain that are considered as victims, starting with the first nodes in path order.
 	preemptVictims = 20_000
@@ -21,8 +21,8 @@ const (
 	preemptBudget = 2_000
 )
 
-// preempt places gangs that found no capacity on hosts where pods of lower priority must be preempted: the base gang, or each further gang
-// by itself. It chooses the domain and hosts where preemption breaks the fewest other gangs, then the gangs with the lowest priority, then
+// preempt preempts pods of lower priority for the gangs that found no free capacity: for the base gang, or for each further gang
+// separately. It chooses the domain and hosts where preemption breaks the fewest other gangs, then the gangs with the lowest priority, then
 // the fewest pods. It ignores preferred levels, because they do not justify a preemption.
 func (p *planner) preempt(a *attempt) *attempt {
 	if base := a.refusedBase(); base != nil {
@@ -133,7 +133,7 @@ func (c *cost) compare(o *cost) int {
 
 func (c *cost) preemption() *Preemption { return &Preemption{Gangs: c.gangs, Pods: c.pods} }
 
-// reserve books the gang's hosts while the victims still run on them.
+// reserve reserves the gang's hosts although the victims still run on them.
 func (r *freeing) reserve(p *planner) {
 	r.unit.all(func(x *unit) {
 		pin := p.tree.Labels(x.domain)

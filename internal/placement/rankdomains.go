@@ -10,13 +10,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// choice has the figures by which a domain is ranked.
+// choice contains a domain and the figures by which it is ranked.
 type choice struct {
 	domain topology.DomainID
 	// ahead is how many of the later replicas the domain can also hold.
 	ahead int
 	packing
-	// spread is, by level, the number of sub-domains that are actually used; nil while this number is only estimated.
+	// spread is, by level, the number of sub-domains that the pods would actually use; nil while this number is only estimated.
 	spread []int
 }
 
@@ -28,7 +28,7 @@ type packing struct {
 	slack int
 }
 
-// packingOf returns the packing of pods in a domain. fit is how many pods the domain holds, and biggest how many one of its sub-domains
+// packingOf returns the packing of pods in a domain. fit is how many pods the domain holds. biggest is how many pods its largest sub-domain
 // holds; 0 on the narrowest level.
 func packingOf(pods, fit, biggest int) packing {
 	p := packing{slack: fit - pods}
@@ -82,7 +82,7 @@ func (c *choices) ranked(limit int) []topology.DomainID {
 	return domains
 }
 
-// rank computes the cheap figures of one domain.
+// rank computes all figures of one domain except spread, which is expensive.
 func (s *search) rank(u *unit, d topology.DomainID) choice {
 	one := choice{domain: d}
 	come := s.ahead(u, d, &one)
@@ -101,7 +101,8 @@ func (s *search) rank(u *unit, d topology.DomainID) choice {
 	return one
 }
 
-// ahead counts the later replicas that a domain holds alongside the unit, and returns how many pods of each shape of the unit they add.
+// ahead adds to one.ahead the number of later replicas that a domain holds alongside the unit. It returns, for each shape of the unit, how
+// many pods these replicas have; nil if there are no later replicas.
 func (s *search) ahead(u *unit, d topology.DomainID, one *choice) []int {
 	if len(u.want) == 0 {
 		return nil

@@ -13,8 +13,8 @@ const (
 	CodeInsufficientCapacity = "InsufficientCapacity"
 	// CodeNeverFits: with today's nodes, no domain could hold the gang, not even an empty domain.
 	CodeNeverFits = "NeverFits"
-	// CodeNoDomain: no node is in a domain of the required level, or missing labels or levels in the wrong order leave no domain that could
-	// hold the gang.
+	// CodeNoDomain: no node is in a domain of the required level. Or labels are missing or levels are in the wrong order, and the existing
+	// domains could not hold the gang.
 	CodeNoDomain = "NoDomain"
 	// CodeDomainGone: the domain that active members are pinned to no longer has nodes.
 	CodeDomainGone = "DomainGone"
@@ -25,7 +25,8 @@ const (
 	CodeBaseGangWaits = "BaseGangWaits"
 	// CodeAnchorConflict: the domain that the replica's own pods are pinned to lies outside the graph domain.
 	CodeAnchorConflict = "AnchorConflict"
-	// CodeNoPartner: the replica needs a partner of the other role in its domain; none is placed, and none can be placed with it.
+	// CodeNoPartner: the replica needs a partner of the other role in its domain. No partner is placed, and none can be placed together
+	// with the replica.
 	CodeNoPartner = "NoPartner"
 	// CodeLevelGone: the required level is not among the levels of the topology.
 	CodeLevelGone = "LevelGone"
@@ -69,10 +70,11 @@ type Refusal struct {
 	// Paired: the domain must hold replicas of both roles. Partner is the missing role; set for [CodeNoPartner].
 	Paired  bool
 	Partner string
-	// Ruled: rules about other pods, volumes, or the spread of replicas bind the gang, so changes other than freed capacity may allow the
-	// gang to be placed.
+	// Ruled: rules about other pods, volumes, or the spread of replicas apply to the gang. Changes other than freed capacity may then allow
+	// the gang to be placed.
 	Ruled bool
-	// Blocked says which object keeps the gang's pods off every node until it changes, for example a missing claim; "" for none.
+	// Blocked describes the object that keeps the gang's pods off every node until the object changes, for example a missing claim; "" for
+	// none.
 	Blocked string
 	// Steps is the budget of search steps, if it was used up; Compared is the plan's budget of comparisons, if it was used up.
 	Steps    int

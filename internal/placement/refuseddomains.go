@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Domain describes the capacity of one domain for a refused gang. It refers to the gang's scarcest shape, and to the first extended
+// Domain describes the capacity of one domain for a refused gang. The numbers refer to the gang's scarcest shape, and to the first extended
 // resource that this shape requests, else the first resource. Open and the hosts of Excluded add up to Hosts.
 type Domain struct {
 	Path topology.Path
@@ -25,7 +25,7 @@ type Domain struct {
 	Excluded []Excluded
 }
 
-// list records the compared domains in a refusal, and the domains outside the bound.
+// list records the compared domains in a refusal, and separately the domains of the level outside r.Within.
 func (s *search) list(r *Refusal, u *unit, best topology.DomainID, domains []topology.DomainID, holds []int) {
 	short := u.short(best)
 	if short == nil {
@@ -81,8 +81,8 @@ func scarcest(requests []topology.Request) int {
 	return min(0, len(requests)-1)
 }
 
-// Asks states the requests of the gang and the causes that bind it, without numbers of domains: "needs 4 pods x 8 nvidia.com/gpu in one
-// rack inside zone-0".
+// Asks states the causes of the refusal and the requests of the gang, without the numbers of single domains: "needs 4 pods x 8
+// nvidia.com/gpu in one rack inside zone-0".
 func (r *Refusal) Asks() string {
 	switch {
 	case r.Code == CodeBaseGangWaits:

@@ -31,7 +31,7 @@ func (r *Result) Placed() bool {
 	return true
 }
 
-// Ruled reports whether rules about other pods, volumes, or the spread of replicas bind a refused gang.
+// Ruled reports whether rules about other pods, volumes, or the spread of replicas apply to a refused gang.
 func (r *Result) Ruled() bool {
 	return slices.ContainsFunc(r.Replicas, func(one ReplicaResult) bool {
 		for refusal := one.Refusal; refusal != nil; refusal = refusal.Cause {
@@ -75,7 +75,7 @@ type PodResult struct {
 	ID, Name, Node string
 }
 
-// Shortfall counts the replicas that the graph domain cannot hold alongside the placed ones.
+// Shortfall counts the waiting replicas that the graph domain cannot hold alongside the placed replicas.
 type Shortfall struct {
 	// Domain is the graph domain.
 	Domain topology.Path

@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// DefaultBudget is the number of search steps for one gang. A step tries one domain, or one number of pods on a host. In the worst case,
-// the budget lasts some tenths of a second.
+// DefaultBudget is the number of search steps for one gang. A step tries one domain, or one number of pods on a host. In the worst case, a
+// search takes a few tenths of a second to use up this budget.
 const DefaultBudget = 200_000
 
 // search finds capacity for one unit, all or nothing. It meets a list of goals depth first: choose a domain for a unit, then domains in it
@@ -22,15 +22,16 @@ type search struct {
 	cluster *topology.Cluster
 	tree    *topology.Tree
 	taken   []take
-	// steps is the number of search steps that are left. spent: the steps, or the share of the plan's budget, are used up.
+	// budget is the initial number of search steps, and steps is the number of steps left. spent is set when steps or the search's share of
+	// the plan's budget are used up.
 	steps, budget int
 	spent         bool
-	// options contains the limit of the plan. share is the limit of this search: the value of Cluster.Work, in comparisons, at which it
-	// stops.
+	// share is the value of Cluster.Work, in comparisons, at which this search stops. options contains the corresponding limit of the whole
+	// plan.
 	options Options
 	share   uint64
 	deep    bool
-	// listing: refusals list the compared domains.
+	// listing makes refusals list the compared domains.
 	listing bool
 	// quick skips the second pass.
 	quick bool
@@ -38,8 +39,8 @@ type search struct {
 	free bool
 	// views are the views of all shapes in the unit.
 	views []*topology.View
-	// puts counts the spread replicas that this search has put into each domain. open counts the groups of each spreading that are still to
-	// place. eligible caches the results of eligibleFor.
+	// puts counts the spread replicas that this search has put into each domain. open counts, for each spreading, the groups that the
+	// search has not placed yet. eligible caches the results of eligibleFor.
 	puts     map[spreadPut]int
 	open     map[*spreading]int
 	eligible map[eligibleIn][]topology.DomainID
@@ -54,7 +55,8 @@ type take struct {
 	scope topology.DomainID
 }
 
-// goal is one task of the search: choose a domain inside at for a unit, or hosts inside at for the pods of a demand.
+// goal is one task of the search: choosing a domain for a unit, or hosts for the pods of a demand. The chosen domain or hosts must be
+// inside the domain at.
 type goal struct {
 	unit   *unit
 	demand *demand
@@ -169,8 +171,8 @@ func contents(u *unit, d, scope topology.DomainID, next *goal) *goal {
 	return next
 }
 
-// alike reports whether an interchangeable domain was tried before without success. Two domains are interchangeable when their nodes are
-// alike down to the last level and either the domains have the same parent or no further goal follows.
+// alike reports whether seen contains the mark of a domain that is interchangeable with d; if not, it adds the mark of d. Two domains are
+// interchangeable when they contain alike nodes in the same structure, and either have the same parent or no further goal follows.
 func (s *search) alike(seen *[]uint64, d topology.DomainID, g *goal) bool {
 	if !s.free || d == g.at {
 		return false
@@ -190,7 +192,7 @@ func (s *search) alike(seen *[]uint64, d topology.DomainID, g *goal) bool {
 	return false
 }
 
-// mark returns a hash of a domain: domains with the same nodes in the same structure get the same number.
+// mark returns a hash of a domain. Domains with alike nodes in the same structure have the same hash.
 func (s *search) mark(d topology.DomainID) uint64 {
 	sum := uint64(s.tree.LevelOf(d) + 2)
 	for _, n := range s.tree.Nodes(d) {
@@ -238,8 +240,8 @@ func (s *search) hosts(g *goal) bool {
 	return s.every(g)
 }
 
-// some places n pods of a demand, or as many as the demand's rules allow, and returns their number. The caller has checked that the domain
-// has capacity for n pods.
+// some places n pods of a demand, or as many as the demand's rules allow, and returns how many it placed. The caller has checked that the
+// domain has capacity for n pods.
 func (s *search) some(dm *demand, at, scope topology.DomainID, n int) int {
 	if dm.together() {
 		return s.oneByOne(dm, at, scope, n)
@@ -259,7 +261,7 @@ func (s *search) takeIn(dm *demand, n topology.NodeID, scope topology.DomainID, 
 	s.taken = append(s.taken, take{dm, n, k, scope})
 }
 
-// giveBack releases the capacity taken after a mark.
+// giveBack releases the capacity that was taken since len(s.taken) was mark.
 func (s *search) giveBack(mark int) {
 	for len(s.taken) > mark {
 		last := s.taken[len(s.taken)-1]
@@ -269,8 +271,8 @@ func (s *search) giveBack(mark int) {
 	}
 }
 
-// settle turns the taken capacity into hosts per pod. It assigns the pods in order to the hosts in path and name order, so that
-// neighbouring ranks are close to each other.
+// settle assigns a host to each pod. It sorts the hosts with taken capacity by path and name, and assigns the pods to them in order, so
+// that pods of adjacent ranks are close to each other.
 func (s *search) settle() {
 	slices.SortStableFunc(s.taken, func(a, b take) int { return s.compareNodes(a.node, b.node) })
 	for _, t := range s.taken {

@@ -14,9 +14,9 @@ import (
 // short reports whether a completed search has shown that the gang lacks capacity.
 func (r *Refusal) short() bool { return r.Code == CodeInsufficientCapacity || r.Code == CodeNeverFits }
 
-// causes names the causes that bind a gang beyond the numbers, with a trailing separator: a missing object, the size of the cluster's
-// domains, the anchor of the graph, or the topology's node selector. Users can act on these causes, so they precede the numbers in both
-// messages.
+// causes lists the causes of a refusal, each with a trailing separator: a missing object, the size of the cluster's domains, the spread of
+// the replicas, the anchor of the graph, or the topology's node selector. Users can act on these causes, so they precede the numbers in
+// both messages.
 func (r *Refusal) causes() string {
 	causes := ""
 	for _, text := range []string{r.Blocked, r.WhyNever(), r.spreadText(), r.elsewhereText(), r.innermost().leftOutText()} {
@@ -27,9 +27,9 @@ func (r *Refusal) causes() string {
 	return causes
 }
 
-// Short returns Message in at most the given number of bytes. To shorten it, Short first omits the hosts, then the numbers of the closest
-// domain, then, where there is a cause, the requests. A rule that keeps the pods off most hosts precedes the requests, because it names the
-// obstacle.
+// Short returns the message in at most the given number of bytes. To shorten it, Short first omits the excluded hosts, then the numbers of
+// the closest domain. If there is a cause, Short then omits the requests. If a rule keeps the pods off most hosts, Short omits the requests
+// rather than the rule, because the rule is the obstacle.
 func (r *Refusal) Short(most int) string {
 	if r.Code == CodeBaseGangWaits {
 		return limit.Text(r.waitsText(), most)

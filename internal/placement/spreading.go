@@ -17,7 +17,7 @@ type Spread struct {
 	// Required and Preferred are levels over whose domains the replicas are spread. With Required, the numbers of replicas in the domains
 	// may differ by at most 1. With Preferred, they differ as little as capacity allows. [topology.NoLevel]: none.
 	Required, Preferred int
-	// At lists the domains of the replicas that are placed and stay there.
+	// At lists the domain of each replica that is placed and is not being replaced.
 	At []topology.Path
 }
 
@@ -26,10 +26,10 @@ type Spread struct {
 //
 //	over zones, in one rack each:   decode-2 {zone: a has 1, b has 1, c has 0} > {rack} > pods
 //
-// With a required spread, no domain that got a replica may end up two replicas ahead of another domain. Replicas that are placed together
-// may be placed in any order, so a domain may be further ahead as long as the remaining replicas can fill up the other domains.
+// With a required spread, a domain that gets a replica must not end up two replicas ahead of another domain. While several replicas are
+// placed together, a domain may be further ahead, as long as the remaining replicas suffice to fill up the other domains.
 
-// spreading is one level over which the replicas of one component are spread, in one attempt.
+// spreading is the state of an attempt for one level over which the replicas of a component are spread.
 type spreading struct {
 	// number identifies the spreading within the attempt.
 	number uint64
@@ -77,7 +77,8 @@ func (sp *spreading) add(t *topology.Tree, path topology.Path) {
 	}
 }
 
-// spread wraps the group of a replica that is not anchored in groups that choose the domains of its spread levels.
+// spread wraps the group of a replica in groups that choose the domains of its spread levels. It does not wrap the group of an anchored
+// replica.
 func (a *attempt) spread(si, ri int, g *Group) *Group {
 	s := a.p.components[si]
 	if len(a.spreads[si]) == 0 || len(s.Waiting[ri].Anchor) > 0 {
@@ -125,7 +126,7 @@ type spreadPut struct {
 	at topology.DomainID
 }
 
-// begin counts, for each spreading, the groups that a search has to place.
+// begin resets the counts of spread replicas for a new search. For each spreading, it counts the groups that the search has to place.
 func (s *search) begin(u *unit) {
 	s.puts, s.open, s.eligible = nil, nil, nil
 	u.all(func(x *unit) {
@@ -169,14 +170,14 @@ func (s *search) replicas(sp *spreading, d topology.DomainID) int {
 	return sp.counts[d] + s.puts[spreadPut{sp, d}]
 }
 
-// eligibleIn is a group and the domain that must hold it.
+// eligibleIn is the cache key of eligibleFor: a group and the domain that must hold it.
 type eligibleIn struct {
 	unit  *unit
 	scope topology.DomainID
 }
 
-// eligibleFor returns the domains of the spread level over which the replicas must be even. These domains have nodes that suit the
-// replica's pods, and could hold the replica when empty.
+// eligibleFor returns the domains of the spread level among which the replicas must be spread evenly. Each of these domains has nodes that
+// suit the replica's pods, and could hold the replica if the domain were empty.
 func (s *search) eligibleFor(u *unit, scope topology.DomainID) []topology.DomainID {
 	key := eligibleIn{u, scope}
 	list, known := s.eligible[key]
@@ -193,7 +194,8 @@ func (s *search) eligibleFor(u *unit, scope topology.DomainID) []topology.Domain
 	return list
 }
 
-// allows reports whether a group may go to a domain: the replicas still to place must suffice to fill up every domain that is then behind.
+// allows reports whether a required spread allows a group to go to a domain. The replicas that are still to be placed must suffice to fill
+// up every domain that is then more than one replica behind.
 func (s *search) allows(u *unit, scope, d topology.DomainID) bool {
 	sp, eligible := u.spread, s.eligibleFor(u, scope)
 	if !slices.Contains(eligible, d) {
@@ -261,8 +263,8 @@ func (s *search) breadth(u *unit, d topology.DomainID) int {
 	return least
 }
 
-// spreadMark adds a domain's numbers of spread replicas to its mark, so that only domains with equal numbers are alike. It returns false
-// when domains inside d may differ in these numbers.
+// spreadMark mixes the number of replicas that each spreading has in d into the mark of d, so that only domains with equal numbers are
+// alike. It returns false if a spread level is narrower than d, because the sub-domains may then have different numbers.
 func (s *search) spreadMark(mark uint64, d topology.DomainID) (uint64, bool) {
 	for sp := range s.open {
 		switch level := s.tree.LevelOf(d); {
@@ -291,7 +293,7 @@ func (p *planner) spreadOnly(u *unit, bound topology.DomainID, list []topology.D
 	return list
 }
 
-// inner returns the unit with the pods, for a unit that holds one replica.
+// inner returns the part of a one-replica unit that contains the pods.
 func inner(u *unit) *unit {
 	for len(u.own) == 0 && len(u.subs) == 1 {
 		u = u.subs[0]

@@ -41,7 +41,7 @@ func (s *search) spreadOut(r *Refusal, u *unit, domains []topology.DomainID, sco
 	return allowed
 }
 
-// spreadText describes the limit for the spread part of a gang, for example "spread over zones, it goes to b, which has 1 replica where
+// spreadText describes the limit that the spread sets for a gang, for example "spread over zones, it goes to b, which has 1 replica where
 // another has 2".
 func (r *Refusal) spreadText() string {
 	for r.Spreading == nil {

@@ -68,7 +68,7 @@ func domainsOf(c *topology.Cluster, levels topology.Levels, nodes []string) int 
 	return len(seen) + len(loose)
 }
 
-// score returns the score of the placed replicas. It need not read the nodes of replicas whose domain is of the narrowest level.
+// score returns the score of the placed replicas. A replica whose domain is of the narrowest level scores 1, so its nodes are not read.
 func (p *planner) score(replicas []ReplicaResult) float64 {
 	levels, score := p.tree.Levels(), float64(Unscored)
 	if n := len(levels); n > 0 && levels[n-1].Key == corev1.LabelHostname {

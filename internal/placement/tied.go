@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// is reports whether some rule has a property for a pod; every reports whether all rules have the property.
+// is reports whether asks returns true for pod i and at least one rule; every reports whether asks returns true for pod i and all rules.
 func (o *orders) is(i int, asks func(topology.Order, int) bool) bool {
 	return slices.ContainsFunc(o.by, func(by topology.Order) bool { return asks(by, i) })
 }
@@ -70,7 +70,7 @@ func (o *orders) tied(some []int) (groups [][]int) {
 	return groups
 }
 
-// tie identifies a common tie of pods under one of the rules.
+// tie identifies a tie under one of the rules. Pods with the same tie affect each other.
 type tie struct {
 	by   int
 	text string

@@ -16,7 +16,7 @@ type unit struct {
 	group *Group
 	// required and preferred are levels; preferred is NoLevel unless it is narrower than required.
 	required, preferred int
-	// within bounds the unit; gone: the bounding domain no longer has nodes. hint and near are tried first.
+	// within is the domain that must hold the unit; gone: this domain no longer has nodes. The domains hint and near are tried first.
 	within topology.DomainID
 	gone   bool
 	hint   topology.DomainID
@@ -24,7 +24,7 @@ type unit struct {
 	own    []*demand
 	subs   []*unit
 	spread *spreading
-	// apart is set when the unit's own pods need hosts of their own.
+	// apart is set when the unit's own pods must be on different hosts.
 	apart *apart
 	// total counts all pods in the unit by shape, scarcest first; want counts the later replicas that the choice of a domain considers.
 	total []count
@@ -38,9 +38,9 @@ type unit struct {
 type demand struct {
 	view *topology.View
 	pods []Pod
-	// apart is the unit's apart.
+	// apart is shared with the unit of the demand.
 	apart *apart
-	// hosts has one entry per pod after settle.
+	// hosts has one entry per pod once settle has assigned the pods to hosts.
 	hosts []topology.NodeID
 }
 
@@ -137,7 +137,8 @@ func addKind(kinds []kind, t *topology.Tree, replica []Pod) ([]kind, int) {
 	return kinds, at
 }
 
-// holds returns an upper bound of how many replicas of the kind a domain holds alongside the taken pods. It counts each shape separately.
+// holds returns an upper bound on the number of replicas of the kind that a domain holds alongside the taken pods. It counts each shape
+// separately.
 func (k *kind) holds(d topology.DomainID, taken []count) int {
 	most := k.replicas
 	for _, c := range k.counts {
@@ -177,7 +178,7 @@ func harder(a, b *topology.View) int {
 	)
 }
 
-// compareRequests compares the extended resources of two shapes, then the other resources.
+// compareRequests compares two shapes by the sum of their requests for extended resources, then by the sum of their other requests.
 func compareRequests(a, b []topology.Request) int {
 	aExtended, aPlain := bulk(a)
 	bExtended, bPlain := bulk(b)
@@ -195,7 +196,8 @@ func bulk(requests []topology.Request) (extended, plain int64) {
 	return extended, plain
 }
 
-// hardest sorts siblings: units tied to a domain first, then by the narrowest level, then by the largest share of the cluster.
+// hardest sorts siblings. Units that are tied to a domain come first, then units with a narrower required level, then units that need a
+// larger share of the cluster.
 func hardest(a, b *unit) int {
 	return cmp.Or(
 		-cmp.Compare(min(a.within, 0), min(b.within, 0)),
@@ -219,12 +221,12 @@ func (u *unit) spreads() bool {
 	return u.spread != nil && u.spread.hard || slices.ContainsFunc(u.subs, (*unit).spreads)
 }
 
-// ruled reports whether any pod of the unit has rules that do not concern single nodes alone.
+// ruled reports whether any pod of the unit has binding rules, which concern more than single nodes.
 func (u *unit) ruled() bool {
 	return slices.ContainsFunc(u.own, func(d *demand) bool { return len(d.shape().Rules()) > 0 }) || slices.ContainsFunc(u.subs, (*unit).ruled)
 }
 
-// blocked says what keeps pods of the unit off every node regardless of capacity; "" for nothing.
+// blocked returns the reason that keeps pods of the unit off every node regardless of capacity; "" for none.
 func (u *unit) blocked() (why string) {
 	u.all(func(one *unit) {
 		for _, d := range one.own {
@@ -234,7 +236,7 @@ func (u *unit) blocked() (why string) {
 	return why
 }
 
-// together reports whether rules about other pods bind some pods of the unit.
+// together reports whether rules about other pods apply to any pod of the unit.
 func (u *unit) together() bool {
 	return slices.ContainsFunc(u.own, func(d *demand) bool { return d.together() }) || slices.ContainsFunc(u.subs, (*unit).together)
 }
@@ -247,7 +249,8 @@ func (u *unit) all(f func(*unit)) {
 	}
 }
 
-// demands counts the demands in a unit. Counting alone solves a unit with one demand exactly.
+// demands counts the demands in a unit. For a unit with one demand, counting pods gives the exact answer, so the second pass of a search is
+// not needed.
 func (u *unit) demands() int {
 	n := len(u.own)
 	for _, s := range u.subs {

@@ -14,7 +14,8 @@ import (
 
 // Unlabeled explains that node labels, or the order of the levels, keep a gang from being placed, although there may be enough hosts.
 type Unlabeled struct {
-	// Level and Key identify the broadest level whose label some nodes lack: Lack hosts of Hosts.
+	// Level and Key identify the broadest level whose label is missing on some nodes. Lack counts these nodes, and Hosts counts all
+	// considered nodes.
 	Level, Key  string
 	Lack, Hosts int
 	// Above is a narrower level that wrongly precedes Level in the order of levels; "" where the order is not the cause.
@@ -72,7 +73,8 @@ func (s *search) narrowerAbove(level int) string {
 	return pair[0].Domain
 }
 
-// nowhere explains why no node is in a domain of a level; nodes may lack the labels of a broader level.
+// nowhere explains why no node is in a domain of a level. The cause may be that nodes lack the label of a broader level. It returns nil if
+// there are no nodes.
 func (s *search) nowhere(level int) *Never {
 	n := &Never{Level: s.tree.Levels().Name(level), Unlabeled: s.unlabeled(level, nil)}
 	if n.Unlabeled == nil { // there are no nodes

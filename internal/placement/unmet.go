@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Unmet contains the requests of a graph's refused gangs. With a few counts, it checks whether a change of one node may allow one of these
-// gangs to be placed. Changes that cannot do so cause no new plan of the graph:
+// Unmet contains the requests of a graph's refused gangs. MayFit checks, by a few counts, whether a change of one node may allow one of
+// these gangs to be placed. Other changes do not cause a new plan of the graph:
 //
 //	refused: 4 pods x 8 GPUs in one rack of zone-a
 //	a host of zone-b becomes free                    no

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// ToCarry returns the numbers of replicas to copy from adapters into the deployment, by component, and the reasons why other numbers are
-// refused. For example, it refuses a number if the graph would have more pods than limit; a limit of 0 means no limit. It considers
+// ToCarry returns, by component, the numbers of replicas to copy from adapters into the deployment, and the reasons why it refuses other
+// numbers. For example, it refuses a number if the graph would have more pods than limit; a limit of 0 means no limit. It considers
 // decreases first, and then increases, each in the order of component names.
 func ToCarry(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter,
 	limit int64) (numbers map[string]int32, refused map[string]string) {
