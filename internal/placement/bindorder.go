@@ -258,7 +258,7 @@ func (o *orders) stuck(some []int) bool {
 	return false
 }
 
-// bindFree puts the pods on their hosts that can never be refused and cannot cause a refusal of another pod. It returns which of the
+// bindFree puts a pod on its host if the pod can never be refused and cannot cause a refusal of another pod. It returns which of the
 // remaining pods are currently refused.
 func (o *orders) bindFree(some []int) (refused map[int]bool) {
 	for progress := true; progress; {
