@@ -12,28 +12,29 @@ import (
 
 // area is one domain with the replicas on its hosts, from which lower bounds are computed.
 type area struct {
-	// movers are replicas, as indexes of finder.movers. The first ones, inside in number, have pods in the domain. The other replicas
-	// follow if the search includes every set.
+	// movers lists replicas by their index in finder.movers. The first replicas, up to the number inside, have pods in the domain. If the
+	// search includes every set, the other replicas follow.
 	movers []int32
 	inside int
-	// spans has, for each mover with pods in the domain, the number of the domain's hosts that have these pods.
+	// spans has, for each mover with pods in the domain, the number of hosts in the domain on which these pods run.
 	spans []int32
 	kinds []areaKind
 }
 
 // areaKind describes the hosts of a domain for pods of one shape.
 type areaKind struct {
-	// base is the number of pods that fit on hosts that no replica leaves.
+	// base is the number of pods that fit on the domain's other hosts, on which moves make no space.
 	base  int
 	hosts []areaHost
-	// left is the unused amount of each request on each host. takes are the replicas that may leave the hosts, as indexes of area.movers,
-	// host by host. gives has, for each element of takes, the amount of each request that the replica gives back.
+	// left has, for each host, the unused amount of each requested resource. takes lists, host by host, the replicas that may leave the
+	// host, by their index in area.movers. gives has, for each element of takes, the amount of each requested resource that the replica
+	// releases.
 	left  []int64
 	takes []int32
 	gives []int64
 }
 
-// areaHost is a host with replicas that may leave it: takes[from:to]. fit is the number of pods that fit on it now.
+// areaHost is a host in areaKind.hosts. The replicas areaKind.takes[from:to] may leave it. fit is the number of pods that fit on it now.
 type areaHost struct {
 	fit      int
 	from, to int
@@ -90,7 +91,7 @@ func (f *finder) build(a *area, d topology.DomainID, full bool) {
 	}
 }
 
-// addSpan counts one more host of a mover. finder.local has the index of each mover in the area, plus 1.
+// addSpan counts one more host of a mover. finder.local has each mover's index in the area plus 1; 0 for movers that are not in the area.
 func (f *finder) addSpan(a *area, mover int32) {
 	if at := f.local[mover]; at > 0 {
 		a.spans[at-1]++
@@ -157,7 +158,7 @@ func (f *finder) buildKind(to *areaKind, k *kind, d topology.DomainID) {
 	})
 }
 
-// freeable reports whether a host that now takes no pod of a kind may take some once replicas leave it.
+// freeable reports whether pods of a kind may fit on a host once replicas leave it, although no pod fits now.
 func (f *finder) freeable(k *kind, n topology.NodeID) bool {
 	why, _ := k.view.Why(n)
 	switch why.Kind {

@@ -5,17 +5,18 @@ package repack
 
 import "fmt"
 
-// Batch is the sequence of moves for one gang. The moves are planned again after each move.
+// Batch is the sequence of moves for one gang. After each move, the remaining moves are planned again.
 type Batch struct {
-	// left is the cost of the remaining moves by the last plan; nil before the first plan, and after a restart.
+	// left is the cost of the remaining moves according to the last plan. It is nil before the first plan, and after a restart of the
+	// operator.
 	left *Cost
 }
 
-// Done reports whether no moves remain by the last plan: the gang then takes its place by itself.
+// Done reports whether no moves remain according to the last plan. The gang then takes its place by itself.
 func (b *Batch) Done() bool { return b.left != nil && b.left.Replicas == 0 }
 
-// Next evaluates a new plan for the batch. It returns the next move, or the reason why the batch ends. It returns neither if the gang has a
-// place: the gang then takes its place without further moves.
+// Next evaluates a new plan for the batch. It returns the next move, or the reason why the batch ends. It returns neither if the gang
+// already has a place, which it then takes without further moves.
 func (b *Batch) Next(found *Result) (next *Move, ends string) {
 	switch {
 	case found.Plan == nil:

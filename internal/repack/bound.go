@@ -15,15 +15,16 @@ import (
 // maxSubsets is the maximum number of replicas on a host for which every subset is examined.
 const maxSubsets = 5
 
-// offer describes the gain from a host when replicas leave it: an upper bound of the additional pods, and a lower bound of the price of
-// each of these pods in GPUs.
+// offer describes what a host gains when replicas leave it. pods is an upper bound of the additional pods that fit. price is a lower bound
+// of the GPUs that restart for each additional pod.
 type offer struct {
 	price float64
 	pods  int
 }
 
-// rest returns a lower bound of the GPUs that restart in addition to the GPUs of the chosen replicas (in). Only replicas from index next on
-// may be added. It returns false when, by the counts, no such set suffices. in is nil when no replicas are chosen.
+// rest returns a lower bound of the GPUs that have to restart in addition to the GPUs of the chosen replicas. in marks the chosen replicas;
+// nil for none. Only replicas with an index of at least next may be added to them. rest returns false if the counts show that no such
+// addition suffices.
 func (f *finder) rest(a *area, in []bool, next int32) (gpus int64, possible bool) {
 	for i := range f.kinds {
 		more, possible := f.restOf(a, &a.kinds[i], &f.kinds[i], in, next)
@@ -69,7 +70,7 @@ func (f *finder) restOf(a *area, on *areaKind, k *kind, in []bool, next int32) (
 	return 0, false
 }
 
-// give adds to left the amounts that the chosen replicas of a host give back, and reports whether there are any such replicas.
+// give adds to left the amounts that the chosen replicas on a host release, and reports whether the host has chosen replicas.
 func give(on *areaKind, h *areaHost, left []int64, in []bool) (some bool) {
 	if in == nil {
 		return false
@@ -85,7 +86,7 @@ func give(on *areaKind, h *areaHost, left []int64, in []bool) (some bool) {
 	return some
 }
 
-// fit returns the number of pods that fit into the remaining amounts of a host, counting only the amounts of their requests.
+// fit returns the number of pods that fit into the unused amounts of a host. It checks nothing but the requested amounts.
 func (k *kind) fit(left []int64) int {
 	fit := int64(k.need)
 	for i := range k.asks {
@@ -146,8 +147,8 @@ func (f *finder) bySubsets(on *areaKind, k *kind, left []int64, fit, missing int
 	return best
 }
 
-// byRates computes a rougher offer of a host, as if fractions of replicas could leave it. It prices each resource at the lowest price per
-// amount of any replica.
+// byRates computes a rougher offer of a host, as if fractions of replicas could leave it. For each resource, it uses the lowest price per
+// unit that any replica has.
 func (f *finder) byRates(on *areaKind, k *kind, left []int64, fit, missing int) offer {
 	most := missing
 	rates := make([]float64, len(k.asks))

@@ -8,8 +8,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// candidates returns the domains that may be freed for the gang. These are the domains of a level inside the domain that must hold the
-// gang. If the domain that must hold the gang is narrower than the level, candidates returns this domain.
+// candidates returns the domains that may be freed for the gang: the domains of a level inside the gang's domain Within. If Within is
+// narrower than the level, candidates returns Within.
 func (f *finder) candidates(level int) []topology.DomainID {
 	within, found := f.tree.Find(f.gang.Within)
 	if !found {

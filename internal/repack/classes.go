@@ -15,10 +15,10 @@ import (
 
 // classes groups replicas that have the same possible places and the same cost.
 type classes struct {
-	// of is the class of each mover, from 1; 0 while the class is not known.
+	// of has the class of each mover. Classes are numbered from 1; 0 means that the class has not been computed yet.
 	of    []int32
 	byKey map[string]int32
-	// moves has, by class, whether a replica has a place elsewhere now. It lacks the classes that are not examined yet.
+	// moves caches the result of finder.mayMove, by class.
 	moves map[int32]bool
 }
 

@@ -13,19 +13,19 @@
 //
 // The search is best first over pairs of a domain and a set of replicas, ordered by a lower bound of the cost:
 //
-//   - for a domain that was not examined yet: the GPUs that the gang needs there and that are not free, which the views of package
-//     topology count without reading a host;
-//   - for a set: its own cost, and for each host the cheapest replicas whose departure lets the host take another pod of the gang. A
-//     replica on several hosts counts in equal shares on each of them, so that nothing is counted twice.
+//   - for a domain that was not examined yet: the number of GPUs that the gang needs there beyond the free GPUs. The views of package
+//     topology provide this number without reading a host;
+//   - for a set: its own cost, and for each host the cheapest replicas whose departure lets the host take another pod of the gang. The
+//     GPUs of a replica on several hosts are divided equally among these hosts, so that nothing is counted twice.
 //
-// Only a set that suffices by the counts is planned on the copy. The first set with a plan is the cheapest.
+// Only a set that suffices by these counts is planned on the cluster copy. The first set with a plan is the cheapest.
 //
 // # Exactness and cost
 //
-// If at most [ExactReplicas] replicas may move, the search includes every set of these replicas. On at most [ExactHosts] hosts, it then
-// finds the cheapest set whenever there is one. With more replicas, a set has only replicas of the domain that is freed, and the search
-// leaves out replicas that have no place elsewhere now. On more hosts, the numbers of sets and plans are bounded ([Result].Cut). The cost
-// of a search then depends on the number of domains and on the hosts of the examined domains.
+// If at most [ExactReplicas] replicas may move, the search includes every set of these replicas. If the topology also has at most
+// [ExactHosts] hosts, the search finds the cheapest set whenever there is one. With more replicas, a set contains only replicas in the
+// domain to free, and the search omits replicas that have no place elsewhere now. On more hosts, the numbers of sets and plans are bounded
+// ([Result].Cut). The cost of a search then depends on the number of domains and on the hosts of the examined domains.
 //
 // With [Limits].InOrder, as in the operator, a set counts only if the place of each replica is free while the replica runs. Three plans are
 // tried for a set: all at once, the gang first, and the replicas first. On at most ExactHosts hosts, this finds moves in 97 of 100 cases in

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// If at most ExactReplicas replicas may move, the search includes every set of these replicas. On at most ExactHosts hosts, it tries each
-// set until there is a plan, or a proof that there is none.
+// If at most ExactReplicas replicas may move, the search includes every set of these replicas. If the topology also has at most ExactHosts
+// hosts, the search is exact: it tries each set until it finds a plan or a proof that the set has no plan.
 const (
 	ExactReplicas = 10
 	ExactHosts    = 64
@@ -20,7 +20,8 @@ const (
 
 // bounds limit the work of a search.
 type bounds struct {
-	// visits limits the host reads for lower bounds, plans limits the plans on the copy, and steps limits the steps of packings.
+	// visits limits the hosts that are read for lower bounds, plans limits the plans made on the cluster copy, and steps limits the packing
+	// steps.
 	visits, plans, steps int
 	// options are the options of one plan.
 	options placement.Options
@@ -34,15 +35,15 @@ var (
 )
 
 const (
-	// maxHosts is the maximum size of a domain in a search that is not exact. A larger domain is replaced by the domains of the next level
-	// in it.
+	// maxHosts is the maximum number of hosts in a domain for a search that is not exact. Such a search replaces a larger domain by its
+	// child domains.
 	maxHosts = 256
-	// maxAlike is the number of failed plans, in any domain, for sets with the same replica classes, after which the search skips such
-	// sets.
+	// maxAlike limits the failed plans for sets with the same replica classes, counted over all domains. After this number of failures, the
+	// search skips further sets with these classes.
 	maxAlike = 4
 )
 
-// finder is one search.
+// finder holds the state of one search.
 type finder struct {
 	Place
 	tree   *topology.Tree
@@ -54,7 +55,7 @@ type finder struct {
 	result       Result
 
 	movers []*Replica
-	// gpus are the GPUs of each mover, and largest is the maximum of these.
+	// gpus has the number of GPUs of each mover, and largest is the maximum of these numbers.
 	gpus    []int64
 	largest int64
 	kinds   []kind
@@ -64,7 +65,7 @@ type finder struct {
 
 	queue queue
 	areas map[topology.DomainID]*area
-	// scratch is the area of domains for which only the bound is computed. It is reused, and so are the lists after it.
+	// scratch is a reusable area for domains of which only the lower bound is computed. The slices after it are reusable buffers too.
 	scratch area
 	local   []int32
 	lefts   []int64
@@ -94,7 +95,7 @@ func newFinder(p Place, gang Gang, movers []*Replica, limits Limits) *finder {
 }
 
 // search finds the cheapest set of moves. A search that is not exact first tries the domains of the narrowest level that a part of the gang
-// requires. One such domain often holds the entire gang, and its hosts show the cost more precisely.
+// requires. One such domain often holds the entire gang, and a smaller domain gives a more precise bound of the cost.
 func (f *finder) search() {
 	if !f.roomy() {
 		return
@@ -151,7 +152,7 @@ func (f *finder) replicas(gpus int64) int {
 	return int((gpus + max(f.largest, 1) - 1) / max(f.largest, 1))
 }
 
-// allowed reports whether a number of GPUs may restart. A number over the limit is recorded if it is the lowest one so far.
+// allowed reports whether the given number of GPUs may restart. It records the lowest number so far that exceeds the limit.
 func (f *finder) allowed(gpus int64) bool {
 	if f.limits.MaxGPUs <= 0 || gpus <= f.limits.MaxGPUs {
 		return true
@@ -162,7 +163,7 @@ func (f *finder) allowed(gpus int64) bool {
 	return false
 }
 
-// try plans a set on the copy, and reports whether it found a plan.
+// try plans the moves of a set on the cluster copy, and reports whether it found a plan.
 func (f *finder) try(s *state) bool {
 	moving := f.moving(s)
 	if f.exact && !f.mayPack(s.domain, moving) {
@@ -188,8 +189,8 @@ func (f *finder) try(s *state) bool {
 	return true
 }
 
-// planMoves plans the gang in a domain and the moves of replicas elsewhere, in order if [Limits].InOrder is set. It returns nil if it finds
-// no plan.
+// planMoves plans the gang in a domain and new places for the moving replicas. If [Limits].InOrder is set, each replica must be able to
+// move while it runs. planMoves returns nil if it finds no plan.
 func (f *finder) planMoves(path topology.Path, moving []*Replica) *Plan {
 	found := f.together(f.gang.Group, path, moving, f.bounds.options)
 	if found == nil {
@@ -205,7 +206,7 @@ func (f *finder) planMoves(path topology.Path, moving []*Replica) *Plan {
 	return f.plan([]topology.Path{path}, moving, found, true)
 }
 
-// moving returns the replicas of a set.
+// moving returns the replicas that a set moves.
 func (f *finder) moving(s *state) []*Replica {
 	out := make([]*Replica, 0, len(s.chosen))
 	for _, l := range s.chosen {
@@ -214,7 +215,7 @@ func (f *finder) moving(s *state) []*Replica {
 	return out
 }
 
-// expand queues the sets with one more replica.
+// expand queues every set that adds one more replica to the set s.
 func (f *finder) expand(s *state) {
 	a := f.areas[s.domain]
 	if a == nil {
@@ -242,7 +243,7 @@ func (f *finder) expand(s *state) {
 	}
 }
 
-// extend queues the set with the replica l added.
+// extend adds the replica l to the set s and queues the result, unless a limit or the lower bound excludes it.
 func (f *finder) extend(s *state, a *area, in []bool, l int32) {
 	rest, possible := f.rest(a, in, l+1)
 	if !possible {

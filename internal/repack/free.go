@@ -25,13 +25,13 @@ type Hosts struct {
 // Freed is the result of [Free].
 type Freed struct {
 	Result
-	// Already are domains whose GPUs are all free, at most as many as are requested.
+	// Already lists domains whose GPUs are all free before any move, at most as many as are requested.
 	Already []topology.Path
 }
 
 // Free returns moves after which the requested number of domains of a level have no pod that uses GPUs, including the domains that are free
-// already. It chooses the domains one by one, in the order of the cost of their replicas. For a single domain, the moves are therefore the
-// cheapest. The plan is nil when no moves are needed, or when too few domains can be freed.
+// already. It chooses the domains one by one, in ascending order of the cost to move their replicas. For a single domain, the moves are
+// therefore the cheapest. The plan is nil when no moves are needed, or when too few domains can be freed.
 func Free(p Place, level, domains int, hosts Hosts, replicas []Replica, limits Limits) Freed {
 	list, rested := eligible(replicas, math.MaxInt32, limits)
 	out := Freed{Result: Result{Considered: len(list), Rested: rested}}
@@ -68,8 +68,8 @@ type vacating struct {
 	cost     Cost
 }
 
-// occupied returns the replicas that use GPUs in each domain of a level, and the domains where other pods use GPUs, by the paths of the
-// domains.
+// occupied returns two maps by domain path, for the domains of a level. The first map has the movable replicas that use GPUs in a domain.
+// The second map contains the domains in which other pods use GPUs.
 func (p *Place) occupied(level int, hosts Hosts, all []Replica, movable []*Replica) (map[string][]*Replica, map[string]bool) {
 	occupied, busy := map[string][]*Replica{}, map[string]bool{}
 	domain := func(node string) string {
@@ -99,7 +99,7 @@ func (p *Place) occupied(level int, hosts Hosts, all []Replica, movable []*Repli
 	return occupied, busy
 }
 
-// vacate chooses domains until it has as many as wanted.
+// vacate chooses candidate domains in order, until the wanted number of domains can be freed together. It sets the plan of out.
 func (p *Place) vacate(out *Freed, candidates []vacating, wanted int, limits Limits) {
 	var chosen []topology.Path
 	var moving []*Replica
@@ -148,7 +148,7 @@ func (p *Place) vacate(out *Freed, candidates []vacating, wanted int, limits Lim
 	}
 }
 
-// close removes the nodes of a domain from the copy, so that nothing is placed there.
+// close removes the nodes of a domain from the cluster copy, so that nothing is placed there.
 func (p *Place) close(domain topology.Path) {
 	for _, name := range p.nodesIn(domain) {
 		p.Cluster.DeleteNode(name)

@@ -15,9 +15,9 @@ import (
 // maxPacking bounds the steps of one packing.
 const maxPacking = 200_000
 
-// packing checks whether groups fit at the same time, counting only the amounts of their requests. It remembers the states without a
-// packing, so that it proves in few steps that no packing exists. The planner, which applies more rules, would try every order. packing is
-// only for few hosts.
+// packing checks whether groups fit at the same time, by the requested amounts alone. It remembers states that have no packing, so that it
+// proves in few steps that no packing exists. The planner applies more rules, but would have to try every order for such a proof. packing
+// is suitable only for few hosts.
 type packing struct {
 	tree  *topology.Tree
 	hosts []packHost
@@ -33,13 +33,14 @@ type packHost struct {
 	left []int64
 }
 
-// packUnit is a set of pods that must all be in one of the domains. These are the domains of a level inside another domain.
+// packUnit is a set of pods that must all be placed in one of the listed domains. The list has the domains of one level inside a wider
+// domain, or only this wider domain.
 type packUnit struct {
 	domains []topology.DomainID
 	pods    []packPod
 }
 
-// packPod is a pod with the amounts that it requests, by the resources of the hosts. allowed has, by host, whether the pod may use the
+// packPod is a pod. asks has the requested amounts, indexed like packHost.left. allowed has, for each host, whether the pod may use the
 // host.
 type packPod struct {
 	key     string
@@ -47,8 +48,8 @@ type packPod struct {
 	allowed []bool
 }
 
-// mayPack reports whether, by counts, the gang fits into a domain and each replica into the domain of its graph, with the replicas removed
-// from the copy. It also returns true when the packing takes too many steps.
+// mayPack reports whether a packing exists with the gang in the given domain and each moving replica in the domain of its graph. For this
+// check, it removes the replicas from the cluster copy. It also returns true if the packing takes too many steps.
 func (f *finder) mayPack(domain topology.DomainID, moving []*Replica) bool {
 	f.Cluster.Begin()
 	defer f.Cluster.Rollback()
@@ -102,7 +103,7 @@ func (p *packing) add(g *placement.Group, within topology.DomainID, names map[st
 	}
 }
 
-// pod returns a pod of a shape, and reads the remaining amounts of the shape's requests on the hosts.
+// pod returns a pod of a shape. It also records in the hosts how much of each requested resource is unused.
 func (p *packing) pod(s *topology.Shape, names map[string]int) packPod {
 	view, out := p.tree.View(s), packPod{key: s.Key()}
 	for i, r := range s.Requests() {
@@ -151,8 +152,8 @@ func (p *packing) unit(at int) bool {
 	return false
 }
 
-// pods places the pods of a unit from index pod on, in a domain, and then the further units. To skip equal packings, it places equal pods
-// on hosts in ascending order, and tries only the first of equal hosts.
+// pods places the pods of a unit in a domain, starting at index pod, and then the remaining units. To skip equivalent packings, it places
+// equal pods on hosts in ascending order, and tries only the first of several equal hosts.
 func (p *packing) pods(at int, d topology.DomainID, pod, from int) bool {
 	u := &p.units[at]
 	if pod == len(u.pods) {
@@ -180,7 +181,7 @@ func (p *packing) pods(at int, d topology.DomainID, pod, from int) bool {
 	return false
 }
 
-// tried reports whether a host that is exactly like host h comes before it, at index from or later.
+// tried reports whether the hosts from index from up to h include a host that is equal to host h.
 func (p *packing) tried(from, h int) bool {
 	for o := from; o < h; o++ {
 		if p.hosts[o].home == p.hosts[h].home && slices.Equal(p.hosts[o].left, p.hosts[h].left) && p.allowedAlike(o, h) {
@@ -202,7 +203,7 @@ func (p *packing) allowedAlike(a, b int) bool {
 	return true
 }
 
-// key returns the state before a unit: its index and the remaining amounts on the hosts.
+// key returns the state before a unit is placed: the unit's index, and the unused amounts on the hosts.
 func (p *packing) key(at int) string {
 	key := binary.AppendUvarint(nil, uint64(at))
 	for h := range p.hosts {

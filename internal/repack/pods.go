@@ -16,7 +16,7 @@ type kind struct {
 	asks []topology.Request
 	// gpu is the index of the request for GPUs; -1: none.
 	gpu int
-	// amounts has, for each entry and each request, the amount that the entry's pod requests.
+	// amounts has, for each entry, how much of each requested resource the entry's pod requests.
 	amounts []int64
 }
 

@@ -15,16 +15,16 @@ type state struct {
 	domain topology.DomainID
 	// bounded: the hosts of the domain have been counted. enough: by the counts, the set suffices.
 	bounded, enough bool
-	// chosen are replicas by their index in the area; only replicas from next on may be added.
+	// chosen lists the set's replicas by their index in the area. Only replicas with an index of at least next may be added.
 	chosen []int32
 	next   int32
-	// own is the cost of the set. cost is a lower bound of the cost with further replicas added.
+	// own is the cost of the set. cost is a lower bound of the cost after further replicas are added so that the set suffices.
 	own, cost Cost
 	number    int
 }
 
-// queue orders the states by their lower bounds. If deep is set, larger sets come first among states with equal GPUs: they are closer to a
-// plan, and there are too many sets of few replicas to try all of them.
+// queue orders the states by their lower bounds. If deep is set, larger sets come first among states with equal GPUs. Larger sets are
+// closer to a plan, and there are too many small sets to try all of them.
 type queue struct {
 	states []*state
 	deep   bool

@@ -14,21 +14,23 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Rest is the default time for which a replica that moved does not move again (see [Limits]).
+// Rest is the default time after its creation during which a replica does not move. It prevents a replica that moved from moving again
+// soon. See [Limits].
 const Rest = time.Hour
 
 // Replica is a running replica that may move.
 type Replica struct {
-	// Namespace and Graph name its deployment, Component and Ordinal the replica in the deployment.
+	// Namespace and Graph name the replica's deployment. Component and Ordinal identify the replica in the deployment.
 	Namespace, Graph, Component string
 	Ordinal                     int
-	// Priority is the highest priority of its pods.
+	// Priority is the highest priority of the replica's pods.
 	Priority int32
-	// Created is the creation time of its youngest pod. A move creates all pods of a replica again.
+	// Created is the creation time of the replica's youngest pod. A move recreates all pods of a replica.
 	Created time.Time
-	// Pods are its bound pods.
+	// Pods are the replica's bound pods.
 	Pods []Pod
-	// Group is the group in which the replica is placed again: with IDs that no existing pod has, and inside the domain of its graph.
+	// Group describes the replica's pods for the plan of a new place. Their IDs differ from the IDs of all existing pods. They must stay
+	// inside the domain of the replica's graph.
 	Group *placement.Group
 }
 
@@ -59,11 +61,12 @@ type Gang struct {
 	Priority int32
 }
 
-// Limits are the limits of the moves of one plan.
+// Limits restrict the moves of one plan.
 type Limits struct {
 	// MaxGPUs is the maximum number of GPUs that may restart; 0: any number.
 	MaxGPUs int64
-	// Now is the current time. It shows which replicas moved within Rest; zero: no replica counts as moved. Rest defaults to [Rest].
+	// Now is the current time. Replicas that were created within Rest before Now do not move. If Now is zero, this check is skipped. Rest
+	// defaults to [Rest].
 	Now  time.Time
 	Rest time.Duration
 	// InOrder: replicas move only to places that are free while they run.
@@ -77,8 +80,8 @@ type Place struct {
 	NodeSelector map[string]string
 }
 
-// SameTopology reports whether replicas that are placed by these levels and this node selector can be planned together with the other
-// replicas of the place. Replicas without levels and a node selector can be planned in any place, because any domain can hold them.
+// SameTopology reports whether replicas with the given levels and node selector can be planned together with the other replicas of the
+// place. Replicas with neither levels nor a node selector can be planned in any place, because any domain can hold them.
 func (p *Place) SameTopology(levels topology.Levels, nodeSelector map[string]string) bool {
 	return len(levels) == 0 && len(nodeSelector) == 0 || slices.Equal(levels, p.Levels) && maps.Equal(nodeSelector, p.NodeSelector)
 }
@@ -112,15 +115,15 @@ func CostOf(replicas []*Replica) Cost {
 // Move is the move of one replica.
 type Move struct {
 	Replica *Replica
-	// From and To are the domains that hold its pods before and after the move.
+	// From and To are the domains that hold the replica's pods before and after the move.
 	From, To topology.Path
-	// Nodes are the nodes of its pods after the move, in the order of the pods of its group.
+	// Nodes are the nodes of the replica's pods after the move, in the order of Replica.Group.Pods.
 	Nodes []string
-	// InPlace: its new place is not free while the replica runs.
+	// InPlace: the new place is not free while the replica runs.
 	InPlace bool
 }
 
-// Plan is a set of moves, in an order in which the place of each move is free once the moves before it are done, except for moves InPlace.
+// Plan is a list of moves in order. The new place of each move is free once the earlier moves are done, except for moves InPlace.
 type Plan struct {
 	// Domains are the domains that the moves free.
 	Domains []topology.Path
@@ -139,20 +142,21 @@ func (p *Plan) inOrder() bool {
 type Result struct {
 	// Plan is nil when no moves were found.
 	Plan *Plan
-	// Considered counts the replicas whose priority and rest allow a move. Rested counts the replicas that began within [Limits].Rest.
+	// Considered counts the replicas whose priority and age allow a move. Rested counts the replicas that were created within
+	// [Limits].Rest.
 	Considered, Rested int
-	// OverLimit is the lowest number of GPUs above [Limits].MaxGPUs that a set of moves would restart to free a place; 0: there is no such
-	// set.
+	// OverLimit is the lowest number of restarting GPUs among the sets of moves that the search rejected because they exceed
+	// [Limits].MaxGPUs; 0 if it rejected none.
 	OverLimit int64
 	// Cut: the search ended before it had examined every set of moves.
 	Cut bool
-	// Sets counts the examined sets of moves or, in [Free], the examined domains. Plans counts the plans on the copy.
+	// Sets counts the examined sets of moves or, in [Free], the examined domains. Plans counts the plans made on the cluster copy.
 	Sets, Plans int
 
 	pushed int
 }
 
-// eligible returns the replicas that may move for a gang of a priority, and the number of replicas that moved too recently.
+// eligible returns the replicas that may move for a gang of the given priority, and the number of replicas that were created too recently.
 func eligible(replicas []Replica, priority int32, limits Limits) (out []*Replica, rested int) {
 	for i := range replicas {
 		r := &replicas[i]

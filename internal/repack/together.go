@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// together plans a gang (nil for none) in a domain, and replicas elsewhere, all at once, with the replicas removed from the copy. It
-// returns nil when there is no place for all of them.
+// together plans a gang (nil for none) in a domain and new places for the moving replicas, all at once. For this plan, it removes the
+// replicas from the cluster copy. It returns nil if there is no place for all of them.
 func (p *Place) together(gang *placement.Group, domain topology.Path, moving []*Replica, o placement.Options) *placement.GroupResult {
 	var groups []*placement.Group
 	if gang != nil {
@@ -21,9 +21,9 @@ func (p *Place) together(gang *placement.Group, domain topology.Path, moving []*
 	return p.planned(append(groups, p.groupsOf(moving)...), moving, o)
 }
 
-// whileRunning plans a gang in a domain, and replicas elsewhere in places that are free while all of these replicas run. It first places
-// the gang, with the replicas removed from the copy, and then the replicas, with all of them on the copy. If that fails, it places the
-// replicas before the gang.
+// whileRunning plans a gang in a domain, and for each moving replica a new place that is free while all of these replicas run. It first
+// plans the gang on a copy without the replicas, and then the replicas' new places on a copy that includes the replicas. If this fails, it
+// plans the replicas before the gang.
 func (p *Place) whileRunning(gang *placement.Group, domain topology.Path, moving []*Replica, o placement.Options) *placement.GroupResult {
 	waiting, replicas := []*placement.Group{bounded(gang, domain)}, p.groupsOf(moving)
 	if first := p.planned(waiting, moving, o); first != nil {
@@ -45,7 +45,7 @@ type placed struct {
 	at     *placement.GroupResult
 }
 
-// planned plans groups, with the replicas in off removed from the copy and the places of other groups reserved.
+// planned plans groups while the replicas in off are removed from the cluster copy and the places in others are reserved.
 func (p *Place) planned(groups []*placement.Group, off []*Replica, o placement.Options, others ...placed) *placement.GroupResult {
 	p.Cluster.Begin()
 	defer p.Cluster.Rollback()
@@ -59,7 +59,7 @@ func (p *Place) planned(groups []*placement.Group, off []*Replica, o placement.O
 	return placement.PlanTogether(p.Cluster, p.Levels, p.NodeSelector, root, o)
 }
 
-// bounded returns a copy of a gang that must stay in a domain, or in its own domain if that is narrower.
+// bounded returns a copy of a gang that must stay in the given domain, or in the gang's own domain if that is narrower.
 func bounded(gang *placement.Group, domain topology.Path) *placement.Group {
 	bound := *gang
 	if len(bound.Within) <= len(domain) {
@@ -69,7 +69,7 @@ func bounded(gang *placement.Group, domain topology.Path) *placement.Group {
 	return &bound
 }
 
-// groupsOf returns the groups of replicas, and counts their pods on all nodes.
+// groupsOf returns a copy of each replica's group, named after the replica, and calls count for each group.
 func (p *Place) groupsOf(moving []*Replica) (out []*placement.Group) {
 	for _, r := range moving {
 		one := *r.Group
@@ -90,7 +90,7 @@ func (p *Place) assume(g *placement.Group, at *placement.GroupResult) {
 	}
 }
 
-// count counts the pods of a group on all nodes if that has not been done yet, so that this work does not use the budget of a plan.
+// count computes in advance how many pods of each shape in a group fit on all nodes, so that a plan does not spend its budget on this work.
 func (p *Place) count(g *placement.Group) {
 	t := p.Cluster.Tree(p.Levels, p.NodeSelector)
 	for i := range g.Pods {
@@ -100,7 +100,7 @@ func (p *Place) count(g *placement.Group) {
 	}
 }
 
-// takeOff removes the pods of replicas from the copy.
+// takeOff removes the pods of replicas from the cluster copy.
 func (p *Place) takeOff(moving []*Replica) {
 	for _, r := range moving {
 		for i := range r.Pods {
@@ -109,7 +109,8 @@ func (p *Place) takeOff(moving []*Replica) {
 	}
 }
 
-// plan converts a result of [Place.together] or [Place.whileRunning] into a [Plan]. gang: the first group is the gang.
+// plan converts a result of [Place.together] or [Place.whileRunning] into a [Plan]. If gang is set, the first group of the result is the
+// gang.
 func (p *Place) plan(domains []topology.Path, moving []*Replica, found *placement.GroupResult, gang bool) *Plan {
 	out := &Plan{Domains: domains, Cost: CostOf(moving)}
 	groups := found.Groups
@@ -129,7 +130,7 @@ func (p *Place) plan(domains []topology.Path, moving []*Replica, found *placemen
 	return out
 }
 
-// domainOf returns the narrowest domain that holds nodes.
+// domainOf returns the narrowest domain that holds all of the given nodes.
 func (p *Place) domainOf(nodes []string) (domain topology.Path) {
 	for i, name := range nodes {
 		domain = p.widen(domain, name, i == 0)
@@ -137,7 +138,7 @@ func (p *Place) domainOf(nodes []string) (domain topology.Path) {
 	return domain
 }
 
-// widen returns the narrowest domain that holds a domain and a node; first: the domain of the node alone.
+// widen returns the narrowest domain that holds a domain and a node. If first is set, it returns the node's own domain.
 func (p *Place) widen(domain topology.Path, node string, first bool) topology.Path {
 	path := p.Levels.PathOf(p.Cluster.NodeLabels(node))
 	if first {
@@ -150,8 +151,9 @@ func (p *Place) widen(domain topology.Path, node string, first bool) topology.Pa
 	return domain[:n]
 }
 
-// inOrder orders moves so that the place of each move is free when the moves before it are done, while the move's own replica still runs.
-// Moves for which there is no such order are InPlace. Of these moves, a move whose place is free once its own replica has left comes first.
+// inOrder sorts moves so that the new place of each move is free once the earlier moves are done, while the move's own replica still runs.
+// If no remaining move fulfills this condition, inOrder marks one of them as InPlace. It prefers a move whose new place is free once the
+// move's own replica has left.
 func (p *Place) inOrder(moves []Move) []Move {
 	p.Cluster.Begin()
 	defer p.Cluster.Rollback()

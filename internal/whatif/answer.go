@@ -26,11 +26,11 @@ type Plan struct {
 	Domain topology.Path
 	// Score of all replicas whose pods have nodes, planned or bound; see [placement.Score]. 0 if no replica has nodes.
 	Score float64
-	// Transfer describes how prefill and decode replicas would share domains; nil if no KV transfer policy places these replicas.
+	// Transfer describes how prefill and decode replicas would share domains; nil if no KV transfer policy applies to them.
 	Transfer *gang.Transfer
 	// Replicas by component and ordinal.
 	Replicas []Replica
-	// Groups are the planned scaling groups, and Exist are the existing pods of these groups.
+	// Groups are the planned scaling groups, and Exist are their existing pods.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Exist  []*corev1.Pod
 
@@ -78,15 +78,15 @@ func (g *Plan) Words() string {
 	return gang.WaitingMessage(g.Packed()-len(waits), g.Packed(), waits)
 }
 
-// Replica is one replica: its place, or the reason why it has none.
+// Replica describes where one replica is placed, or why it is not placed.
 type Replica struct {
 	Component string
 	Ordinal   int
-	// Free: the kube-scheduler places it.
+	// Free: the kube-scheduler places the replica.
 	Free bool
-	// Running: its pods already have a place; nothing was planned.
+	// Running: the replica's pods already have a place, so nothing was planned.
 	Running bool
-	// Domain is the narrowest domain, broader than a host, that holds the pods.
+	// Domain is the narrowest domain above the host level that holds all of the replica's pods.
 	Domain topology.Path
 	Pods   []Pod
 	// Preempts names the pods to preempt for the replica; nil if its capacity is free.
@@ -112,7 +112,7 @@ type replicaKey struct {
 	ordinal   int
 }
 
-// answer combines the existing pods, the plan and the refusals.
+// answer builds the Plan from the existing pods, the planner's result and the refusals.
 func (p *Planner) answer(r *request) Plan {
 	g := Plan{
 		Namespace: r.observation.DGD.Namespace, Name: r.observation.DGD.Name, Levels: levelsOf(r.observation.Groups),
@@ -218,7 +218,7 @@ func podsByReplica(pods []*corev1.Pod) map[replicaKey][]*corev1.Pod {
 	return out
 }
 
-// planned sets the planner's result, and adds the pods of the replica that already have a place.
+// planned copies the planner's result into the replica, and adds the replica's existing pods that the result does not contain.
 func (p *Planner) planned(one *Replica, levels topology.Levels, result placement.ReplicaResult, existing []*corev1.Pod) {
 	if result.Refusal != nil {
 		one.Reason = &Reason{Code: result.Refusal.Code, Message: result.Refusal.Message(), Refusal: result.Refusal}

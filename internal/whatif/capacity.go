@@ -13,12 +13,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Cluster returns the state that the planner counts: the nodes of its world with bound pods, reservations, and earlier plans. Callers must
+// Cluster returns the planner's view of the cluster: the nodes of its world with bound pods, reservations, and earlier plans. Callers must
 // not change it.
 func (p *Planner) Cluster() *topology.Cluster { return p.cluster }
 
-// Asking returns the pod shapes to use with [topology.Cluster.CapacityOf]. They are the shapes of the given pods, and of the pods that
-// would be created for the groups, that request the resource. With resource "", all of these pods qualify. Pods with the same tolerations
+// Asking returns the pod shapes to use with [topology.Cluster.CapacityOf]: the shapes of pods that request the resource. It considers the
+// given pods and the pods that would be created for the groups. With resource "", all of these pods qualify. Pods with the same tolerations
 // share one shape. If no pod qualifies, Asking returns the shape of a pod that tolerates the taint with the resource's name, because the
 // admission plugin ExtendedResourceToleration adds this toleration to pods that request the resource.
 func (p *Planner) Asking(resource string, groups []*trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) []*topology.Shape {

@@ -8,8 +8,8 @@
 //	validation ──> render.Resolve ──> ScalingGroups ──> gang.NewRequest ──> placement.PlanGraph
 //	                    (missing pods: render.BuildPod and newpod.Admit)        on a topology.Cluster
 //
-// so the result equals the operator's result for the same objects. The package adds the bookkeeping: it gives an identity to scaling groups
-// that do not exist, counts existing pods as active members, and reports the places of replicas that need no plan. It also reserves
+// so the result equals the operator's result for the same objects. The package adds the bookkeeping: it gives UIDs to scaling groups that
+// do not exist yet, makes existing pods members of these groups, and reports the places of replicas that need no plan. It also reserves
 // capacity for the pods that the kube-scheduler places, which [Planner] plans last.
 //
 // Graphs are planned one after the other, and each plan reduces the capacity for the next plan:
@@ -18,8 +18,9 @@
 //	first, errs := p.Plan(a)    // takes rack-1
 //	second, errs := p.Plan(b)   // finds rack-1 taken
 //
-// [Planner.Cluster] contains the free capacity, and [Planner.Asking] returns the pods for which it is free. To try a plan and drop it, call
-// [Planner.Begin] and [Planner.Rollback]. [Planner.Obstacles] lists the hosts to free for a refused replica, verified by a plan.
+// [Planner.Cluster] contains the free capacity, and [Planner.Asking] returns the pod shapes for which to query it. To try a plan and drop
+// it, call [Planner.Begin] and [Planner.Rollback]. [Planner.Obstacles] lists the hosts to free for a refused replica. A plan has verified
+// this list.
 //
-// The package reads no cluster, and needs neither a context nor a clock. It counts nodes and pods once; the plans are the other cost.
+// The package reads no cluster, and needs neither a context nor a clock. It reads the nodes and pods once; all other cost is in the plans.
 package whatif

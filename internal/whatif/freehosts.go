@@ -28,20 +28,20 @@ type trial struct {
 	graph   *Plan
 	replica replicaKey
 	tree    *topology.Tree
-	// own are the graph's pods. occupants are the other pods, by evaluated host, that may have to be removed. priority is the replica's
-	// priority.
+	// own has the names of the graph's pods. occupants lists, by evaluated host, the other pods that could be removed. priority is the
+	// replica's priority.
 	own       map[types.NamespacedName]bool
 	occupants map[string][]Occupant
 	priority  int32
 	// scaledIn counts the removed replicas by group, and deleted holds the deleted deployments.
 	scaledIn map[types.NamespacedName]int
 	deleted  map[types.NamespacedName]bool
-	// orders holds the ordinals of groups in the order of scale-in.
+	// orders caches, by group, the replica ordinals in the order of scale-in.
 	orders map[types.NamespacedName][]int32
 	// nodes holds the changed Node objects.
 	nodes map[string]*corev1.Node
-	// plans is the number of plans made for the graph. places are the ordinals that the last plan placed, by component; only the demand
-	// that contains the refused replica is included.
+	// plans is the number of plans made for the graph. places has, by component, the ordinals that the last plan placed. It includes only
+	// the demand that contains the refused replica.
 	plans  int
 	places map[string][]int
 }
@@ -100,7 +100,7 @@ func (t *trial) free(c candidate, leaf *placement.Refusal) (domain topology.Path
 	return nil, nil, false
 }
 
-// nameWays sets the way to remove each pod on the hosts.
+// nameWays determines, for each pod on the hosts, how to remove the pod permanently.
 func (t *trial) nameWays(hosts []Obstacle) {
 	for i := range hosts {
 		for j := range hosts[i].Pods {
@@ -119,8 +119,8 @@ func common(a, b topology.Path) topology.Path {
 	return a[:n]
 }
 
-// open opens hosts of a domain, in the order of the list, until the domain holds the given number of pods of a shape. It opens at least one
-// host.
+// open frees hosts of a domain, in the order of the list, until the domain holds the given number of pods of a shape. It frees at least one
+// host. It returns false if the list does not suffice.
 func (t *trial) open(at topology.DomainID, shape *topology.Shape, pods int, list []Obstacle, hosts *[]Obstacle) bool {
 	view, opened := t.tree.View(shape), false
 	for _, o := range list {
@@ -160,7 +160,7 @@ func (t *trial) openHost(o *Obstacle, shape *topology.Shape) bool {
 	return false
 }
 
-// step removes one reason that keeps the pods off a host; false if that is impossible.
+// step removes one reason that keeps the pods off a host. It returns false if this is impossible.
 func (t *trial) step(o *Obstacle, why topology.Exclusion) bool {
 	if why.Kind == topology.KindResource {
 		return t.evict(o, why)

@@ -58,7 +58,7 @@ func (p *Planner) Moves(g Plan, limits repack.Limits) *Unblocking {
 	}
 }
 
-// Free finds moves after which a number of domains of a level have no pods that use GPUs; see [repack.Free].
+// Free finds moves after which the given number of the level's domains have no pods that use GPUs; see [repack.Free].
 func (p *Planner) Free(levels topology.Levels, nodeSelector map[string]string, level, domains int, limits repack.Limits) repack.Freed {
 	place := repack.Place{Cluster: p.cluster, Levels: levels, NodeSelector: nodeSelector}
 	devices := p.devices()
@@ -100,8 +100,8 @@ func (p *Planner) hosts(replicas []repack.Replica) repack.Hosts {
 	return h
 }
 
-// movable returns the running replicas of other deployments whose annotation allows moves, if a plan in this place could place these
-// replicas again.
+// movable returns the running replicas of other deployments whose annotation allows moves. It omits replicas that a plan in the given place
+// could not place again.
 func (p *Planner) movable(
 	place repack.Place, except *nvidiav1beta1.DynamoGraphDeployment, count func(*corev1.Pod) (int64, bool),
 ) []repack.Replica {

@@ -50,7 +50,7 @@ func (p *Planner) NeverFits(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	return causes
 }
 
-// first returns a deployment with only the replicas that start together.
+// first returns a copy of a deployment that wants only the replicas that start together.
 func first(dgd *nvidiav1beta1.DynamoGraphDeployment) *nvidiav1beta1.DynamoGraphDeployment {
 	dgd = dgd.DeepCopy()
 	for i := range dgd.Spec.Components {

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Obstacle is a host of a domain on which no pod of a refused replica fits, and all changes that are necessary for a pod to fit.
+// Obstacle is a host on which no pod of a refused replica fits, with all changes that make a pod fit.
 type Obstacle struct {
 	Node string
 	// Why is the first reason that keeps the pods off the host.
@@ -24,10 +24,10 @@ type Obstacle struct {
 	Cordoned, Broken bool
 	// Taints to remove or tolerate.
 	Taints []string
-	// Pods that have to be removed, the fewest for each missing resource.
+	// Pods are the pods to remove: for each missing resource, the fewest that free enough of it.
 	Pods []Occupant
 
-	// effort is an estimated effort to free the host, made before the trial.
+	// effort is the estimated effort to free the host. It is computed before the trial.
 	effort int
 }
 
@@ -53,9 +53,9 @@ type Occupant struct {
 }
 
 // Obstacles evaluates the domains that come closest to holding a refused replica of the graph. It returns the domain that is easiest to
-// free, and the hosts to free in this domain, the easiest first. A trial has verified that the replica is then placed. places are the
-// ordinals of all replicas that the trial placed, by component. The trial removes neither the graph's own pods nor pods of a higher
-// priority. If no trial succeeds, Obstacles returns nothing. Call it before the plan is rolled back.
+// free, and the hosts to free in this domain, the easiest first. A trial has verified that freeing these hosts gives the replica a place.
+// places has, by component, the ordinals of all replicas that the trial placed. The trial removes neither the graph's own pods nor pods of
+// a higher priority. If no trial succeeds, Obstacles returns nothing. Call it before the plan is rolled back.
 func (p *Planner) Obstacles(g Plan, r *placement.Refusal) (domain topology.Path, hosts []Obstacle, places map[string][]int) {
 	leaf := culprit(r)
 	if r.Never != nil || leaf == nil || leaf.Closest == nil || g.request == nil {
@@ -76,7 +76,7 @@ func (p *Planner) Obstacles(g Plan, r *placement.Refusal) (domain topology.Path,
 // maxDomains is the maximum number of evaluated domains.
 const maxDomains = 128
 
-// candidate is a domain that may be freed, with its hosts that take no pod, the easiest to free first.
+// candidate is a domain that a trial may free. list has the domain's hosts on which no pod fits, the easiest to free first.
 type candidate struct {
 	domain topology.DomainID
 	list   []Obstacle
@@ -84,8 +84,8 @@ type candidate struct {
 	holds, cost int
 }
 
-// candidates returns the closest domain and other domains of its level. Domains that hold as many pods as the closest domain come first.
-// Among these, and among the other domains, the cheapest come first.
+// candidates returns the closest domain and other domains of its level. Domains that hold as many pods as the closest domain precede all
+// others. Within these two parts of the list, the cheapest domains come first.
 func (t *trial) candidates(leaf *placement.Refusal) []candidate {
 	closest, found := t.tree.Find(leaf.Closest.Domain)
 	bound, inside := t.tree.Find(leaf.Within)
@@ -116,7 +116,7 @@ func (t *trial) candidates(leaf *placement.Refusal) []candidate {
 	return list
 }
 
-// blocked lists, for each domain, the hosts that take no pod, the easiest to free first.
+// blocked lists, for each domain, the hosts on which no pod of the view's shape fits, the easiest to free first.
 func (t *trial) blocked(view *topology.View, domains []topology.DomainID) [][]Obstacle {
 	lists := make([][]Obstacle, len(domains))
 	for i, d := range domains {

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// readOccupants records the pods on the hosts that could be removed, without the graph's own pods.
+// readOccupants records the removable pods on the hosts. It omits the graph's own pods.
 func (t *trial) readOccupants(list []Obstacle) {
 	found := map[string][]Occupant{}
 	for _, o := range list {

@@ -47,7 +47,7 @@ type Planner struct {
 	problems map[string][]problem
 }
 
-// NewPlanner creates a planner that counts the world's nodes and pods. It reserves capacity for released pods that are not bound yet.
+// NewPlanner creates a planner on the world's nodes and pods. It reserves capacity for released pods that are not bound yet.
 func NewPlanner(w World) *Planner {
 	store, devices := w.Volumes.store(w.AllVolumes), w.claimStore()
 	p := &Planner{
@@ -79,7 +79,7 @@ func comparePods(a, b *corev1.Pod) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
-// ListDomains makes refusals list every evaluated domain.
+// ListDomains makes the planner list every evaluated domain in a refusal.
 func (p *Planner) ListDomains() { p.options.Domains = true }
 
 // Begin starts a transaction of plans, which Rollback drops.
@@ -141,7 +141,7 @@ func (p *Planner) plan(r *request) Plan {
 	return p.answer(r)
 }
 
-// request is one deployment during planning.
+// request holds the planner's input and result for one deployment.
 type request struct {
 	// observation is the input of the planner: the existing pods, and the pods that would be created.
 	observation gang.Observation
@@ -153,13 +153,13 @@ type request struct {
 	free       []placement.ReplicaResult
 }
 
-// request resolves a deployment as the operator would, with its existing objects. Every provider gets the plan of the provider Gates:
-// providers differ only in how a plan is enforced.
+// request resolves a deployment and its existing objects as the operator would. It always plans for the provider Gates, because providers
+// differ only in how they enforce a plan.
 func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, error) {
 	return p.requestWith(dgd, p.index.members)
 }
 
-// requestWith does the same as request, but gets the pods of a group from the function members.
+// requestWith is like request, but the function members supplies the existing pods of each group.
 func (p *Planner) requestWith(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	members func(*trellisv1alpha1.ScalingGroup, bool) []*corev1.Pod) (*request, error) {
 	existing, stated := p.index.groups[nameOf(dgd)], constraint.StatementOf(dgd)
@@ -210,8 +210,8 @@ func (p *Planner) addClaims(g *render.Graph) {
 	}
 }
 
-// settled returns a deployment that exists in the world with the replica numbers that the operator uses. It returns any other deployment
-// unchanged.
+// settled returns a deployment with the replica counts that the operator uses, if the deployment is an object of the world. It returns any
+// other deployment unchanged.
 func (p *Planner) settled(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	existing map[string]*trellisv1alpha1.ScalingGroup) *nvidiav1beta1.DynamoGraphDeployment {
 	if p.world.Graph(nameOf(dgd)) != dgd {

@@ -19,7 +19,7 @@ import (
 // Ranked is a component with the priority of its pods.
 type Ranked struct {
 	Component string
-	// Class is "" for pods without a priority class.
+	// Class is the priority class of the pods; "" for none.
 	Class    string
 	Priority int32
 }
@@ -52,8 +52,8 @@ func (p *Planner) Priorities(g *Plan) []Ranked {
 }
 
 // Prioritized plans a deployment again, as if its components without a priority class had the given class. It returns how many more packed
-// replicas would be placed at once, and describes the victims that would be preempted. These are the victims of one gang, because a graph
-// preempts for one gang at a time. Call it before the plan is rolled back.
+// replicas would be placed at once, and describes the victims that would be preempted. All victims are preempted for the same gang, because
+// a graph preempts for one gang at a time. Call it before the plan is rolled back.
 func (p *Planner) Prioritized(g *Plan, class string) (more int, victims string) {
 	p.Begin()
 	defer p.Rollback()

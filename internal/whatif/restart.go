@@ -20,9 +20,9 @@ type Restart struct {
 	Domain topology.Path
 	// Level is the name of the graph domain's level; "" without one.
 	Level string
-	// Placed of Wanted packed replicas would be placed.
+	// Wanted is the number of packed replicas. Placed is the number of packed replicas that would be placed.
 	Placed, Wanted int
-	// Loses: a running replica that the kube-scheduler places would find no capacity.
+	// Loses: at least one replica that the kube-scheduler places and that runs now would find no capacity.
 	Loses bool
 }
 
@@ -46,8 +46,9 @@ func (r *Restart) Text() string {
 }
 
 // Restart plans a deployment as after a Parallel restart: without its pods, and in a newly chosen domain. Packed replicas do not preempt
-// pods of lower priority. If the chosen domain is the current domain and does not hold the whole graph, Restart plans in another domain
-// with capacity, if a refusal of the plan names one. Call it before the plan is rolled back. It returns false if there is nothing to plan.
+// pods of lower priority. The chosen domain may be the current domain and not hold the whole graph. Restart then plans in the domain with
+// capacity that a refusal of g names, if there is one. Call it before the plan is rolled back. It returns false if there is nothing to
+// plan.
 func (p *Planner) Restart(g *Plan) (Restart, bool) {
 	if g.request == nil {
 		return Restart{}, false
@@ -67,7 +68,7 @@ func (p *Planner) Restart(g *Plan) (Restart, bool) {
 	return found, true
 }
 
-// restarted plans all replicas of a deployment without pods. The graph domain is within, or any domain if within is nil.
+// restarted plans all replicas of a deployment without pods. The parameter within is the graph domain; nil for any domain.
 func (p *Planner) restarted(g *Plan, r *request, within topology.Path) Restart {
 	p.Begin()
 	defer p.Rollback()

@@ -14,8 +14,8 @@ import (
 )
 
 // planUnconstrained finds capacity for single pods without a constraint, which the kube-scheduler places. The kube-scheduler chooses their
-// hosts, but the plan shows whether a host has capacity. No domain restricts these pods, so they are planned last and do not use the places
-// of gangs.
+// hosts, but the plan shows whether a host has capacity. Any domain can hold these pods, so they are planned last, after the gangs have
+// their places.
 func (p *Planner) planUnconstrained(r *request) {
 	pods := podsByReplica(r.existing)
 	for _, sg := range inOrder(r.observation.Groups, byComponent) {

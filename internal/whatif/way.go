@@ -29,13 +29,13 @@ type WayKind string
 const (
 	// WayPod deletes the pod, which has no controller.
 	WayPod WayKind = "pod"
-	// WayController scales in or moves the pod's controller, which the field Controller names.
+	// WayController scales in or moves the pod's controller. The field Controller names this controller.
 	WayController WayKind = "controller"
 	// WayScaleIn scales a component in. This removes the pod's replica, and the replicas that precede it in the order of scale-in.
 	WayScaleIn WayKind = "scale in"
 	// WayDelete deletes the deployment, because a scale-in would leave the component without replicas.
 	WayDelete WayKind = "delete"
-	// WayPlanned omits from the command a deployment that the command plans.
+	// WayPlanned omits the pod's deployment from the command line, because the same command plans it.
 	WayPlanned WayKind = "planned"
 )
 
@@ -46,15 +46,15 @@ type Way struct {
 	Controller string
 	// Graph is the deployment to scale in or delete.
 	Graph types.NamespacedName
-	// Component is the component to scale in, and To is its new number of replicas. Index is its index in spec.components, -1 if the
-	// deployment is unknown. Adapter is the name of its scaling adapter, "" without an adapter.
+	// Component is the component to scale in, and To is its new number of replicas. Index is the component's index in spec.components; -1
+	// if the deployment is unknown. Adapter is the name of the component's scaling adapter; "" for none.
 	Component string
 	To        int
 	Index     int
 	Adapter   string
 }
 
-// way returns how to remove an occupant, given the scale-ins and deletions of the trial.
+// way returns how to remove an occupant, based on the scale-ins and deletions that the trial has made.
 func (t *trial) way(o *Occupant) Way {
 	switch {
 	case o.group == nil && o.controller != "":
@@ -82,8 +82,8 @@ func (t *trial) way(o *Occupant) Way {
 	return way
 }
 
-// leave removes an occupant from the cluster. For a pod of a replica, it removes all replicas that the scale-in removes, or the whole
-// deployment.
+// leave removes an occupant from the cluster. If the occupant belongs to a deployment's replica, leave also removes all replicas that the
+// necessary scale-in removes, or else the whole deployment.
 func (t *trial) leave(o *Occupant) {
 	if o.group == nil {
 		t.cluster.DeletePod(o.id)
@@ -116,10 +116,10 @@ func (t *trial) deleteGraph(graph types.NamespacedName) {
 	}
 }
 
-// lastReplica is the additional rank of a component's last replica, because its removal requires that the deployment is deleted.
+// lastReplica is added to the rank of a component's last replica, because only deleting the deployment removes this replica.
 const lastReplica = 100
 
-// rankOf returns the number of replicas that a scale-in removes until it has removed this replica. If the deployment has to be deleted,
+// rankOf returns the number of replicas that a scale-in removes up to and including this replica. If the deployment has to be deleted,
 // rankOf adds lastReplica.
 func (t *trial) rankOf(sg *trellisv1alpha1.ScalingGroup, ordinal int32) int {
 	order := t.order(sg)
@@ -129,7 +129,7 @@ func (t *trial) rankOf(sg *trellisv1alpha1.ScalingGroup, ordinal int32) int {
 	return len(order) + lastReplica
 }
 
-// order returns the leavers of a group, which it computes once per trial.
+// order returns the result of leavers for a group, and caches it for the trial.
 func (t *trial) order(sg *trellisv1alpha1.ScalingGroup) []int32 {
 	name := nameOf(sg)
 	if order, known := t.orders[name]; known {
@@ -194,7 +194,7 @@ func stateOf(pod *corev1.Pod) rollout.State {
 	return rollout.Starting
 }
 
-// ofNode reports whether a pod belongs to its node: a DaemonSet or the kubelet would recreate it there.
+// ofNode reports whether a DaemonSet or the kubelet would recreate a pod on its node.
 func ofNode(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")

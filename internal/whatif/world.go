@@ -33,7 +33,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/volumes"
 )
 
-// World is a cluster as plain objects. Nothing changes these objects.
+// World is a cluster, given as API objects. The package never modifies these objects.
 type World struct {
 	Nodes      []*corev1.Node
 	Pods       []*corev1.Pod
@@ -42,29 +42,30 @@ type World struct {
 	Priorities []*schedulingv1.PriorityClass
 	Runtimes   []*nodev1.RuntimeClass
 	Limits     []*corev1.LimitRange
-	// Devices are the DeviceClasses that serve resources which nodes do not offer themselves. Ignored are the resources that the
+	// Devices are the DeviceClasses. They serve extended resources that nodes do not offer themselves. Ignored names the resources that the
 	// kube-scheduler ignores; see [topology.IgnoredResources].
 	Devices []*resourcev1.DeviceClass
 	Ignored []string
-	// Leaving decides which nodes are to leave the cluster. Rest is the time for which a replica that moved does not move again; 0 for
-	// [repack.Rest].
+	// Leaving are the rules that determine which nodes are about to leave the cluster. Rest is the time after its creation
+	// during which a replica does not move; 0 for [repack.Rest].
 	Leaving leaving.Rules
 	Rest    time.Duration
 	// ComputeDomains are the NVLink domains that pods may join.
 	ComputeDomains []*nvlink.ComputeDomain
-	// Namespaces whose labels affinity rules may select.
+	// Namespaces are the Namespace objects. Affinity rules may select namespaces by their labels.
 	Namespaces []*corev1.Namespace
-	// Volumes determine the nodes on which pods can use their volume claims. By default, a missing claim restricts nothing. With
-	// AllVolumes, pods wait for a missing claim.
+	// Volumes determine the nodes on which pods can use their volume claims. By default, a missing claim restricts nothing. If AllVolumes
+	// is set, pods wait for a missing claim.
 	Volumes    Volumes
 	AllVolumes bool
-	// Claims, together with the DeviceClasses in Devices, describe the devices and the claims to which they are allocated. By default, a
-	// claim with missing objects restricts nothing. With AllClaims, pods wait for the missing objects. Allocator allocates devices to
-	// claims; if it is nil, claims are not counted.
+	// Claims and the DeviceClasses in Devices describe the devices and their allocation to resource claims. By default, a claim with
+	// missing objects restricts nothing. If AllClaims is set, pods wait for the missing objects. Allocator allocates devices to claims; if
+	// it is nil, claims are not counted.
 	Claims    Claims
 	AllClaims bool
 	Allocator claims.Allocator
-	// Groups and Graphs that exist in the cluster; empty for a world that only serves a plan.
+	// Groups and Graphs are the existing ScalingGroups and deployments. They may be empty in a world that is only used to plan new
+	// deployments.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Graphs []*nvidiav1beta1.DynamoGraphDeployment
 	// Placements are the GraphPlacements of Graphs.
@@ -75,8 +76,8 @@ type World struct {
 	Version string
 }
 
-// ignoresFeatures reports whether the kube-scheduler ignores the features that nodes declare. If its version is unknown, it is assumed to
-// ignore them unless a node declares features.
+// ignoresFeatures reports whether the kube-scheduler ignores the features that nodes declare. If the Kubernetes version is unknown, it
+// returns true unless a node declares features.
 func (w *World) ignoresFeatures() bool {
 	if w.Version == "" {
 		return !slices.ContainsFunc(w.Nodes, func(n *corev1.Node) bool { return len(n.Status.DeclaredFeatures) > 0 })
@@ -84,7 +85,7 @@ func (w *World) ignoresFeatures() bool {
 	return !kubescheduler.Of(w.Version).HasPlugin(kubescheduler.NodeDeclaredFeatures)
 }
 
-// affinity returns a binder that counts affinity rules as the kube-scheduler of the world's version does.
+// affinity returns a binder that applies affinity rules as the kube-scheduler of the world's version does.
 func (w *World) affinity() *affinity.Binder {
 	return &affinity.Binder{Namespaces: w.namespaceLabels(), CountsAll: kubescheduler.SpreadCountsAll(w.Version)}
 }
@@ -99,7 +100,7 @@ type Volumes struct {
 	Capacities []*storagev1.CSIStorageCapacity
 }
 
-// store returns the volumes as input of plans.
+// store returns the volumes in the form that plans use. If all is false, a missing claim restricts nothing.
 func (v *Volumes) store(all bool) *volumes.Store {
 	s := volumes.NewStore()
 	s.Partial = !all
@@ -126,7 +127,7 @@ type Claims struct {
 	Taints    []*resourcev1.DeviceTaintRule
 }
 
-// claimStore returns the devices and their claims as input of plans.
+// claimStore returns the devices and their claims in the form that plans use.
 func (w *World) claimStore() *claims.Store {
 	s := claims.NewStore(w.Allocator)
 	s.Partial = !w.AllClaims
@@ -207,13 +208,13 @@ func nameOf(o metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// index finds the objects of a graph and of a scaling group.
+// index finds scaling groups by graph or name, and pods by scaling group or pod ID.
 type index struct {
 	// groups are the existing scaling groups, by graph and component.
 	groups map[types.NamespacedName]map[string]*trellisv1alpha1.ScalingGroup
 	// pods by the name of their scaling group.
 	pods map[types.NamespacedName][]*corev1.Pod
-	// names maps the pod IDs of the cluster to pod names, and byID maps them to pods.
+	// names maps each pod ID to the pod's name, and byID maps each pod ID to the pod.
 	names map[string]types.NamespacedName
 	byID  map[string]*corev1.Pod
 	// named maps the names of scaling groups to the groups.
@@ -278,8 +279,8 @@ func own(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
 }
 
-// reserve reserves capacity for all released pods that are not bound yet. If the world lacks a pod's group, the levels of the group are
-// unknown, but the node selectors of its pods still contain the pinned domain.
+// reserve reserves capacity for all released pods that are not bound yet. If the world lacks a pod's group, the group's levels are unknown.
+// The pod's node selector still contains the pinned domain.
 func (x *index) reserve(c *topology.Cluster) {
 	real := map[types.NamespacedName]*trellisv1alpha1.ScalingGroup{}
 	for _, groups := range x.groups {
