@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Binder reads the rules of pods about other pods. Namespaces contains the labels of namespaces, for rules with a namespace selector. An
-// unknown namespace has no labels.
+// Binder reads the affinity, anti-affinity and spread rules of pods. Namespaces maps the names of namespaces to their labels, for rules
+// with a namespace selector. An unknown namespace has no labels.
 type Binder struct {
 	Namespaces map[string]map[string]string
 	// CountsAll: a spread constraint with an empty selector counts all pods of its namespace. Otherwise it counts no existing pods. See
@@ -48,12 +48,12 @@ func hasRules(s *topology.Shape) bool {
 	return pod != nil && (pod.Spec.Affinity != nil || len(pod.Spec.TopologySpreadConstraints) > 0)
 }
 
-// binding has the rules of one plan.
+// binding holds the rules of one plan.
 type binding struct {
 	*Binder
 	cluster *topology.Cluster
 	tree    *topology.Tree
-	// repellings, groups and spreads contain the rules, by the text of each rule.
+	// repellings, groups and spreads contain the anti-affinity terms, affinities and spread constraints, each by its text.
 	repellings map[string]*repelling
 	groups     map[string]*group
 	spreads    map[string]*spread
@@ -63,18 +63,18 @@ type binding struct {
 	bySignature map[string]*class
 }
 
-// class is a set of pods of the plan that no rule distinguishes.
+// class is a set of the plan's pods that all rules treat alike.
 type class struct {
 	// affinity, repels and spreads are the pods' own rules; affinity may be nil.
 	affinity *group
 	repels   []*repelling
 	spreads  []*spread
 	effect
-	// rule is nil when nothing binds the pods.
+	// rule is nil if no rule concerns the pods; see binds.
 	rule *rule
 }
 
-// effect contains the rules that are affected by a pod's place: the rules that count the pod, and the pod's own anti-affinity rules.
+// effect contains the rules that the place of a pod affects: the rules that count the pod, and the pod's own anti-affinity rules.
 type effect struct {
 	groups []*group
 	// matched are the anti-affinity rules that match the pod, and owned are the pod's own anti-affinity rules.
@@ -130,7 +130,7 @@ func identity(pod *corev1.Pod) string {
 	return b.String()
 }
 
-// readOwn collects the rules of a pod of the plan.
+// readOwn collects the own rules of one of the plan's pods.
 func (b *binding) readOwn(s *topology.Shape) {
 	pod := s.Pod()
 	for _, t := range repulsionsOf(pod) {
@@ -170,12 +170,12 @@ func (b *binding) about(from *repulsions, shapes []*topology.Shape) (rules []*re
 	return rules
 }
 
-// isAbout reports whether an anti-affinity term matches a pod that the node's one-per-host count does not cover already.
+// isAbout reports whether an anti-affinity term matches a pod, unless the node's one-per-host count already covers this pod.
 func (b *binding) isAbout(t *term, pod *corev1.Pod) bool {
 	return t.matches(pod, b.Namespaces[pod.Namespace]) && !carries(pod, t.perHost)
 }
 
-// count counts the pods that the rules of the plan's pods match.
+// count counts the cluster's pods that match rules of the plan's pods.
 func (b *binding) count() {
 	if len(b.groups)+len(b.spreads) == 0 && !slices.ContainsFunc(b.all(), func(r *repelling) bool { return r.own }) {
 		return
@@ -230,7 +230,7 @@ func (b *binding) seenBy(pod *corev1.Pod) (e effect) {
 	return e
 }
 
-// put counts k more pods with an effect on a node.
+// put adds k pods on a node to the counts of the rules in an effect.
 func (b *binding) put(e *effect, n topology.NodeID, k int) {
 	of := b.cluster.LabelsOf(n)
 	for _, g := range e.groups {

@@ -21,13 +21,13 @@ func (t tally) add(value string, k int) {
 	}
 }
 
-// group is the affinity of a pod with all its terms. They belong together, because a pod is counted only if it matches all terms.
+// group is a pod's affinity with all its terms. The terms form a group, because the affinity counts only pods that match all terms.
 type group struct {
 	terms []term
-	// counts holds the number of matching pods by the value of each term's key; pairs is the total of these counts.
+	// counts has, for each term, the number of matching pods by the value of the term's key. pairs is the total of all these numbers.
 	counts []tally
 	pairs  int
-	// by are the classes of the plan whose pods match.
+	// by contains the plan's classes whose pods match the affinity.
 	by map[*class]bool
 }
 
@@ -52,11 +52,11 @@ func (g *group) put(labels map[string]string, k int) {
 // repelling is one anti-affinity term of pods of the plan or of running pods.
 type repelling struct {
 	term
-	// own: some pod of the plan has the term. matching counts the pods that the term matches, and owners the pods that have the term, each
-	// by value of the key.
+	// own: some pod of the plan has the term. matching counts the pods that the term matches, and owners counts the pods that have the
+	// term. Both count by the value of the key.
 	own              bool
 	matching, owners tally
-	// matched and ownedBy are, by value of the key, the first matching pod and the first owner by name.
+	// matched has the first matching pod by name, and ownedBy has the first owner by name, for each value of the key.
 	matched, ownedBy map[string]string
 	// byClass: pods of the plan match the term; ofClass: pods of the plan have the term.
 	byClass, ofClass bool
@@ -90,9 +90,9 @@ type spread struct {
 	shape *topology.Shape
 	// pods are the matching pods, by node.
 	pods map[topology.NodeID]int
-	// over contains, by domain, the counts over the nodes of the domain. It is computed on demand.
+	// over caches, by domain, the counts over the nodes of this domain.
 	over map[topology.DomainID]*domains
-	// by are the classes of the plan whose pods match.
+	// by contains the plan's classes whose pods match the constraint.
 	by map[*class]bool
 }
 
@@ -101,10 +101,10 @@ func (s *spread) matches(pod *corev1.Pod) bool {
 		s.selector.Matches(labels.Set(pod.Labels))
 }
 
-// selects reports whether the constraint counts pods of a class. An empty selector always counts the new pod itself.
+// selects reports whether the constraint counts a new pod of a class when this pod is checked. An empty selector always counts the new pod.
 func (s *spread) selects(c *class) bool { return s.selector.Empty() && !nothing(s.selector) || s.by[c] }
 
-// counts reports whether a node is counted, regardless of the domain that must hold the pod.
+// counts reports whether the constraint counts the pods of a node, regardless of the domain that must hold the new pod.
 func (s *spread) counts(c *topology.Cluster, n topology.NodeID) bool {
 	of := c.LabelsOf(n)
 	for _, key := range s.keys {
@@ -131,7 +131,7 @@ func (s *spread) put(b *binding, n topology.NodeID, k int) {
 	}
 }
 
-// of returns the counts over a domain.
+// of returns the constraint's counts over the nodes of a domain.
 func (s *spread) of(b *binding, scope topology.DomainID) *domains {
 	if !s.affinity {
 		scope = topology.Nowhere // pins do not restrict the counted nodes
@@ -156,7 +156,7 @@ func (s *spread) of(b *binding, scope topology.DomainID) *domains {
 	return d
 }
 
-// domains contains, for the counted nodes, the values of a key with the number of pods per value, and the minimum of these numbers.
+// domains contains the values of a topology key on the counted nodes, the number of pods for each value, and the minimum of these numbers.
 type domains struct {
 	pods   map[string]int
 	byPods map[int]int

@@ -12,13 +12,14 @@
 // removes them. A check of a node is then a few lookups.
 //
 // The shape's rule covers everything that no further pod can change, for example a value whose pods repel the pod, or a label that the node
-// lacks. Domain counts therefore include it. Rules that depend on the other pods of the plan are checked pod by pod.
+// lacks. Domain counts therefore take the shape's rule into account. Rules that depend on the other pods of the plan are checked pod by
+// pod.
 //
 // # Spread
 //
 // Trellis pins pods by node labels and by host. With nodeAffinityPolicy Honor, the default, the kube-scheduler counts only nodes that match
 // these pins, so the constraint would never have an effect. This package therefore counts over the domain that must hold the pod
 // ([Binding.Excludes]' scope), as the kube-scheduler would count if pods were pinned to that domain alone. The kube-scheduler must accept
-// the pinned pod too. With minDomains above 1, the pod's single host is too few domains, so the number of pods on that host alone must not
-// exceed maxSkew.
+// the pinned pod too. If minDomains is above 1, it counts a single host, which is too few domains. The number of pods on that host alone
+// must then not exceed maxSkew.
 package affinity

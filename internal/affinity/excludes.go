@@ -67,8 +67,8 @@ func (c *class) repelled(of map[string]string) string {
 	return ""
 }
 
-// met reports whether a node meets an affinity. If no pod matches the affinity yet, pods that match their own affinity (itself) need no
-// other pod.
+// met reports whether a node meets an affinity. itself: the pod matches its own affinity. Such a pod needs no other pod if no pod matches
+// the affinity yet.
 func (g *group) met(of map[string]string, itself bool) bool {
 	all := true
 	for i := range g.terms {
@@ -90,7 +90,7 @@ func (g *group) unmetAt(of map[string]string) string {
 	return unmet(g.terms[0].key)
 }
 
-// exceeded returns the reason why more pods on a node would exceed the skew of a constraint; "" if they would not exceed it.
+// exceeded returns the reason why the given number of additional pods on a node would exceed maxSkew; "" if they would not.
 func (s *spread) exceeded(b *binding, more int, n topology.NodeID, scope topology.DomainID) string {
 	value, has := b.cluster.LabelsOf(n)[s.key]
 	if !has {
@@ -106,7 +106,7 @@ func (s *spread) exceeded(b *binding, more int, n topology.NodeID, scope topolog
 	return ""
 }
 
-// exceededOn reports whether more pods pinned to a host would exceed the skew, if the host is counted as the only domain.
+// exceededOn reports whether additional pods that are pinned to a host would exceed maxSkew if this host is the only counted domain.
 func (s *spread) exceededOn(n topology.NodeID, more int) bool {
 	return s.minDomains > 1 && s.pods[n]+more > s.maxSkew
 }

@@ -29,8 +29,8 @@ type remembered struct {
 // repulsions are required anti-affinity terms that several pods may share.
 type repulsions struct{ terms []term }
 
-// source identifies the input of repulsions. The pod's identity belongs to it, because a term may copy labels of its pod into the selector,
-// and because the node counts a term that matches the pod itself.
+// source is the input of repulsions. It includes the pod's identity for two reasons. A term may copy labels of its pod into its selector.
+// And a term that matches its own pod may be a one-per-host term, which the node counts.
 type source struct {
 	affinity *corev1.Affinity
 	identity string
@@ -67,7 +67,7 @@ func (m *memory) repulsionsOf(pod *corev1.Pod) *repulsions {
 // forgetAfter is the number of plans after which an unused pod is dropped.
 const forgetAfter = 256
 
-// forget ends a plan. Every forgetAfter plans it drops the pods that no recent plan used.
+// forget marks the end of a plan. Every forgetAfter plans, it drops the pods that no recent plan used.
 func (m *memory) forget() {
 	m.plan++
 	if m.plan%forgetAfter != 0 {

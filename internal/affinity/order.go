@@ -16,14 +16,14 @@ import (
 // order contains the rules of pods that are bound one after the other. The order of binding matters for two kinds of rules: for affinity,
 // where a first pod must be bound before the pods that need it, and for spread constraints.
 //
-// If a constraint honors affinity, the kube-scheduler evaluates it only on the host to which the pod is pinned. It evaluates all other
-// constraints over all nodes; a domain that currently has too many pods may be allowed later.
+// If a constraint honors node affinity, the kube-scheduler evaluates it only on the host to which the pod is pinned. It evaluates all other
+// constraints over all nodes. A domain that has too many pods now may then be allowed later.
 type order struct {
 	*binding
 	pods    []topology.Waiting
 	classes []*class
 	ties    [][]string
-	// leading contains the affinities for which a waiting pod may be the first pod.
+	// leading contains the affinities for which a waiting pod may be the first matching pod.
 	leading map[*group]bool
 	// refusing contains the constraints that may refuse a pod in some order.
 	refusing map[*spread]bool
@@ -58,7 +58,7 @@ func (b *binding) Order(pods []topology.Waiting) topology.Order {
 	return o
 }
 
-// ties returns those affinities and constraints of waiting pods that a pod has itself or that count the pod.
+// ties returns those affinities and constraints of waiting pods that the class has itself or that count the class's pods.
 func (c *class) ties(owned map[*group]bool, of map[*spread]bool) (list []string) {
 	if c == nil {
 		return nil
@@ -94,7 +94,7 @@ func (o *order) counted(s *spread, i int) (pods int) {
 	return pods
 }
 
-// extra returns 1 if a constraint counts the i-th pod while the pod is new but not after the pod is bound; 0 otherwise.
+// extra returns 1 if a constraint counts the i-th pod only while the pod is new, and not once it is bound; 0 otherwise.
 func (o *order) extra(s *spread, i int) int {
 	return bools.Int(s.selects(o.classes[i]) && !s.by[o.classes[i]])
 }
@@ -193,9 +193,9 @@ func (o *order) Alike(i int) string {
 	return strings.Join(texts, "\x00")
 }
 
-// Orderly implements topology.Order. The answer is known if only spread constraints can refuse pods, and each pod has and counts for only
-// one of these constraints. Pods can then be bound as long as a pod remains for the domain with the fewest pods. Once no such pod remains,
-// that domain's count is the final minimum.
+// Orderly implements topology.Order. The answer is known if only spread constraints can refuse pods, and each pod with such a constraint
+// has only one and is counted by no other. Pods can then be bound as long as a pod remains for the domain with the fewest pods. Once no
+// such pod remains, that domain's count is the final minimum.
 func (o *order) Orderly(some []int) (every, known bool) {
 	for _, i := range some {
 		c := o.classes[i]
@@ -231,5 +231,5 @@ func (o *order) mayRefuseBy(list []*spread) (some []*spread) {
 	return some
 }
 
-// State implements topology.Order. It is constant, because the order of binding has no effect other than the set of bound pods.
+// State implements topology.Order. It is constant, because only the set of bound pods matters, not the order in which they were bound.
 func (o *order) State() uint64 { return 0 }

@@ -13,13 +13,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// rule is the part of a class's rules that no further pod of a plan can change.
+// rule contains those rules of a class that no further pod of a plan can change.
 type rule struct {
 	key      string
 	together bool
 	// needs lists labels that the node must have.
 	needs []string
-	// barred contains values of keys that repel the pods. only contains, for some keys, the only values that the pods accept.
+	// barred contains, by label key, the values on nodes that exclude the pods. only contains, for some label keys, all values that the
+	// pods accept.
 	barred []valueRule
 	only   []valueRule
 }
@@ -85,7 +86,7 @@ func reasons(counts tally, why func(value string) string) map[string]string {
 }
 
 // repelsWhom names a pod that the term keeps away from pods of the plan. repelledBy names a pod whose term keeps pods of the plan away. For
-// terms over hosts they omit the name, so that messages can count the hosts.
+// terms over hosts, the two functions omit the name, so that messages can count the hosts.
 func (r *repelling) repelsWhom(value string) string {
 	return r.named("pod anti-affinity over "+r.key, " with ", r.matched[value])
 }

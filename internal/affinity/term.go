@@ -22,8 +22,9 @@ type term struct {
 	// byLabels selects further namespaces by their labels.
 	byLabels labels.Selector
 	selector labels.Selector
-	// perHost is the key of a term that matches the labels of its own pod on one host ([topology.OnePerHost]). For pods that have the same
-	// term, the node's one-per-host count suffices. In this package, the term applies only to other matching pods.
+	// perHost is the key of a one-per-host term ([topology.OnePerHost]), which matches its own pod and applies to single hosts; "" for
+	// other terms. The node's one-per-host count covers the pods that have the same term. In this package, the term applies only to other
+	// matching pods.
 	perHost string
 	// text is equal for equal terms.
 	text string

@@ -64,7 +64,7 @@ type flag struct {
 	shell bool
 }
 
-// addFlags adds those flags to the program that the command does not have yet. If the command is a list of words, it appends them; in a
+// addFlags adds the flags that the command lacks to the framework's program. If the command is a list of words, it appends them. In a
 // script, it inserts them after the module's name.
 func addFlags(c *corev1.Container, flags ...flag) {
 	flags = slices.DeleteFunc(flags, func(f flag) bool { return hasFlag(c, f.name) })
@@ -117,8 +117,8 @@ func insertFlags(script string, flags []flag) string {
 	return out.String() + script[done:]
 }
 
-// programWords returns the words of the framework's programs. If a word contains a variable, it also returns the words of the whole script,
-// because any part of the script may set flags in the variable.
+// programWords returns the words of the framework's programs. If a word contains a variable, programWords also returns the words of the
+// whole script, because any part of the script may set flags in the variable.
 func programWords(c *corev1.Container) []string {
 	if shellScript(c) == nil {
 		return slices.Concat(c.Command, c.Args)
@@ -145,7 +145,7 @@ func hasFlag(c *corev1.Container, name string) bool {
 }
 
 // takesUnderscores contains the frameworks whose programs accept "--name_of_flag" for "--name-of-flag". Python's own parser, which SGLang
-// uses, does not accept it.
+// uses, does not accept underscores.
 var takesUnderscores = map[string]bool{VLLM: true}
 
 // flagValue returns the value in "--name value" or "--name=value". If a flag occurs several times, the last one counts.

@@ -33,7 +33,7 @@ const (
 	TRTLLM = "trtllm"
 )
 
-// Variables that every pod of a multinode replica has, before its other variables.
+// Environment variables that every pod of a multinode replica has, before its other variables.
 const (
 	EnvLeaderAddress = "TRELLIS_LEADER_ADDRESS"
 	EnvHosts         = "TRELLIS_HOSTS" // the addresses of all pods, leader first, separated by commas; see [WithoutHosts]
@@ -56,10 +56,11 @@ type Replica struct {
 	Executor string
 }
 
-// maxHosts bounds the list of addresses for any stored object. It is the API's maximum number of pods in a replica.
+// maxHosts limits the length of the address list, even for a stored object with more pods. It equals the API's maximum number of pods in a
+// replica.
 const maxHosts = 4096
 
-// PodVars returns the variables of the pod with the given index. address returns the DNS name of the pod with an index.
+// PodVars returns the environment variables of the pod with the given index. The function address returns a pod's DNS name from its index.
 func PodVars(ordinal, index, pods int32, address func(int32) string) []corev1.EnvVar {
 	hosts := make([]string, min(pods, maxHosts))
 	for i := range hosts {
@@ -73,7 +74,7 @@ func PodVars(ordinal, index, pods int32, address func(int32) string) []corev1.En
 	}
 }
 
-// WithoutHosts removes the list of all addresses from the variables of a container that does not use this list. Otherwise the pods of a
+// WithoutHosts removes the variable with all addresses from the variables of a container that does not use it. Otherwise the pods of a
 // replica with n pods would contain n times n addresses.
 func WithoutHosts(c *corev1.Container, vars []corev1.EnvVar) []corev1.EnvVar {
 	if hasText(c, EnvHosts) {
@@ -107,8 +108,8 @@ func hasText(c *corev1.Container, text string) bool {
 	return in(c.Command) || in(c.Args)
 }
 
-// Launch turns two copies of one pod, whose first container runs the model, into a replica's leader and worker. It returns false, and
-// leaves both pods unchanged, if the command does not show the framework or how to distribute the framework's ranks.
+// Launch turns two copies of one pod into the leader and the worker of a replica. The first container runs the model. Launch returns false,
+// and leaves both pods unchanged, if the command does not show the framework or how to distribute the framework's ranks.
 func Launch(replica Replica, leader, worker *corev1.PodSpec) bool {
 	switch Found(&leader.Containers[0]) {
 	case VLLM:

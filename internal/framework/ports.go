@@ -5,7 +5,7 @@ package framework
 
 // Ports for the communication between the programs of a multinode replica.
 const (
-	// distributedPort is the port on which the ranks of SGLang, and of vLLM without Ray, meet.
+	// distributedPort is the port on which the ranks of SGLang connect to each other, and also the ranks of vLLM without Ray.
 	distributedPort = "29500"
 	// rayPort is the port of the Ray head.
 	rayPort = "6379"

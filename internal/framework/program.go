@@ -35,7 +35,7 @@ func texts(words []word) []string {
 // program is one occurrence of a framework's program in a command.
 type program struct {
 	framework string
-	// module: the program is started as a Dynamo module. Only then is a declared framework compared with it.
+	// module: the program is started as a Dynamo module. Only such a program is compared with the declared framework.
 	module bool
 	words  []word
 	// end is the offset in the script at which flags can be inserted: after the module's name, or after the model of "vllm serve".
@@ -47,8 +47,7 @@ var (
 	module = regexp.MustCompile(`^dynamo\.(vllm|sglang|trtllm)(\.[A-Za-z0-9_.]+)?$`)
 )
 
-// programs returns the framework programs that a container starts. If the command is a list of words, the field end of the programs has no
-// meaning.
+// programs returns the framework programs that a container starts. If the command is a list of words, program.end has no meaning.
 func programs(c *corev1.Container) []program {
 	if script := shellScript(c); script != nil {
 		return scan(*script)
@@ -97,7 +96,7 @@ func programsIn(words []word) []program {
 	return nil
 }
 
-// ray marks the start of a Ray cluster. No framework starts one on its own.
+// ray marks a program that starts a Ray cluster. No framework starts a Ray cluster on its own.
 const ray = "ray"
 
 // moduleAt returns the index of the framework's module in "-m module" after Python's options; -1 if Python runs another module or a file.

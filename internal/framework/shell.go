@@ -12,7 +12,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// shells are the programs that can run a script given as a word of the command.
+// shells are the programs that can run a script that is given as an argument.
 var shells = []string{"sh", "bash", "dash", "ash", "zsh"}
 
 // mentions are the commands that treat their words only as text, and start no program.

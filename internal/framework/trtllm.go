@@ -42,8 +42,8 @@ sshd=(/usr/sbin/sshd -p ` + sshPort + ` -h ~/.ssh/host_key -o PidFile=none -o Us
 const workerScript = sshServer + `exec "${sshd[@]}" -D -e
 `
 
-// leaderScript waits for the ssh server of every pod. Then it starts one rank for each GPU of each pod with mpirun. Ranks get the leader's
-// environment, except for variables about the pod itself.
+// leaderScript waits for the ssh server of every pod. Then it starts one rank for each GPU of each pod with mpirun. All ranks get the
+// leader's environment variables, except for the variables that describe the leader pod itself.
 const leaderScript = sshServer + `"${sshd[@]}"
 sleep ` + publishing + `
 for host in ${TRELLIS_HOSTS//,/ }; do

@@ -116,7 +116,7 @@ while True:
 	}
 }
 
-// vllmDataParallel makes each node run its share of the data-parallel copies. All copies share one range of ranks.
+// vllmDataParallel makes each node run its share of the data-parallel copies. The ranks of the copies are numbered across all nodes.
 func vllmDataParallel(local, data int64, leader, worker *corev1.PodSpec) {
 	share := strconv.FormatInt(local, 10)
 	start := map[*corev1.PodSpec]flag{

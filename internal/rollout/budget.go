@@ -8,12 +8,12 @@ import (
 	"slices"
 )
 
-// PodsThatStay returns how many pods of the component a disruption budget keeps; 0: evictions are not limited. It counts the pods of
-// Replicas - MaxUnavailable replicas, where a MaxUnavailable of 0 counts as 1.
+// PodsThatStay returns the number of available pods that a disruption budget for the component requires; 0: evictions are not limited. It
+// counts the pods of Replicas - MaxUnavailable replicas, where a MaxUnavailable of 0 counts as 1.
 //
-// sizes are the numbers of pods of the existing replicas. size is the number of pods of a replica that is still to be created. If replicas
-// differ in size, as during an update, PodsThatStay counts the smallest replicas. So all pods of any one replica can be evicted when all
-// wanted replicas serve.
+// sizes has the number of pods of each existing replica. size is the number of pods of each replica that is still to be created. If
+// replicas differ in size, as during an update, PodsThatStay counts the smallest replicas. So all pods of any one replica can be evicted
+// when all wanted replicas serve.
 //
 //	4 replicas of 2 pods, U=1       8 pods, 6 stay
 //	2 of 4 pods, 2 of 2 pods, U=1   12 pods, 2 + 2 + 4 = 8 stay

@@ -14,7 +14,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// Annotations with which users control a running update. They apply on the deployment itself.
+// Annotations with which users control a running update. They take effect only if they are set on the deployment itself.
 const (
 	// AnnotationPaused is "true" to pause the update: no replica is replaced.
 	AnnotationPaused = "trellis.dev/rollout-paused"
@@ -26,12 +26,12 @@ const (
 	AnnotationProgressDeadline = "trellis.dev/rollout-progress-deadline"
 )
 
-// AnnotationMoves is how replicas leave nodes that are drained or removed: "InPlace" or "Never"; absent: a successor is created first. It
-// applies on the deployment itself.
+// AnnotationMoves selects how replicas leave nodes that are drained or removed: "InPlace" or "Never". Without the annotation, a successor
+// is created first. The annotation takes effect only if it is set on the deployment itself.
 const AnnotationMoves = "trellis.dev/moves"
 
-// FormerAnnotations are annotations of earlier versions that have no effect any more. They are not part of the pods' revision, so that the
-// pods of deployments with these annotations are not replaced.
+// FormerAnnotations are annotations of earlier versions that have no effect any more. They do not contribute to the pods' revision, so that
+// deployments with these annotations keep their pods.
 var FormerAnnotations = []string{"trellis.dev/rollout-ask-frontends"}
 
 // MinProgressDeadline is the minimum of AnnotationProgressDeadline, because pods need some seconds to start.
@@ -44,7 +44,7 @@ type Control struct {
 	Aborted string
 	// Partition is the part of the workers that the new generation replaces; nil: all.
 	Partition *intstr.IntOrString
-	// ProgressDeadline is the deadline; 0 for none.
+	// ProgressDeadline is the value of AnnotationProgressDeadline; 0 for none.
 	ProgressDeadline time.Duration
 	// Moves is the policy for moves; "" to create a successor first.
 	Moves trellisv1alpha1.MovePolicy

@@ -22,9 +22,9 @@
 // so the same pod names. A surplus replica gets the lowest free ordinal. So ordinals may have gaps, and an ordinal is always below R + S
 // when its replica is created.
 //
-// A replica that has to leave its nodes (Leaving) is replaced while the wanted number of replicas serve: one more replica is created, and
-// when it serves, the leaving replica is removed. Without capacity for one more replica, the leaving replica is removed in place once it is
-// overdue.
+// A replica that has to leave its nodes (Leaving) is replaced while the wanted number of replicas serve. One more replica is created first.
+// When the new replica serves, the leaving replica is removed. Without capacity for one more replica, the leaving replica is removed in
+// place once it is overdue.
 //
 //	R=3 U=1 S=0           0  1  2 leaves                   running 3, ceiling 4: make 3
 //	                      0  1  2 leaves  3                 4 available > 3 wanted: take 2

@@ -16,7 +16,7 @@ type served struct {
 	part       part
 }
 
-// earlierOf returns the generations that serve and are being replaced. The generation that serves the largest part comes first.
+// earlierOf returns the earlier generations that serve a part of the graph, sorted by this part, the largest first.
 func earlierOf(components []Component) []served {
 	var out []served
 	for _, c := range components {
@@ -75,7 +75,8 @@ func keeping(components []Component, earlier []served, keep part, steps []Step) 
 	}
 }
 
-// mostKept returns the maximum number of replicas of earlier generations. alone is the number that a single generation would keep.
+// mostKept returns the maximum number of replicas of earlier generations that the component keeps. alone is the number that it would keep
+// of a single generation.
 func (c Component) mostKept(alone int) int {
 	return max(alone, c.Replicas+c.MaxSurge-c.NewAvailable-1)
 }

@@ -26,10 +26,11 @@ type Component struct {
 	Bounds
 	// Recreate: the old generation is removed before the new generation is created.
 	Recreate bool
-	// Old counts the replicas of all earlier generations, except replicas that have only terminating pods. OldTerminating counts these
-	// replicas.
+	// OldTerminating counts the replicas of earlier generations that have only terminating pods. Old counts all other replicas of earlier
+	// generations.
 	Old, OldTerminating int
-	// Earlier are the earlier generations with available replicas. If two of them serve the same part, the first stays longer.
+	// Earlier lists the earlier generations with available replicas. If two generations serve equal parts of the graph, the first keeps its
+	// replicas longer.
 	Earlier []Earlier
 	// NewAvailable counts the available replicas of the new generation.
 	NewAvailable int
@@ -43,19 +44,19 @@ type Earlier struct {
 
 // Step limits how far the update of one component may go. A step alone never causes the removal of a replica.
 type Step struct {
-	// Keep is the number of available replicas of earlier generations that stay.
+	// Keep is the number of available replicas of earlier generations that must stay.
 	Keep int
-	// Of divides Keep by generation; empty: replicas of any generation stay.
+	// Of divides Keep among the earlier generations. If Of is empty, it does not matter to which generation the kept replicas belong.
 	Of []Kept
 	// Make is the maximum number of replicas of the new generation.
 	Make int
-	// Paused: no replica is replaced, whether it serves or not.
+	// Paused: the update replaces no placed replica, whether the replica serves or not.
 	Paused bool
 	// Bounds of the component.
 	Bounds
 }
 
-// Kept is the number of available replicas of one generation that stay.
+// Kept is the number of available replicas of one generation that must stay.
 type Kept struct {
 	Generation string
 	Replicas   int
@@ -68,7 +69,7 @@ func Hold(c Component) Step {
 }
 
 // InStep decides how far the update of each component of a graph may go, so that the old generation shrinks and the new generation grows in
-// the ratio of their replicas.
+// the ratio of the components' replicas.
 //
 // A generation serves as much of the graph as its least complete component. With 2 prefill and 4 decode replicas wanted, 1 prefill and 2
 // decode replicas serve a half, and so do 1 prefill and 3 decode replicas. If the new generation serves the part f, and the part u may be
@@ -138,7 +139,7 @@ func Shared(strategy trellisv1alpha1.RolloutStrategy, replicas []int) []Bounds {
 	return out
 }
 
-// budget returns which part of the graph may be missing, and which part may be replaced at the same time.
+// budget returns the part of the graph that may be missing, and the part that may be replaced at the same time.
 func budget(components []Component) (missing, window part) {
 	missing = least(components, func(c Component) int { return c.MaxUnavailable })
 	window = least(components, func(c Component) int { return c.MaxUnavailable + c.MaxSurge })
@@ -150,8 +151,8 @@ func budget(components []Component) (missing, window part) {
 	return missing, window.max(missing)
 }
 
-// least returns the minimum over the components of the given number divided by the wanted replicas. It ignores components without wanted
-// replicas.
+// least returns the lowest quotient over the components: the number that of returns for a component, divided by the component's wanted
+// replicas. The result is at most 1. Components without wanted replicas are ignored.
 func least(components []Component, of func(Component) int) part {
 	out := one
 	for _, c := range components {

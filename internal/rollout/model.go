@@ -7,17 +7,18 @@ import (
 	"slices"
 )
 
-// State is the state of a replica according to its pods. The states are ordered by how much the removal of the replica loses.
+// State is the state of a replica according to its pods. The states are ordered by the loss that the removal of the replica causes, the
+// least loss first.
 type State int
 
 // The states of a replica.
 const (
 	// Lost is like Leaving, but the remaining pods do not disappear, because no kubelet confirms their termination. The replica's ordinal
-	// stays in use, and another replica is created.
+	// stays in use. A replacement is created with another ordinal.
 	Lost State = iota - 1
 	// Leaving: all remaining pods are terminating or have ended.
 	Leaving
-	// Broken: the replica lost a member; it is recreated as a unit.
+	// Broken: the replica lost a pod. It is recreated as a unit.
 	Broken
 	// Partial: some pods are not created yet, and none was released.
 	Partial
@@ -42,7 +43,8 @@ type Replica struct {
 	Unplaceable bool
 	// Generation is the worker generation to which the replica belongs; "" for none.
 	Generation string
-	// Excess is how far the replica's role exceeds the other role in its domain. The replica with the larger excess is scaled in first.
+	// Excess ranks the replica by how far the replicas of its role exceed those of the other role in its domain; 0 for no rank. The replica
+	// with the larger Excess is scaled in first.
 	Excess int
 	// Neighbours counts the pods of other replicas, of any graph, in the replica's domain. The replica with fewer neighbours is scaled in
 	// first.
@@ -56,7 +58,8 @@ type Replica struct {
 	Why string
 }
 
-// active reports whether the replica counts: it serves, or will serve without further action of this package.
+// active reports whether the replica counts towards the wanted replicas: it serves, or will serve once its pods exist, are placed and are
+// ready.
 func (r Replica) active() bool { return r.State >= Partial }
 
 // denied reports whether a replica of the current revision waits for quota that its Kueue queue does not have.
@@ -72,9 +75,10 @@ type Group struct {
 	MaxUnavailable, MaxSurge int
 	// Recreate: an update stops all outdated replicas before it creates new ones.
 	Recreate bool
-	// Step is the step of a generation of workers that all components replace together; nil: the component is updated independently.
+	// Step limits the update of a component whose workers change to a new generation together with other components. nil: the component is
+	// updated independently.
 	Step *Step
-	// Stopped: all outdated replicas are removed and none is created, regardless of availability.
+	// Stopped: all outdated replicas are removed, and no replica is created, regardless of availability.
 	Stopped bool
 	// Leaving are the replicas that have to leave their nodes; see move. MovesInPlace: these replicas are removed before their successors
 	// are created.
@@ -101,7 +105,7 @@ type Removal struct {
 type Plan struct {
 	// Remove are the replicas to remove as a unit.
 	Remove []Removal
-	// Make are the ordinals whose missing pods are to be created.
+	// Make are the ordinals of the replicas whose missing pods have to be created.
 	Make []int
 	// Blocked: the update cannot proceed until a replica finds capacity.
 	Blocked bool
@@ -109,14 +113,14 @@ type Plan struct {
 	Waits string
 }
 
-// OnlyScaleIn returns the removals of the plan that need no successor.
+// OnlyScaleIn returns a plan with only those removals that scale the component in.
 func (p Plan) OnlyScaleIn() Plan {
 	p.Remove = slices.DeleteFunc(slices.Clone(p.Remove), func(r Removal) bool { return !r.ScaleIn })
 	p.Make = nil
 	return p
 }
 
-// OnlyRepair returns the removals of broken replicas.
+// OnlyRepair returns a plan with only the removals of broken replicas.
 func (p Plan) OnlyRepair() Plan {
 	p.Remove = slices.DeleteFunc(slices.Clone(p.Remove), func(r Removal) bool { return !r.Repair })
 	p.Make = nil

@@ -12,16 +12,16 @@ func (g Group) leaves(r Replica) bool {
 	return r.active() && slices.ContainsFunc(g.Leaving, func(l Leave) bool { return l.Ordinal == r.Ordinal })
 }
 
-// overdue reports whether a replica leaves its nodes without waiting for a successor.
+// overdue reports whether a replica may leave its nodes before it has a successor.
 func (g Group) overdue(r Replica) bool {
 	return g.MovesInPlace || g.Recreate ||
 		slices.ContainsFunc(g.Leaving, func(l Leave) bool { return l.Ordinal == r.Ordinal && l.Overdue })
 }
 
-// surges reports whether successors are created before replicas leave their nodes. They are not while an update replaces replicas: the
+// surges reports whether successors are created before replicas leave their nodes. It returns false while an update replaces replicas. The
 // update first replaces the replicas that have to leave, and creates the new replicas on other nodes. An overdue replica gets no successor.
-// But an existing successor that waits stays, unless its Kueue queue has no quota for it: the leaving replica's quota may be for its own
-// ordinal alone.
+// However, a successor that exists and waits stays, unless its Kueue queue has no quota for it. The leaving replica's quota may apply only
+// to the leaving replica's ordinal.
 func (g Group) surges(replicas []Replica) bool {
 	waits := count(replicas, Replica.active) > g.Replicas && !slices.ContainsFunc(replicas, Replica.denied)
 	return g.Replicas > 0 && !g.Recreate && !g.Stopped && !g.MovesInPlace && g.settled(replicas) &&
@@ -35,8 +35,9 @@ func (g Group) settled(replicas []Replica) bool {
 
 func isOutdated(r Replica) bool { return r.active() && r.Outdated }
 
-// move removes replicas that have to leave their nodes. It removes a replica that does not serve immediately. It removes a serving replica
-// when the wanted number of other replicas serve. It removes an overdue replica as far as MaxUnavailable allows, where 0 counts as 1.
+// move removes replicas that have to leave their nodes. It immediately removes a replica that does not serve. It removes a serving replica
+// when the wanted number of other replicas serve. It removes an overdue replica if MaxUnavailable allows this. A MaxUnavailable of 0 counts
+// as 1.
 func (s *step) move() {
 	for _, r := range s.in(func(r Replica) bool { return r.State == Starting && s.leaves(r) }) {
 		s.remove(r.Ordinal, "it is to leave its nodes and does not serve")

@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// Ordinals returns, sorted, the ordinals of the active replicas and of the replicas still to be created. remembered are ordinals with
-// recorded state (their former domain), which successors reuse.
+// Ordinals returns the sorted ordinals of the active replicas and of the replicas still to be created. remembered lists ordinals with
+// recorded state (their former domain). Successors reuse these ordinals.
 //
-// Of the new ordinals without recorded state, only the first most are listed, so that the list stays short for any number of wanted
+// The parameter most limits how many new ordinals without recorded state are listed, so that the list stays short for any number of wanted
 // replicas. Wanted counts all of them.
 func (g Group) Ordinals(replicas []Replica, remembered []int, most int) []int {
 	return g.ordinals(replicas, remembered, most, g.missing(replicas))
 }
 
-// ordinals is Ordinals with a given number of replicas to create.
+// ordinals is like Ordinals, but the caller gives the number of missing replicas.
 func (g Group) ordinals(replicas []Replica, remembered []int, most, missing int) []int {
 	var out []int
 	for _, r := range replicas {
@@ -29,8 +29,8 @@ func (g Group) ordinals(replicas []Replica, remembered []int, most, missing int)
 	return out
 }
 
-// successors returns the ordinals still to be created: first the ordinals of leaving replicas, which are created again once these replicas
-// are gone, then remembered ordinals, then the lowest free ordinals.
+// successors returns the ordinals of the replicas still to be created. It first uses the ordinals of leaving replicas, under which replicas
+// are created again once the leaving replicas are gone. Then it uses remembered ordinals, and then the lowest free ordinals.
 func successors(replicas []Replica, remembered []int, most, missing int) []int {
 	taken := map[int]bool{}
 	var candidates []int
@@ -65,7 +65,7 @@ func (g Group) Wanted(replicas []Replica) int {
 	return count(replicas, Replica.active) + g.missing(replicas)
 }
 
-// missing returns how many replicas are to be created: as many as the current revision lacks, up to the ceiling.
+// missing returns the number of replicas to create: as many as the current revision lacks, but not more than the ceiling allows.
 func (g Group) missing(replicas []Replica) int {
 	active := count(replicas, Replica.active)
 	return max(0, min(g.Replicas-g.lasting(replicas), g.ceiling(replicas)-active))

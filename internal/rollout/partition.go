@@ -31,13 +31,14 @@ func UpTo(steps []Step, components []Component, partition intstr.IntOrString) (o
 	return out, reached
 }
 
-// Limits reports whether a partition leaves a part of the components to earlier generations.
+// Limits reports whether a partition keeps a part of the graph in earlier generations.
 func Limits(components []Component, partition intstr.IntOrString) bool {
 	return partOf(partition, components).less(one) && !slices.ContainsFunc(components, func(c Component) bool { return c.Recreate })
 }
 
-// upTo limits the new generation to most replicas, or to the number that earlier generations lack if that is larger. Earlier generations
-// keep all other replicas. If the parts of both are rounded up, earlier generations keep rest replicas, as far as the surge has space.
+// upTo limits the new generation to most replicas, or to the number of replicas that earlier generations lack, whichever is larger. Earlier
+// generations keep all other replicas. If rounding up makes rest larger than this number, earlier generations keep rest replicas, as far as
+// the surge has space.
 func (s Step) upTo(most, rest int, c Component) Step {
 	s.Make = min(s.Make, max(most, c.Replicas-c.Old))
 	stay := max(c.Replicas-most, min(rest, c.Replicas+c.MaxSurge-most))
@@ -50,8 +51,8 @@ func (s Step) upTo(most, rest int, c Component) Step {
 	return s
 }
 
-// partOf converts a partition to a part of the graph. The partition is a percentage, or a number of steps out of a total that equals the
-// number of replicas of the smallest component.
+// partOf converts a partition to a part of the graph. The partition is a percentage or a number of steps. The total number of steps equals
+// the number of replicas of the smallest component.
 func partOf(value intstr.IntOrString, components []Component) part {
 	if value.Type == intstr.String {
 		percent, err := strconv.Atoi(strings.TrimSuffix(value.StrVal, "%"))

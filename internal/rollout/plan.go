@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// Next returns the next step. remembered are ordinals with a known former place. most limits how many other ordinals are created in one
-// step; see Ordinals.
+// Next returns the next step. remembered lists the ordinals whose former place is known. most limits how many other new ordinals are
+// created in one step; see Ordinals.
 func (g Group) Next(replicas []Replica, remembered []int, most int) Plan {
 	s := step{Group: g, replicas: slices.Clone(replicas)}
 	s.repair()
@@ -56,8 +56,8 @@ func (s *step) repair() {
 	}
 }
 
-// roll replaces outdated replicas. Replicas that do not serve are replaced immediately: otherwise a partial replica would get pods of two
-// revisions. Serving replicas are replaced as far as enough replicas serve.
+// roll replaces outdated replicas. It immediately replaces replicas that do not serve, because a partial replica would otherwise get pods
+// of two revisions. It replaces a serving replica only if enough other replicas serve.
 func (s *step) roll() {
 	if s.paused() {
 		for _, r := range s.in(func(r Replica) bool { return r.Unplaceable || r.State == Partial && r.Outdated && !r.InSet }) {
@@ -93,7 +93,7 @@ func (s *step) removeOutdated(why string) {
 	}
 }
 
-// make creates missing replicas. An ordinal that a leaving replica still uses has to wait until that replica is gone.
+// make creates missing replicas. It does not create a replica under an ordinal that a leaving replica still uses.
 func (s *step) make(remembered []int, most int) {
 	if s.Recreate && !s.paused() && slices.ContainsFunc(s.replicas, func(r Replica) bool { return r.Outdated }) {
 		return
@@ -131,13 +131,13 @@ func (s *step) blocked() bool {
 	return !moving && len(s.in(func(r Replica) bool { return r.State == Waiting })) > 0
 }
 
-// stopsAll reports whether no replica is created before r has stopped.
+// stopsAll reports whether r must stop before any replica is created.
 func (s *step) stopsAll(r Replica) bool { return r.Outdated && s.Recreate }
 
-// WaitsForOthers is the message of a component whose own step is complete, while the steps of other components are not.
+// WaitsForOthers is the message of a component that has completed its own step and waits until other components complete theirs.
 const WaitsForOthers = "waits for the other workers of its generation"
 
-// waits describes what has to happen before the next step.
+// waits returns a message that names what the component waits for; "" for nothing.
 func (s *step) waits() string {
 	for _, w := range []struct {
 		state State
@@ -164,7 +164,7 @@ func (s *step) waits() string {
 	return ""
 }
 
-// namesOf lists the first replicas by ordinal.
+// namesOf returns a text with the sorted ordinals of the replicas. It shortens a long list.
 func namesOf(replicas []Replica) string {
 	slices.SortFunc(replicas, func(a, b Replica) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
 	var names []string

@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
-// scaleIn removes replicas above the ceiling. While a replica terminates, scaleIn also removes a replica that waits for quota, because the
-// successor of the terminating replica gets the terminating replica's quota.
+// scaleIn removes replicas above the ceiling. While a replica terminates, scaleIn also removes a surplus replica that waits for quota. The
+// terminating replica's successor gets the terminating replica's quota, so the waiting replica is not needed.
 func (s *step) scaleIn() {
 	ceiling := s.ceiling(s.replicas)
 	active := s.byLoss()
@@ -39,8 +39,8 @@ func (s *step) byLoss() []Replica {
 }
 
 // staying returns the ordinals of the available replicas of older revisions that stay, regardless of how many other replicas are available.
-// Of each generation at most the wanted number stays. The step may date from a time when more replicas were wanted, and the excess replicas
-// serve nothing.
+// At most the wanted number of replicas stays in each generation, because further replicas serve nothing. The step may ask for more if it
+// dates from a time when more replicas were wanted.
 func (s *step) staying() map[int]bool {
 	out := map[int]bool{}
 	if s.Step == nil {
@@ -84,9 +84,9 @@ func (s *step) lossOf(r Replica, active []Replica) string {
 	return what
 }
 
-// CompareLoss orders replicas by how little their removal loses. The order is: replicas that are not placed, replicas that do not serve,
-// replicas of an older revision, replicas that have to leave their nodes, replicas whose role is in excess, replicas whose removal frees
-// most of their domain, and then the youngest replicas.
+// CompareLoss orders replicas by the loss that their removal causes, the least loss first. The order is: replicas that are not placed,
+// replicas that do not serve, replicas of an older revision, replicas that have to leave their nodes, replicas whose role is in excess,
+// replicas with the fewest neighbours, and then the youngest replicas.
 func (g Group) CompareLoss(a, b Replica) int {
 	return cmp.Or(
 		cmp.Compare(rank(a), rank(b)), bools.Compare(b.Outdated, a.Outdated), bools.Compare(g.leaves(b), g.leaves(a)),
@@ -95,5 +95,5 @@ func (g Group) CompareLoss(a, b Replica) int {
 	)
 }
 
-// rank treats Partial like Waiting, because the removal of neither loses anything.
+// rank treats Partial like Waiting, because removing a replica in either state loses nothing.
 func rank(r Replica) State { return max(r.State, Waiting) }

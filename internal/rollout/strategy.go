@@ -23,13 +23,13 @@ const (
 // Annotations lists the annotations with which users choose how a component is updated.
 var Annotations = []string{AnnotationStrategy, AnnotationMaxSurge, AnnotationMaxUnavailable}
 
-// Annotations with which users choose how many steps of a deployment's workers are replaced at the same time: see Shared.
+// Annotations with which users choose how many steps of a deployment's workers are replaced at the same time. Shared defines a step.
 const (
 	AnnotationSharedMaxSurge       = "trellis.dev/rolling-update-max-surge"
 	AnnotationSharedMaxUnavailable = "trellis.dev/rolling-update-max-unavailable"
 )
 
-// SharedAnnotations are the annotations that apply on the deployment itself.
+// SharedAnnotations are the annotations that take effect only if they are set on the deployment itself.
 var SharedAnnotations = []string{
 	AnnotationSharedMaxSurge, AnnotationSharedMaxUnavailable, AnnotationPaused, AnnotationAborted, AnnotationPartition,
 	AnnotationProgressDeadline, AnnotationMoves,
@@ -44,8 +44,8 @@ const (
 // Problem is an annotation with an invalid value.
 type Problem struct{ Annotation, Value, Message string }
 
-// AnnotationsOf returns the update annotations of a component. Annotations on the deployment, in its spec, and on the component's
-// podTemplate apply; later places override earlier ones.
+// AnnotationsOf returns the update annotations of a component. It merges the annotations of the deployment, of the deployment's spec, and
+// of the component's podTemplate, in this order. Later values override earlier values.
 func AnnotationsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) map[string]string {
 	places := []map[string]string{dgd.Annotations, dgd.Spec.Annotations}
 	if c != nil && c.PodTemplate != nil {
@@ -93,8 +93,8 @@ var (
 	ofSteps    = boundKeys{AnnotationSharedMaxUnavailable, AnnotationSharedMaxSurge, "steps"}
 )
 
-// read reads the bounds. If both bounds are 0, no replica could be replaced. A surge annotation of 0 is then a problem. Without a surge
-// annotation, the surge becomes 1. mayBeZero disables this check.
+// read reads the bounds from annotations. If both bounds are 0, no replica could be replaced. read then reports a surge annotation as a
+// problem. Without a surge annotation, it sets the surge to 1. mayBeZero disables this check.
 func (k boundKeys) read(annotations map[string]string, packed, mayBeZero bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
 	s := trellisv1alpha1.RolloutStrategy{MaxUnavailable: intstr.FromString("25%"), MaxSurge: intstr.FromString("25%")}
 	if packed {
@@ -128,7 +128,7 @@ func (k boundKeys) read(annotations map[string]string, packed, mayBeZero bool) (
 	return s, problems
 }
 
-// StatesBounds reports whether a component's annotations set bounds of its update.
+// StatesBounds reports whether a component's annotations set its maximum surge or its maximum unavailability.
 func StatesBounds(annotations map[string]string) bool {
 	_, surge := annotations[AnnotationMaxSurge]
 	_, unavailable := annotations[AnnotationMaxUnavailable]
@@ -149,7 +149,7 @@ func zero(v intstr.IntOrString) bool {
 }
 
 // For returns the desired state of a scaling group. Percentages refer to the group's replicas. Surge is rounded up and unavailability down.
-// If both are 0, one replica may be unavailable, as with Deployments. A step has its own bounds.
+// If both are 0, one replica may be unavailable, as with Deployments. If the group has a step, the bounds of the step apply instead.
 func For(sg *trellisv1alpha1.ScalingGroup) Group {
 	g := Group{
 		Replicas: int(sg.Spec.Replicas), MaxUnavailable: 1, Stopped: sg.Spec.Restart != nil && sg.Spec.Restart.Stop,

@@ -9,8 +9,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// InPlace returns the bounds of an update whose surplus replicas get no quota: at least one replica may be missing, and no surplus replica
-// is created.
+// InPlace returns the bounds of an update that gets no quota for surplus replicas: at least one replica may be missing, and no surplus
+// replica is created.
 func (b Bounds) InPlace() Bounds { return Bounds{MaxUnavailable: max(1, b.MaxUnavailable)} }
 
 // InPlace reports whether the update of a group to its revision continues in place, because Kueue had no quota for a surplus replica.
@@ -19,9 +19,9 @@ func InPlace(sg *trellisv1alpha1.ScalingGroup) bool {
 	return p != nil && p.InPlace && p.Revision == sg.Spec.Revision
 }
 
-// LacksQuota reports whether an update lacks only quota and could continue within its existing quota. This is so if no replica may be
+// LacksQuota reports whether an update lacks only quota and could continue within its existing quota. This is true if no replica may be
 // missing, all wanted replicas serve, and all other replicas wait for quota that their queue does not have. Each replaced replica leaves
-// its quota to its successor, so at most one replica is missing at a time. LacksQuota returns false if a surplus replica has quota: the
+// its quota to its successor, so at most one replica is missing at a time. LacksQuota returns false if a surplus replica has quota. The
 // replicas that it replaces free their quota, so the lack may be temporary.
 func (g Group) LacksQuota(replicas []Replica) bool {
 	if !g.onlyBySurge() || g.Replicas == 0 || count(replicas, isAvailable) != g.Replicas {
