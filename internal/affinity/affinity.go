@@ -130,7 +130,7 @@ func identity(pod *corev1.Pod) string {
 	return b.String()
 }
 
-// readOwn collects the own rules of one of the plan's pods.
+// readOwn collects the rules that a pod of the plan has itself.
 func (b *binding) readOwn(s *topology.Shape) {
 	pod := s.Pod()
 	for _, t := range repulsionsOf(pod) {

@@ -20,6 +20,6 @@
 // Trellis pins pods by node labels and by host. With nodeAffinityPolicy Honor, the default, the kube-scheduler counts only nodes that match
 // these pins, so the constraint would never have an effect. This package therefore counts over the domain that must hold the pod
 // ([Binding.Excludes]' scope), as the kube-scheduler would count if pods were pinned to that domain alone. The kube-scheduler must accept
-// the pinned pod too. If minDomains is above 1, it counts a single host, which is too few domains. The number of pods on that host alone
-// must then not exceed maxSkew.
+// the pinned pod too. If minDomains is above 1, the single counted host is too few domains. The number of pods on that host alone must then
+// not exceed maxSkew.
 package affinity

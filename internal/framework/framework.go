@@ -5,7 +5,7 @@
 //
 // A replica of a multinode component consists of one leader pod and its worker pods, all created from the user's one container. The program
 // must know the address of the leader, the number of nodes, and the index of its own node. All pods of a role share one template, so each
-// pod gets these values in variables (PodVars). Kubernetes expands them in commands that contain $(NAME):
+// pod gets these values in environment variables (PodVars). Kubernetes expands the variables in commands that contain $(NAME):
 //
 //	written:  python3 -m dynamo.sglang --model-path m --tp 16
 //	started:  python3 -m dynamo.sglang --model-path m --tp 16 \
@@ -74,8 +74,8 @@ func PodVars(ordinal, index, pods int32, address func(int32) string) []corev1.En
 	}
 }
 
-// WithoutHosts removes the variable with all addresses from the variables of a container that does not use it. Otherwise the pods of a
-// replica with n pods would contain n times n addresses.
+// WithoutHosts removes EnvHosts from the variables of a container that does not mention EnvHosts. Otherwise the pods of a replica with n
+// pods would contain n times n addresses.
 func WithoutHosts(c *corev1.Container, vars []corev1.EnvVar) []corev1.EnvVar {
 	if hasText(c, EnvHosts) {
 		return vars

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// maxSubsets is the maximum number of replicas on a host for which every subset is examined.
+// maxSubsets is the maximum number of replicas on a host up to which every subset of these replicas is examined.
 const maxSubsets = 5
 
 // offer describes what a host gains when replicas leave it. pods is an upper bound of the additional pods that fit. price is a lower bound

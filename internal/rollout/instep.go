@@ -13,7 +13,7 @@ import (
 // Bounds limit an update, as numbers of replicas.
 type Bounds struct{ MaxUnavailable, MaxSurge int }
 
-// Within caps both bounds at a number of replicas, because no update in step uses more.
+// Within caps both bounds at a number of replicas, because an update in step never uses more.
 func (b Bounds) Within(replicas int) Bounds {
 	return Bounds{MaxUnavailable: min(b.MaxUnavailable, replicas), MaxSurge: min(b.MaxSurge, replicas)}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Bounds of the search for one refused replica: domains, plans, plans in one domain, and steps for one host.
+// Bounds of the search for one refused replica: the number of tried domains, of all plans, of plans in one domain, and of steps for one
+// host.
 const (
 	maxTried  = 16
 	maxPlans  = 12
