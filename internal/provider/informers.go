@@ -20,11 +20,11 @@ import (
 // Opener creates a cache for a provider's kinds. The caller starts and stops the cache.
 type Opener func(watches []Watch) (cache.Cache, error)
 
-// syncTimeout bounds the first list of a provider's kinds.
+// syncTimeout is the maximum time for the first list of a provider's kinds.
 const syncTimeout = 30 * time.Second
 
 // informers watch one provider's kinds while the cluster serves them. They have a separate cache, because a cache that watches a missing
-// kind fails, and the manager's cache must not fail.
+// kind fails, and this must not affect the manager's cache.
 type informers struct {
 	reader client.Reader
 	// kinds describes the watched kinds; see kindsOf.
@@ -33,8 +33,8 @@ type informers struct {
 	ended  sync.WaitGroup
 }
 
-// watch starts the informers of a ready provider, and stops them when the provider is no longer ready or its kinds have changed. It calls
-// the state subscribers when informers have started, because earlier reconciles could not read the kinds. Only Start calls it.
+// watch starts the informers of a ready provider, and stops them when the provider is no longer ready or its kinds have changed. When
+// informers have started, watch calls the state subscribers, because earlier reconciles could not read the kinds. Only Start calls watch.
 func (e *Registry) watch(ctx context.Context, name string, state State) {
 	e.mu.Lock()
 	running := e.informers[name]
@@ -101,7 +101,7 @@ func (e *Registry) open(ctx context.Context, one Provider) (*informers, error) {
 			log.FromContext(ctx).Error(err, "watching the provider's kinds", "provider", one.Name())
 		}
 	})
-	// A kind may disappear during its first list. The next look retries.
+	// A kind may disappear during its first list. The next check by the registry tries again.
 	first, enough := context.WithTimeout(ctx, syncTimeout)
 	defer enough()
 	if !own.WaitForCacheSync(first) {

@@ -3,8 +3,8 @@
 
 // Package provider is the interface between the planner, which chooses the place of a gang, and the providers, which enforce this place.
 //
-// The planner places the pods of every provider whose pods Trellis creates: it chooses the graph's domain, looks ahead, anchors, and pins
-// each pod to its domain. A Placer enforces the plan. Pods keep the gate trellis.dev/placement until their gang is placed; then
+// If Trellis creates a provider's pods, the planner places them: it chooses the graph's domain, looks ahead, anchors later replicas, and
+// pins each pod to its domain. A Placer enforces the plan. Pods keep the gate trellis.dev/placement until their gang is placed; then
 //
 //	Prepare   before a pod is created   what only a new pod can be given     (PodGroup: the name of its group)
 //	Form      before a gang is released   objects that hold the gang together  (PodGroup: the gang's groups)
@@ -23,8 +23,8 @@
 // prepares the pod templates in the objects, including the gate, and Trellis plans, pins and releases the created pods.
 //
 // A Registry holds all providers. It checks periodically whether the cluster serves the APIs that each provider needs, and runs a
-// provider's informers only while it does. While a provider is not ready, Trellis makes no new objects for its graphs, and does not touch
-// running pods.
+// provider's informers only while the cluster serves these APIs. While a provider is not ready, Trellis makes no new objects for its
+// graphs, and does not touch running pods.
 package provider
 
 import (
@@ -51,7 +51,7 @@ var ErrElsewhere = errors.New("the pod was released to another place")
 // ErrPodChanged means that the pod has changed since it was read, and may be bound.
 var ErrPodChanged = errors.New("the pod has changed since it was read")
 
-// ErrStale means that immutable objects of an earlier gang keep this gang from being formed with these pods.
+// ErrStale means that a gang cannot be formed with these pods, because immutable objects of an earlier gang prevent it.
 var ErrStale = errors.New("objects of an earlier gang are in the way")
 
 // ErrDropped means that the API server dropped fields of a written object.
@@ -64,10 +64,10 @@ type Provider interface {
 	// Probe checks whether the cluster serves every API that the provider needs, and keeps every field that the provider writes. If Probe
 	// returns an error, the registry keeps the former state.
 	Probe(ctx context.Context) (State, error)
-	// Unsuited says why the provider cannot place this graph, and how to fix it; "" if the provider can place it. The result depends on the
-	// graph alone.
+	// Unsuited returns the reason why the provider cannot place this graph, and the fix; "" if the provider can place it. The result
+	// depends on the graph alone.
 	Unsuited(groups []*trellisv1alpha1.ScalingGroup) string
-	// Watches returns the provider's own kinds whose changes affect a graph.
+	// Watches returns the provider's own kinds to watch, because changes of their objects affect a graph.
 	Watches() []Watch
 }
 
@@ -80,8 +80,8 @@ type Watch struct {
 	Graph func(client.Object) (graph types.NamespacedName, ok bool)
 }
 
-// TopologyOf is the Graph function for a provider's topology objects. Topology objects belong to no deployment, so it returns the object's
-// name, without a namespace.
+// TopologyOf is the Graph function for a provider's topology objects. Topology objects belong to no deployment, so TopologyOf returns the
+// object's name, without a namespace.
 func TopologyOf(o client.Object) (types.NamespacedName, bool) {
 	return types.NamespacedName{Name: o.GetName()}, true
 }
@@ -89,8 +89,8 @@ func TopologyOf(o client.Object) (types.NamespacedName, bool) {
 // State says whether a provider works in this cluster.
 type State struct {
 	Ready bool
-	// Reason is the reason of the condition ProviderReady. Message names the missing requirement of an unready provider, or the limitation
-	// of a ready one, and the fix; "" for a ready provider without limitations.
+	// Reason is the reason of the condition ProviderReady. For an unready provider, Message contains the missing requirement and the fix.
+	// For a ready provider, Message contains a limitation and its fix; "" for none.
 	Reason, Message string
 }
 
@@ -103,11 +103,11 @@ type Placer interface {
 	// Prepare completes the new pods of one replica before they are created. made are the replica's existing pods; if there are none, the
 	// new pods are a new generation of the replica.
 	Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*corev1.Pod)
-	// Kept reports whether the pods of one replica are as Prepare left them and have the same generation. They are not if the API server
-	// dropped a field or another provider prepared them.
+	// Kept reports whether the pods of one replica have the fields that Prepare sets, and belong to the same generation. It returns false
+	// if the API server dropped a field, or if another provider prepared the pods.
 	Kept(pods []*corev1.Pod) bool
-	// Form creates the objects that have to exist before the gang's first pod is released. It returns ErrStale if the gang cannot be formed
-	// with these pods and needs new ones.
+	// Form creates the objects that must exist before the gang's first pod is released. It returns ErrStale if the gang cannot be formed
+	// with these pods and needs new pods.
 	Form(ctx context.Context, of gang.Members) error
 	// Release lets the scheduler bind the pod in its place. It returns ErrPodGone if the pod no longer exists, ErrElsewhere if the pod was
 	// already released to another place, and nil if it was already released to this place.
@@ -115,12 +115,13 @@ type Placer interface {
 	// Evict undoes the release of a pod that could not be bound. A removed gate cannot be added again, so Evict deletes the pod, which is
 	// then recreated. If an unbound pod has changed since it was read, Evict deletes nothing and returns ErrPodChanged.
 	Evict(ctx context.Context, pod *corev1.Pod) error
-	// Objections returns the scheduler's known objections to a graph's released pods that are not bound, by pod UID. unbound is not empty.
-	// own reads the kinds of Watches from the cache; it is nil while they are not watched. all are the graph's pods.
+	// Objections returns the scheduler's known objections to a graph's released but unbound pods, by pod UID. unbound contains these pods
+	// and is not empty. all are the graph's pods. own reads the kinds of Watches from the cache; it is nil while these kinds are not
+	// watched.
 	Objections(ctx context.Context, own client.Reader, unbound, all []*corev1.Pod) map[types.UID]gang.Objection
 }
 
-// Pinner is a Placer whose gangs can be created in their places. Its specs.Spec sets InPlace.
+// Pinner is a Placer that lets Trellis create the pods of a gang directly in their places. Its specs.Spec sets InPlace.
 type Pinner interface {
 	// Pin pins a pod that is about to be created and removes Trellis' gate, as Release does for an existing pod.
 	Pin(pod *corev1.Pod, pin gang.Pin)
@@ -133,10 +134,10 @@ type Router interface {
 	Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod)
 }
 
-// Trimmer is a Placer whose objects list the replicas of a graph.
+// Trimmer is a Placer that makes objects with a list of a graph's replicas.
 type Trimmer interface {
-	// Trim removes replicas without released pods from these objects. pods are all pods of the graph. Trim reads from own first, and writes
-	// only if there is a replica to remove.
+	// Trim removes replicas without released pods from the objects' lists. pods are all pods of the graph. Trim reads from own first, and
+	// writes only if there is a replica to remove.
 	Trim(ctx context.Context, own client.Reader, of gang.Members, pods []*corev1.Pod) error
 }
 
@@ -157,18 +158,19 @@ type Workload interface {
 	Provider
 	// Apply writes the workload of a graph from its wanted scaling groups. It does not write objects that are up to date.
 	Apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) error
-	// Observe reads the state of the workload. own reads the kinds of Watches from the cache; nil while they are not watched.
+	// Observe reads the state of the workload. own reads the kinds of Watches from the cache; it is nil while these kinds are not watched.
 	Observe(ctx context.Context, own client.Reader, groups []*trellisv1alpha1.ScalingGroup) (Observation, error)
 }
 
-// Maker makes the pods of multinode replicas from its own objects, one per replica. It serves the scaling groups that name it as their
+// Maker makes the pods of multinode replicas from its own objects, one per replica. A scaling group that uses the maker names it as its
 // workload.
 type Maker interface {
 	Provider
-	// Sets returns the objects of a scaling group by ordinal. own reads them from the cache; it is nil while they are not watched.
+	// Sets returns the objects of a scaling group by ordinal. own reads the objects from the cache; it is nil while they are not watched.
 	Sets(ctx context.Context, own client.Reader, sg *trellisv1alpha1.ScalingGroup) (map[int32]client.Object, error)
-	// Make creates the objects of the replicas with these ordinals. It calls prepare to complete the pods in an object for the placer. It
-	// does not change existing objects. If the API server drops fields of an object, Make deletes the object and returns ErrDropped.
+	// Make creates the objects of the replicas with these ordinals. It calls prepare on each pod template, so that the placer can complete
+	// the template. It does not change existing objects. If the API server drops fields of an object, Make deletes the object and returns
+	// ErrDropped.
 	Make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinals []int32, prepare func(ordinal int32, pod *corev1.Pod)) error
 	// Unmake deletes the object of a replica, and with it the replica's pods. It returns false if there is no object.
 	Unmake(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, ordinal int32) (bool, error)
@@ -183,20 +185,20 @@ type Observation struct {
 	Reason, Message string
 	// Levels is the provider's report on the topology levels that pack the graph; nil if there is none.
 	Levels *Levels
-	// Blind: the provider's objects cannot be read now, so the caller keeps the former state.
+	// Blind: the provider's objects cannot be read now. The caller therefore keeps the former state.
 	Blind bool
 }
 
-// Levels is the availability of a topology's levels to a provider, for the condition TopologyLevelsAvailable.
+// Levels reports, for the condition TopologyLevelsAvailable, whether a topology's levels are available to a provider.
 type Levels struct {
 	Available       bool
 	Reason, Message string
 }
 
-// Counts are the replicas of one component.
+// Counts are the replica counts of one component.
 type Counts struct {
 	Replicas, Updated, Scheduled, Ready int32
-	// Current: the provider has observed the wanted component. Before that, Updated counts replicas of an earlier template.
+	// Current: the provider has observed the component's wanted template. Before that, Updated counts replicas of an earlier template.
 	Current bool
 	// RolledOut: Current is true, no pod of an earlier template is left, and all wanted replicas are ready.
 	RolledOut bool

@@ -34,9 +34,9 @@ type Options struct {
 	Open Opener
 }
 
-// All holds all providers, by their role. Each provider has a unique name.
+// All holds all providers, grouped by role. Each provider has a unique name.
 type All struct {
-	// Placers place pods, including those that a Maker makes.
+	// Placers place pods, including the pods that a Maker makes.
 	Placers []Placer
 	// Makers make the pods of multinode replicas. A Placer places them.
 	Makers []Maker
@@ -54,7 +54,7 @@ type Registry struct {
 	// byName holds the providers of all roles.
 	byName  map[string]Provider
 	options Options
-	// again triggers a look before the interval has passed.
+	// again triggers a check of the providers before the interval has passed.
 	again chan struct{}
 
 	mu     sync.Mutex
@@ -98,11 +98,11 @@ func (e *Registry) OnState(f func(provider string)) { e.subscribers = append(e.s
 // OnChange registers a function that is called with the graph of each changed object of a provider's kinds. Call OnChange before Start.
 func (e *Registry) OnChange(f func(graph types.NamespacedName)) { e.watchers = append(e.watchers, f) }
 
-// changesBuffered is the size of the buffer of a Changes channel, for the time in which its controller is busy.
+// changesBuffered is the buffer size of a Changes channel. The buffer holds events while the channel's controller is busy.
 const changesBuffered = 4096
 
-// Changes returns a channel for a controller to watch. It receives an event for every change that [Registry.OnState] and
-// [Registry.OnChange] report; use [GraphOf] to read the event. Call Changes before Start.
+// Changes returns a channel for a controller to watch. The channel delivers an event for every change that [Registry.OnState] and
+// [Registry.OnChange] report, except changes of topology objects. Use [GraphOf] to read the event. Call Changes before Start.
 func (e *Registry) Changes() <-chan event.GenericEvent {
 	changes := make(chan event.GenericEvent, changesBuffered)
 	deliver := func(graph types.NamespacedName) {
@@ -118,7 +118,7 @@ func (e *Registry) Changes() <-chan event.GenericEvent {
 	return changes
 }
 
-// GraphOf returns the deployment that a change affects. It returns false if a provider's state has changed, which affects all deployments.
+// GraphOf returns the deployment that a change affects. It returns false for a change of a provider's state, which affects all deployments.
 func GraphOf(change client.Object) (graph types.NamespacedName, one bool) {
 	return client.ObjectKeyFromObject(change), change.GetName() != ""
 }
@@ -126,7 +126,7 @@ func GraphOf(change client.Object) (graph types.NamespacedName, one bool) {
 // Placer returns the placer of that name, or nil.
 func (e *Registry) Placer(name string) Placer { return e.placers[name] }
 
-// Forget makes all placers drop a deleted graph.
+// Forget makes all placers drop the state of a deleted graph.
 func (e *Registry) Forget(graph types.NamespacedName) {
 	for _, one := range e.placers {
 		if f, ok := one.(Forgetter); ok {
@@ -144,7 +144,7 @@ func (e *Registry) Maker(name string) Maker { return e.makers[name] }
 // Get returns the provider of that name, or nil.
 func (e *Registry) Get(name string) Provider { return e.byName[name] }
 
-// State returns whether a provider works. The first call probes it; from then on the state is kept up to date.
+// State returns the state of a provider. The first call probes the provider. From then on, the registry keeps the state up to date.
 func (e *Registry) State(ctx context.Context, name string) State {
 	e.mu.Lock()
 	state, known := e.states[name]
@@ -155,7 +155,8 @@ func (e *Registry) State(ctx context.Context, name string) State {
 	return e.look(ctx, name)
 }
 
-// Suspect triggers a look immediately, without waiting for the interval. Callers use it when the API server did not keep a written object.
+// Suspect triggers a check of the providers immediately, without waiting for the interval. Callers use it when the API server did not keep
+// a written object.
 func (e *Registry) Suspect() {
 	select {
 	case e.again <- struct{}{}:
@@ -163,7 +164,7 @@ func (e *Registry) Suspect() {
 	}
 }
 
-// Own returns a reader of the provider's kinds from the cache; nil while they are not watched.
+// Own returns a reader that reads the provider's kinds from the cache; nil while the kinds are not watched.
 func (e *Registry) Own(name string) client.Reader {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -176,7 +177,7 @@ func (e *Registry) Own(name string) client.Reader {
 // NeedLeaderElection returns true, because only the leader writes.
 func (e *Registry) NeedLeaderElection() bool { return true }
 
-// Start keeps the states of all requested providers up to date until ctx ends.
+// Start keeps the states of all providers in use up to date until ctx ends.
 func (e *Registry) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("providers"))
 	defer e.closeAll()

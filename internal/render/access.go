@@ -17,7 +17,7 @@ const (
 	endpointPickerAccount = "epp-serviceaccount"
 )
 
-// Suffixes of the names of a graph's ServiceAccount, Role and RoleBinding for discovery through the API server.
+// Name suffixes of the ServiceAccount, Role and RoleBinding with which a graph's pods discover each other through the API server.
 const (
 	discoverySuffix        = "-k8s-service-discovery"
 	discoveryRoleSuffix    = discoverySuffix + "-role"
@@ -31,11 +31,11 @@ var (
 	scaling = []string{"get", "patch", "update"}
 )
 
-// discoveryRules are the rights that pods need to discover each other: to read the endpoints of Services, and to publish themselves as
-// DynamoWorkerMetadatas.
+// discoveryRules are the rights that pods need to discover each other: the rights to read the endpoints of Services, and to publish the
+// pods as DynamoWorkerMetadatas.
 //
-// The API server lets a client grant only rights that the client itself has, so the operator needs the rules of all roles in this file: see
-// the markers in internal/controller/dynamographdeployment.
+// The API server lets a client grant only rights that the client itself has. The operator therefore needs the rules of all roles in this
+// file; see the markers in internal/controller/dynamographdeployment.
 func discoveryRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"endpoints", "pods"}, Verbs: reading},
@@ -66,8 +66,8 @@ func endpointPickerRules() []rbacv1.PolicyRule {
 	}
 }
 
-// AccountOf returns the ServiceAccount of a graph's pods: the user's account, or the default account of the component type. The default
-// follows from the template, so it is not part of the revision.
+// AccountOf returns the ServiceAccount of a graph's pods: the user's account, or the default account of the component type. The template
+// determines the default account, so the revision need not cover it.
 func AccountOf(template *corev1.PodTemplateSpec, graph string) string {
 	switch {
 	case template.Spec.ServiceAccountName != "":

@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// checkAlpha lists the errors in fields of a v1alpha1 service that the conversion to v1beta1 does not keep verbatim: amounts that are not
-// quantities, mounts without a path, and a second main container.
+// checkAlpha lists the errors in those fields of a v1alpha1 service that the conversion to v1beta1 alters: amounts that are not quantities,
+// mounts without a path, and a second main container.
 func checkAlpha(dgd *nvidiav1alpha1.DynamoGraphDeployment, path *field.Path, name string) []error {
 	if dgd == nil || dgd.Spec.Services[name] == nil {
 		return nil
@@ -47,7 +47,7 @@ func (a *alphaChecks) invalid(path *field.Path, format string, args ...any) {
 	a.errs = append(a.errs, invalid(path, format, args...))
 }
 
-// mainPath is the path of a field of the main container in v1beta1.
+// mainPath returns the v1beta1 path of a field of the main container.
 func (a *alphaChecks) mainPath(name string, more ...string) *field.Path {
 	return a.path.Child("podTemplate", "spec", "containers").Key(mainContainerName).Child(name, more...)
 }

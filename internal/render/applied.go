@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AnnotationApplied holds a hash of the label and annotation keys that Trellis has set on an object. It distinguishes keys that Trellis no
-// longer sets from keys that another client has added.
+// AnnotationApplied holds a hash of the label and annotation keys that Trellis has set on an object. The hash changes when Trellis no
+// longer sets a key, but not when another client adds a key.
 const AnnotationApplied = "trellis.dev/applied-metadata"
 
 // MarkApplied sets AnnotationApplied. It copies the annotations, because several objects may share the map.

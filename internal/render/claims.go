@@ -22,7 +22,7 @@ type Claims struct {
 	Needed map[string][]string
 }
 
-// claimsOf lists the claims that the deployment tells Trellis to create, and the other claims that its pods mount.
+// claimsOf lists the claims that the deployment tells Trellis to create, and all other claims that the deployment's pods mount.
 func (g *Graph) claimsOf(dgd *nvidiav1beta1.DynamoGraphDeployment, pvcs []nvidiav1alpha1.PVC) Claims {
 	out := Claims{}
 	created := map[string]bool{}

@@ -22,25 +22,25 @@ import (
 )
 
 const (
-	// AnnotationComputeDomain requests a ComputeDomain that pods join. Its value names the domain inside the deployment: components with
-	// equal values share a domain. On a deployment, the annotation applies to all components whose main container has a GPU limit. On the
-	// pods of a component, it overrides the deployment's value; [NoComputeDomain] requests no domain.
+	// AnnotationComputeDomain requests a ComputeDomain that pods join. The value is the domain's name inside the deployment: components
+	// with equal values share a domain. On a deployment, the annotation applies to all components whose main container has a GPU limit. On
+	// the pods of a component, it overrides the deployment's value; [NoComputeDomain] requests no domain.
 	AnnotationComputeDomain = "trellis.dev/compute-domain"
-	// AnnotationMNNVLGroup is Grove's annotation with the same meaning, on the pods of a component. If Grove is the provider, Trellis
-	// ignores it, because Grove itself acts on it.
+	// AnnotationMNNVLGroup is Grove's annotation with the same meaning, on the pods of a component. Under Grove, Trellis ignores this
+	// annotation, because Grove itself acts on it.
 	AnnotationMNNVLGroup = "grove.io/mnnvl-group"
-	// NoComputeDomain is the value with which a component joins no ComputeDomain.
+	// NoComputeDomain is the annotation value for components that join no ComputeDomain.
 	NoComputeDomain = "none"
-	// AnnotationComputeDomainPer sets which pods share a ComputeDomain: [PerName], the default, or [PerReplica]. It is read from the same
-	// objects as [AnnotationComputeDomain].
+	// AnnotationComputeDomainPer sets which pods share a ComputeDomain: [PerName], the default, or [PerReplica]. Trellis reads it from the
+	// same objects as [AnnotationComputeDomain].
 	AnnotationComputeDomainPer = "trellis.dev/compute-domain-per"
-	// PerName creates one ComputeDomain for all pods that name it.
+	// PerName creates one ComputeDomain for all pods that request a domain of the same name.
 	PerName = "name"
-	// PerReplica creates one ComputeDomain for each replica of a component. Under Grove, it has the effect of [PerName], because Grove
-	// makes the pods of all replicas from one template.
+	// PerReplica creates one ComputeDomain for each replica of a component. Under Grove, PerReplica has the effect of [PerName], because
+	// Grove makes the pods of all replicas from one template.
 	PerReplica = "replica"
 
-	// Names of the claims in pods: for a ComputeDomain that several replicas share, and for a replica's own ComputeDomain.
+	// Names of the resource claims in pods: for a ComputeDomain that several replicas share, and for a replica's own ComputeDomain.
 	computeDomainClaim = "trellis-compute-domain"
 	replicaDomainClaim = "trellis-replica-compute-domain"
 	channelSuffix      = "-channel"
@@ -67,8 +67,8 @@ func joins(c *corev1.PodResourceClaim) bool {
 	return c.Name == computeDomainClaim || c.Name == replicaDomainClaim
 }
 
-// ChannelsOf lists the claim templates with which a pod joins the ComputeDomains that Trellis creates. The DRA driver creates these
-// templates.
+// ChannelsOf lists the names of the claim templates with which a pod joins the ComputeDomains that Trellis creates. The DRA driver creates
+// these templates.
 func ChannelsOf(spec *corev1.PodSpec) (templates []string) {
 	for i := range spec.ResourceClaims {
 		if c := &spec.ResourceClaims[i]; joins(c) && c.ResourceClaimTemplateName != nil {
@@ -102,7 +102,7 @@ func (t *templater) domainPerReplica() bool {
 	return t.provider != specs.Grove.Name && t.settings()[AnnotationComputeDomainPer] == PerReplica
 }
 
-// computeDomain returns the ComputeDomain that the component joins, by its name inside the deployment; "" for none.
+// computeDomain returns the name, inside the deployment, of the ComputeDomain that the component joins; "" for none.
 func (t *templater) computeDomain(main *corev1.Container) string {
 	domain := ""
 	if t.gpus(main) > 0 {
@@ -125,8 +125,8 @@ func (t *templater) computeDomain(main *corev1.Container) string {
 	return domain
 }
 
-// ComputeDomainsOf lists the ComputeDomains that Trellis creates for a deployment, by the names in the deployment's annotations, each with
-// the components whose pods join it.
+// ComputeDomainsOf lists the ComputeDomains that Trellis creates for a deployment, under the names in the deployment's annotations. Each
+// entry contains the indexes of the components whose pods join the domain.
 func ComputeDomainsOf(dgd *nvidiav1beta1.DynamoGraphDeployment) []nvlink.Shared {
 	var out []nvlink.Shared
 	for i := range dgd.Spec.Components {
@@ -155,14 +155,15 @@ func (t *templater) mainContainer() *corev1.Container {
 	return &corev1.Container{}
 }
 
-// domainName returns the name of a ComputeDomain. It contains a hash of the deployment's UID: the spec of a ComputeDomain is immutable,
-// and the ComputeDomain of an earlier deployment of the same name may still exist.
+// domainName returns the name of a ComputeDomain. The name contains a hash of the deployment's UID, because the spec of a ComputeDomain is
+// immutable and the ComputeDomain of an earlier deployment of the same name may still exist.
 func domainName(dgd *nvidiav1beta1.DynamoGraphDeployment, domain string) string {
 	name := dnsLabel(dgd.Name + "-" + domain)
 	return hashed(name, string(dgd.UID)+"/"+dgd.Name+"/"+domain, maxName-len(channelSuffix))
 }
 
-// replicaDomainName returns the common part of the ComputeDomain names of a component's replicas, without the replica's ordinal.
+// replicaDomainName returns the common prefix of the ComputeDomain names of a component's replicas. Each name consists of this prefix and
+// the replica's ordinal.
 func replicaDomainName(dgd *nvidiav1beta1.DynamoGraphDeployment, domain, component string) string {
 	name := dnsLabel(dgd.Name + "-" + domain + "-" + component)
 	return hashed(name, string(dgd.UID)+"/"+dgd.Name+"/"+domain+"/"+component, maxName-ordinalLength-len(channelSuffix))
@@ -198,8 +199,8 @@ func ReplicaDomainLabels(sg *trellisv1alpha1.ScalingGroup) map[string]string {
 	return groupSelector(sg.Spec.Graph, sg.Name)
 }
 
-// replicaDomainIn returns the claim template with which the pods of these roles join the ComputeDomain of their replica, without the
-// ordinal; "" for none.
+// replicaDomainIn returns the name of the claim template with which the pods of these roles join the ComputeDomain of their replica; "" for
+// none. The name does not contain the replica's ordinal.
 func replicaDomainIn(roles []trellisv1alpha1.Role) string {
 	for i := range roles {
 		for _, claim := range roles[i].Template.Spec.ResourceClaims {
@@ -222,8 +223,9 @@ func (g *Graph) ReplicaDomains() (domains []Object) {
 	return domains
 }
 
-// computeDomains returns the ComputeDomains that the graph's pods share, each one once. It reads them from the pod templates, because a
-// scaling group adopted from an earlier deployment of the same name keeps its templates, and so the ComputeDomain that they name.
+// computeDomains returns the ComputeDomains that the graph's pods share, without duplicates. It reads their names from the pod templates,
+// because a scaling group adopted from an earlier deployment of the same name keeps its templates, and these still name the earlier
+// ComputeDomain.
 func (g *Graph) computeDomains() (domains []Object) {
 	names := map[string]bool{}
 	for i := range g.Components {
@@ -240,7 +242,7 @@ func (g *Graph) computeDomains() (domains []Object) {
 	return domains
 }
 
-// computeDomain makes a ComputeDomain. Zero nodes means that the number of nodes follows from the joining pods.
+// computeDomain makes a ComputeDomain. With numNodes 0, the pods that join the ComputeDomain determine its number of nodes.
 func computeDomain(meta metav1.ObjectMeta) *unstructured.Unstructured {
 	name := meta.Name
 	domain := &unstructured.Unstructured{Object: map[string]any{

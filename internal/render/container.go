@@ -22,8 +22,9 @@ func (t *templater) fillMain(c *corev1.Container) {
 	fillProbes(c, t.defaults)
 }
 
-// fillCommand gives a container without a command the default command, and the user's args or the default args. If there are no args at
-// all, it leaves the image's entry point, because the default command alone is only a shell.
+// fillCommand sets the default command, and the default args if the user has set no args. It does not change a container with a command. If
+// neither the user nor the defaults provide args, the container keeps the image's entry point, because the default command alone is only a
+// shell.
 func fillCommand(c *corev1.Container, d defaults) {
 	if len(c.Command) > 0 {
 		return
@@ -43,8 +44,8 @@ func fillProbes(c *corev1.Container, d defaults) {
 	c.StartupProbe = firstProbe(c.Ports, c.StartupProbe, d.startup)
 }
 
-// firstProbe returns a copy of the first probe that is not nil. The last probe is the default. If the user's ports have displaced the port
-// that the default probe names, firstProbe uses the port's number.
+// firstProbe returns a copy of the first probe that is not nil. The last probe in the list is the default. If the container has no port
+// with the name in the default probe, because a port of the user has replaced it, firstProbe uses the well-known port number.
 func firstProbe(ports []corev1.ContainerPort, probes ...*corev1.Probe) *corev1.Probe {
 	for i, p := range probes {
 		if p == nil {
@@ -61,7 +62,7 @@ func firstProbe(ports []corev1.ContainerPort, probes ...*corev1.Probe) *corev1.P
 
 var wellKnownPorts = map[string]int32{portHTTP: httpPort, portSystem: systemPort}
 
-// mergePorts adds those default ports that conflict with no user port by name or number.
+// mergePorts adds the default ports, except those with the name or the number of a user's port.
 func mergePorts(users, ours []corev1.ContainerPort) []corev1.ContainerPort {
 	out := users
 	for _, port := range ours {

@@ -25,8 +25,8 @@ func BudgetName(group string) string { return group + budgetSuffix }
 // DisruptionBudget returns the PodDisruptionBudget that keeps podsThatStay pods of a scaling group running. The caller sets owner
 // references.
 //
-// It sets minAvailable, not maxUnavailable. For maxUnavailable, Kubernetes asks the owners of the pods for the expected number of pods, and
-// LeaderWorkerSet's StatefulSets do not count a replica that is gone.
+// The budget sets minAvailable, not maxUnavailable. For maxUnavailable, Kubernetes asks the owners of the pods for the expected number of
+// pods, and LeaderWorkerSet's StatefulSets do not count a replica that is gone.
 func DisruptionBudget(sg *trellisv1alpha1.ScalingGroup, podsThatStay int32) *policyv1.PodDisruptionBudget {
 	of := groupSelector(sg.Spec.Graph, sg.Name)
 	meta := metav1.ObjectMeta{Name: BudgetName(sg.Name), Namespace: sg.Namespace, Labels: groupSelector(sg.Spec.Graph, sg.Name)}
@@ -41,8 +41,8 @@ func DisruptionBudget(sg *trellisv1alpha1.ScalingGroup, podsThatStay int32) *pol
 	}
 }
 
-// OwnBudget reports whether Trellis has created a budget. This is the case if a scaling group controls the budget, or if the budget has no
-// controller but the labels and the name of a Trellis budget.
+// OwnBudget reports whether Trellis has created a budget. This is the case if a scaling group is the budget's controller. It is also the
+// case if the budget has no controller, but the label and the name of a Trellis budget.
 func OwnBudget(budget *policyv1.PodDisruptionBudget) bool {
 	if owner := metav1.GetControllerOfNoCopy(budget); owner != nil {
 		return owner.Kind == "ScalingGroup" && owner.APIVersion == trellisv1alpha1.GroupVersion.String()
@@ -50,7 +50,7 @@ func OwnBudget(budget *policyv1.PodDisruptionBudget) bool {
 	return budget.Labels[LabelManagedBy] == ManagedBy && budget.Name == BudgetName(budget.Labels[LabelScalingGroup])
 }
 
-// Selects reports whether a budget selects any of the pods. An unreadable or missing selector selects none.
+// Selects reports whether a budget selects any of the pods. A budget with an unreadable or missing selector selects no pods.
 func Selects(budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod) bool {
 	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 	return err == nil && slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return selector.Matches(labels.Set(pod.Labels)) })

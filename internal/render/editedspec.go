@@ -22,9 +22,9 @@ type Edit struct {
 }
 
 // EditOf returns the changes that other clients have made to a scaling group's spec since Trellis last wrote it; nil for an unchanged spec.
-// It reads the managed fields: a client that changes a field's value also takes over its ownership, so the result does not depend on the
+// It reads the managed fields. A client that changes a field's value becomes the field's owner, so the result does not depend on the
 // version of the operator that wrote the spec. If Trellis owns no field of a scaling group, another client created the group, for example
-// by restoring a backup. Such a group is adopted, and its fields are not an edit.
+// by restoring a backup. Trellis adopts such a group, and its fields are not an edit.
 func EditOf(sg *trellisv1alpha1.ScalingGroup) *Edit {
 	ours, theirs, last := fieldpath.NewSet(), map[string]*fieldpath.Set{}, lastWrite(sg)
 	for i := range sg.ManagedFields {
@@ -74,12 +74,12 @@ func lastWrite(sg *trellisv1alpha1.ScalingGroup) (last *metav1.Time) {
 	return last
 }
 
-// Any reports whether the edit changed any of the fields. A nil Edit changed none.
+// Any reports whether the edit changed any of the fields; false for a nil Edit.
 func (e *Edit) Any(fields ...string) bool {
 	return e != nil && slices.ContainsFunc(fields, func(field string) bool { return slices.Contains(e.Fields, field) })
 }
 
-// ownedSpec returns the fields of the spec that an entry owns, as paths below the spec. An unreadable entry owns none.
+// ownedSpec returns the fields of the spec that an entry owns, as paths below the spec; no fields for an unreadable entry.
 func ownedSpec(entry *metav1.ManagedFieldsEntry) *fieldpath.Set {
 	all := fieldpath.NewSet()
 	if entry.FieldsV1 == nil || all.FromJSON(entry.FieldsV1.GetRawReader()) != nil {
@@ -96,7 +96,7 @@ func orEmpty(s *fieldpath.Set) *fieldpath.Set {
 }
 
 // StripGroup is the cache's transform function for scaling groups. It drops the managed fields to save memory. If another client has
-// changed the group, it keeps them, because [EditOf] reads them.
+// changed the group, StripGroup keeps the managed fields, because [EditOf] reads them.
 func StripGroup(object any) (any, error) {
 	if sg, ok := object.(*trellisv1alpha1.ScalingGroup); ok && EditOf(sg) == nil {
 		sg.ManagedFields = nil

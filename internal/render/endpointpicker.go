@@ -33,7 +33,7 @@ const (
 )
 
 // AnnotationPickerConfig on an endpoint picker's pods is a hash of the picker's inline configuration. The picker reads its configuration
-// only at startup, so a change has to replace the pod.
+// only at startup, so a changed configuration must replace the pod.
 const AnnotationPickerConfig = "trellis.dev/epp-config"
 
 func poolName(graph string) string {
@@ -61,8 +61,8 @@ func hasPicker(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 	})
 }
 
-// launchPicker sets the arguments or variables with which an endpoint picker starts. The native picker of runtime 1.5.0 and later takes no
-// arguments, and stores downloads below its home directory.
+// launchPicker sets the arguments or environment variables with which an endpoint picker starts. The native picker of runtime 1.5.0 and
+// later takes no arguments, and stores downloads below its home directory.
 func (d *defaults) launchPicker(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec) {
 	if !picksByItself(c) {
 		d.args = pickerArgs(dgd.Name, dgd.Namespace)
@@ -141,8 +141,8 @@ func pickerConfig(config *nvidiav1beta1.FreeObject) (string, error) {
 	return string(raw), err
 }
 
-// inferencePool returns the InferencePool by which the gateway finds the graph. The pool selects the workers, targets the frontend in each
-// worker, and refers to the endpoint picker.
+// inferencePool returns the InferencePool through which the gateway finds the graph. The pool selects the workers, targets the frontend in
+// each worker, and refers to the endpoint picker.
 func (g *Graph) inferencePool(s *Component, dynamoNamespace string) Object {
 	pool := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{
@@ -163,9 +163,10 @@ func (g *Graph) inferencePool(s *Component, dynamoNamespace string) Object {
 	return pool
 }
 
-// workersOf returns the labels with which a pool selects the workers of a Dynamo namespace. Usually prefill and decode are sub-types of the
-// type worker, and the label of the type selects all workers, including pods that were created before the endpoint picker, or by an older
-// operator that set no class label. In v1alpha1, prefill and decode may be separate types. Then the label of the class selects the workers.
+// workersOf returns the labels by which a pool selects the workers of a Dynamo namespace. Usually all workers have the type worker, with
+// prefill and decode as sub-types. The type label then selects them, including pods that were created before the endpoint picker, or by an
+// older operator that set no class label. In v1alpha1, prefill and decode may be types of their own. The class label then selects the
+// workers.
 func (g *Graph) workersOf(dynamoNamespace string) map[string]any {
 	labels := map[string]any{LabelNamespace: LabelValue(dynamoNamespace)}
 	if slices.ContainsFunc(g.Components, func(s Component) bool { return isWorker(s.ComponentType) && s.ComponentType != typeWorker }) {

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Annotations that change a component's variables and labels. On the deployment, they apply to all components; on a component, to this
-// component.
+// Annotations that change a component's environment variables and labels. On the deployment, an annotation applies to all components; on a
+// component, to this component only.
 const (
 	annotationEnableMetrics    = "nvidia.com/enable-metrics"
 	annotationDiscoveryBackend = "nvidia.com/dynamo-discovery-backend"
@@ -26,7 +26,8 @@ const (
 	discoveryModeContainer = "container"
 )
 
-// infraEnv returns the variables from which every Dynamo program reads its identity and the addresses of the platform's services.
+// infraEnv returns the environment variables from which every Dynamo program reads its identity and the addresses of the platform's
+// services.
 func (t *templater) infraEnv(container, componentType string) []corev1.EnvVar {
 	env := []corev1.EnvVar{
 		{Name: "DYN_NAMESPACE", Value: t.dynamoNamespace()},
@@ -50,13 +51,14 @@ func (t *templater) infraEnv(container, componentType string) []corev1.EnvVar {
 }
 
 // fieldEnv returns a variable with the value of a pod field. It sets the API server's defaults explicitly, so that a template read back
-// equals the template written.
+// equals the written template.
 func fieldEnv(name, path string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
 }
 
-// mergeEnv merges lists of variables; later lists override earlier ones. A user's variable keeps its position in the first user list that
-// contains it. A default variable is dropped if any user list contains its name. A variable that refers to others, $(OTHER), follows them.
+// mergeEnv merges the default variables with the user's lists of variables. Later lists override earlier lists. A user's variable keeps its
+// position in the first user list that contains it. A default variable is dropped if any user list contains its name. A variable that
+// contains a reference $(OTHER) comes after the variable OTHER.
 func mergeEnv(ours []corev1.EnvVar, users ...[]corev1.EnvVar) []corev1.EnvVar {
 	var merged []corev1.EnvVar
 	for _, env := range slices.Concat(users...) {

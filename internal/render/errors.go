@@ -9,20 +9,20 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// ErrInvalid is the kind of errors about fields that cannot be rendered as pods. Errors about the topology constraint have the kinds of
-// package constraint instead.
+// ErrInvalid is the [Error.Kind] of fields that cannot be rendered as pods. Errors about the topology constraint have the kinds of package
+// constraint instead.
 var ErrInvalid = errors.New("invalid")
 
-// Error says which field is wrong, why, and how to fix it.
+// Error describes an invalid field: its path, the problem, and the fix.
 type Error struct {
 	Path *field.Path
 	// Message describes the problem and its fix.
 	Message field.Text
-	// Kind is the error that errors.Is finds.
+	// Kind is the sentinel error for errors.Is.
 	Kind error
 }
 
-// Error implements error, in the terms of v1beta1.
+// Error implements error. It names fields as in v1beta1.
 func (e *Error) Error() string { return e.In("") }
 
 // In implements [field.Worded].

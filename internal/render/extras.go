@@ -13,8 +13,8 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// LabelManagedBy marks the objects of common kinds that Trellis makes, except scaling groups, pods and Services. The cache selects objects
-// by this label and omits all others.
+// LabelManagedBy marks the objects that Trellis makes, except scaling groups, pods and the Services of components. Of common kinds, such as
+// ServiceAccounts, the cache contains only objects with this label.
 const (
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	ManagedBy      = "trellis"
@@ -34,19 +34,19 @@ type extras struct {
 	owned  []Object
 	shared []Object
 	claims Claims
-	// ssh: some replica starts over ssh and needs the namespace's key pair.
+	// ssh: the pods of at least one component start over ssh and need the namespace's key pair.
 	ssh bool
 }
 
-// Owned returns the objects that belong to this graph alone and follow its spec: ServiceAccounts and their rights, ingresses, and the
-// endpoint picker's configuration and pool. The caller sets owner references.
+// Owned returns the objects that belong to this graph alone and change with its spec: ServiceAccounts and their rights, ingresses,
+// ComputeDomains, and the endpoint picker's configuration and pool. The caller sets owner references.
 func (g *Graph) Owned() []Object { return g.extras.owned }
 
 // Shared returns the objects with fixed names that several graphs of a namespace share. They are deleted together with the last graph that
 // uses them.
 func (g *Graph) Shared() []Object { return g.extras.shared }
 
-// Claims returns the volume claims that the graph creates, and the claims that it requires.
+// Claims returns the volume claims that the graph creates, and the claims that must already exist.
 func (g *Graph) Claims() Claims { return g.extras.claims }
 
 // NeedsSSHKeys reports whether pods of the graph log in to each other over ssh. These pods mount the Secret framework.SSHSecret.

@@ -28,7 +28,7 @@ const (
 // change of the annotation takes effect with the next change of a worker.
 const AnnotationGenerations = "trellis.dev/worker-generations"
 
-// GenerationOf returns the generation of a scaling group's pods; "" for pods that are not workers, or that were made without generations.
+// GenerationOf returns the generation of a scaling group's pods; "" for pods that are not workers, and for workers without generations.
 func GenerationOf(sg *trellisv1alpha1.ScalingGroup) string {
 	return generationOf(sg.Spec.Roles)
 }
@@ -69,9 +69,9 @@ type rendering struct {
 type replicaPods struct {
 	roles    []trellisv1alpha1.Role
 	revision string
-	// input is the input from which the pods were made; nil: the component's current input.
+	// input is the input from which the pods were made; nil for the component's current input.
 	input *trellisv1alpha1.TemplateInput
-	// adopted: the roles are stored roles, whose input cannot be compared with the deployment's.
+	// adopted: the roles are stored roles, and their input cannot be compared with the deployment's input.
 	adopted bool
 	errs    []error
 }
@@ -100,12 +100,12 @@ func (r *rendering) changed() bool {
 	return r.stored != nil && !r.keeps() && r.at(GenerationOf(r.stored)).revision != r.stored.Spec.Revision
 }
 
-// render chooses the pods of all components: stored roles, or newly rendered ones. Workers change together. While no worker changes, all
-// workers keep their generation, which may be "", and their stored roles. A change of any worker starts a new generation, whose name is a
-// hash of the pods of all workers. The hash does not depend on the API version or on the number of replicas, so scaling groups that are
-// written one after the other get the same generation.
+// render chooses the pods of all components: stored roles, or newly rendered roles. Workers change together. While no worker changes, all
+// workers keep their generation, which may be "", and their stored roles. A change of any worker starts a new generation. The name of the
+// generation is a hash of the pods of all workers. The hash does not depend on the API version or the number of replicas, so all workers
+// get the same generation, even if their scaling groups are written by different reconciles.
 //
-// The returned generation is the generation that the deployment requests, even while the workers roll back to an earlier one.
+// The returned generation is the generation that the deployment requests, even while the workers roll back to an earlier generation.
 func render(components []*rendering, generations bool, back *Rollback, input string) (pods map[string]replicaPods, generation string,
 	rolledBack bool) {
 	out := map[string]replicaPods{}
@@ -158,7 +158,7 @@ func hashOfWorkers(components []*rendering) string {
 	return shortHash(all.String())
 }
 
-// generationEnv returns the variable that separates a worker in Dynamo from the workers of other generations.
+// generationEnv returns the environment variable that separates, in Dynamo, a worker from the workers of other generations.
 func (t *templater) generationEnv() []corev1.EnvVar {
 	if t.generation == "" {
 		return nil

@@ -21,7 +21,7 @@ import (
 
 // Inputs are the inputs of Resolve in addition to the deployment.
 type Inputs struct {
-	// Alpha holds the deployment's fields that only v1alpha1 has; nil: Resolve reads them from the deployment.
+	// Alpha holds the deployment's fields that only v1alpha1 has. If it is nil, Resolve reads these fields from the deployment.
 	Alpha *nvidiav1alpha1.AlphaOnly
 	// Constraint holds the constraint of every component. If it is nil, Resolve derives it from Topology, Defaults, Nodes and Frozen;
 	// otherwise Resolve ignores these four fields.
@@ -32,7 +32,7 @@ type Inputs struct {
 	// [constraint.Sources].
 	Defaults []*grovev1alpha1.ClusterTopology
 	Nodes    []*corev1.Node
-	// Frozen maps component names to the constraint in the spec of each existing ScalingGroup. It overrides Topology. A nil value means
+	// Frozen maps component names to the constraint in the spec of each existing ScalingGroup. Frozen overrides Topology. A nil value means
 	// that the component is frozen as unconstrained.
 	Frozen map[string]*trellisv1alpha1.ResolvedTopology
 	// Groups maps component names to the existing ScalingGroups. A component with unchanged input keeps the roles and the revision of its
@@ -42,8 +42,8 @@ type Inputs struct {
 	Provider string
 	// Workload names the maker of the pods of multinode components; see ChooseWorkload.
 	Workload string
-	// Restarts maps component names to the restart for which the component's replicas are made. A component that was never restarted has
-	// none.
+	// Restarts maps component names to the restart for which the component's replicas are made. A component that was never restarted has no
+	// entry.
 	Restarts map[string]*trellisv1alpha1.Restart
 	// Rollback of the workers; nil for none.
 	Rollback *Rollback
@@ -59,12 +59,13 @@ type Graph struct {
 	Workload string
 	// Components are sorted by name.
 	Components []Component
-	// SharedRollout is the strategy by which the workers of InStep are replaced; a worker's own strategy overrides it. See rollout.Shared.
+	// SharedRollout is the strategy for replacing the workers that InStep returns; a worker's own strategy overrides it. See
+	// rollout.Shared.
 	SharedRollout trellisv1alpha1.RolloutStrategy
 	// Moves is the policy for moving replicas away from nodes that are drained or removed.
 	Moves trellisv1alpha1.MovePolicy
-	// Generation is the worker generation that the deployment requests; "" for none. RolledBack: that generation was aborted, and the
-	// workers have an earlier one.
+	// Generation is the worker generation that the deployment requests; "" for none. RolledBack means that this generation was aborted, and
+	// that the workers have an earlier generation.
 	Generation string
 	RolledBack bool
 	// WorkersInput is a hash of the user's input for the workers.
@@ -100,7 +101,7 @@ type Component struct {
 	// Revision is a hash of Roles. Input identifies the input from which Roles were made.
 	Revision string
 	Input    *trellisv1alpha1.TemplateInput
-	// Adopted: the roles are stored roles, whose input cannot be compared with the deployment's.
+	// Adopted: the roles are stored roles, and their input cannot be compared with the deployment's input.
 	Adopted bool
 	// Rollout is the strategy by which replicas are replaced when Revision or Restart changes.
 	Rollout trellisv1alpha1.RolloutStrategy

@@ -70,7 +70,8 @@ func (g *Graph) Workers() []string {
 	return names
 }
 
-// Stored returns the generation that the graph wants, in the form to store.
+// Stored returns the generation of the graph's workers, in the form that a ControllerRevision stores. It returns false if the graph has no
+// workers, or if the workers have different generations.
 func (g *Graph) Stored() (*StoredGeneration, bool) {
 	groups := map[string]*trellisv1alpha1.ScalingGroup{}
 	for i := range g.Components {
@@ -81,7 +82,7 @@ func (g *Graph) Stored() (*StoredGeneration, bool) {
 	return GenerationIn(groups, g.Workers())
 }
 
-// holds reports whether the generation consists of exactly these workers.
+// holds reports whether the stored generation consists of exactly these workers.
 func (s *StoredGeneration) holds(workers []string) bool {
 	return slices.Equal(slices.Sorted(maps.Keys(s.Workers)), slices.Sorted(slices.Values(workers)))
 }
@@ -99,7 +100,8 @@ func (s *StoredGeneration) identity() string {
 }
 
 // ControllerRevision returns a ControllerRevision that stores the generation with the given revision number. The caller sets owner
-// references. The object's name depends on the deployment's UID. ControllerRevision returns an error if the pods are too large to store.
+// references. The object's name depends on the deployment's UID. ControllerRevision returns an error if the pod templates are too large to
+// store.
 func (s *StoredGeneration) ControllerRevision(dgd *nvidiav1beta1.DynamoGraphDeployment, number int64) (*appsv1.ControllerRevision, error) {
 	raw, err := s.sorted()
 	if err != nil {
@@ -150,18 +152,20 @@ func StoredIn(revision *appsv1.ControllerRevision) (*StoredGeneration, error) {
 
 // Rollback describes the return of the workers to an earlier generation.
 type Rollback struct {
-	// Aborted is the aborted generation. The workers roll back as long as the deployment requests it.
+	// Aborted is the aborted generation. The workers roll back as long as the deployment requests this generation.
 	Aborted string
-	// Input is the workers' input of the aborted generation, as in Graph.WorkersInput; "" if unknown.
+	// Input is the Graph.WorkersInput of the aborted generation; "" if unknown.
 	Input string
 	// InForce: at the last reconcile, the workers had rolled back or were rolling back.
 	InForce bool
-	// To are the stored generations to return to, in order of preference. The first generation that consists of the same workers is used.
+	// To are the stored generations to return to, in order of preference. The workers return to the first generation that consists of the
+	// deployment's workers.
 	To []*StoredGeneration
 }
 
-// asked reports whether the deployment still requests the aborted generation. It does if the user has changed no worker since, even if the
-// operator now renders the workers differently. Inputs of different forms cannot be compared; in this case, a rollback in force continues.
+// asked reports whether the deployment still requests the aborted generation. This is the case if the user has changed no worker since the
+// generation was aborted, even if the operator now renders the workers differently. Inputs of different forms cannot be compared. In this
+// case, a rollback in force continues.
 func (b *Rollback) asked(input string) bool {
 	if b == nil || b.Aborted == "" || b.Input == "" {
 		return false
@@ -170,7 +174,7 @@ func (b *Rollback) asked(input string) bool {
 }
 
 // target returns the generation to roll back to. It returns nil if the generation is not aborted, or if no stored generation consists of
-// the same workers.
+// the deployment's workers.
 func (b *Rollback) target(generation string, components []*rendering) *StoredGeneration {
 	if b == nil || b.Aborted == "" || b.Aborted != generation {
 		return nil
@@ -189,9 +193,9 @@ func (b *Rollback) target(generation string, components []*rendering) *StoredGen
 	return nil
 }
 
-// pods returns the pods of a component in the stored generation. If the stored input has another form, it cannot be compared with today's
-// input, so pods returns an input that equals the input of no component. With today's input instead, the next reconcile would mistake the
-// stored pods for the pods that the deployment requests.
+// pods returns the pods of a component in the stored generation. If the stored input is missing or has another form, it cannot be compared
+// with the current input. In this case, pods returns an input that equals the input of no component. If pods returned the current input
+// instead, the next reconcile would mistake the stored pods for the pods that the deployment requests.
 func (s *StoredGeneration) pods(component string) replicaPods {
 	worker := s.Workers[component]
 	input := worker.Input

@@ -12,9 +12,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/specs"
 )
 
-// KubernetesServices returns a Service for every component, which targets the leaders of a multinode component, or all pods of a
-// single-node one. For each multinode component, it also returns a headless Service, which gives the pods DNS names before they are ready.
-// Grove and LeaderWorkerSet create headless Services for their own pods.
+// KubernetesServices returns a Service for every component. The Service targets the leaders of a multinode component, or all pods of a
+// single-node component. For each multinode component whose pods Trellis makes, KubernetesServices also returns a headless Service, which
+// gives the pods DNS names before they are ready. Grove and LeaderWorkerSet create headless Services for their own pods.
 func (g *Graph) KubernetesServices() []*corev1.Service {
 	var services []*corev1.Service
 	for i := range g.Components {

@@ -13,7 +13,7 @@ import (
 )
 
 // In a graph with a KV transfer policy, workers get the policy in environment variables, and their own domain in a file. The downward API
-// creates the file from a pod label. The label is set by the pins, or copied from the node when the pod is bound.
+// creates the file from a pod label. Trellis sets the label together with the pins, or copies it from the node when the pod is bound.
 //
 //	clusterTopologyName: gb200, domain: rack    nvidia.com/dynamo-topology.rack: rack-1    /etc/dynamo/topology/rack
 //	labelKey: example.com/rack, domain: rack    example.com/rack: rack-1                   /etc/dynamo/topology/rack
@@ -91,7 +91,7 @@ func (t *templater) addTransferFile(spec *corev1.PodSpec, c *corev1.Container) {
 }
 
 // NodeLabels returns the node labels that a bound pod requests as its own labels and does not have yet. topology is the ClusterTopology
-// that the pod's annotation names; nil for none.
+// that the pod's annotation names; nil if there is none.
 func NodeLabels(pod *corev1.Pod, node *corev1.Node, topology *grovev1alpha1.ClusterTopology) map[string]string {
 	labels := map[string]string{}
 	add := func(label, key string) {

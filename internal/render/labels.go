@@ -35,18 +35,19 @@ const (
 // LabelKueueQueue on a deployment names the Kueue queue of its pods.
 const LabelKueueQueue = "kueue.x-k8s.io/queue-name"
 
-// AnnotationKueueQueue on a scaling group names the Kueue queue of its deployment. The key is not Kueue's own key, because a scaling group
-// inherits the annotations of its component.
+// AnnotationKueueQueue on a scaling group names the Kueue queue of its deployment. The key differs from Kueue's own key, because a scaling
+// group inherits the annotations of its component.
 const AnnotationKueueQueue = "trellis.dev/kueue-queue"
 
 // PlacementGate is the scheduling gate that holds a gang's pods until the gang is placed.
 const PlacementGate = "trellis.dev/placement"
 
-// AnnotationGang on a pod names the gang with which the pod was released or created, as in the deployment's GraphPlacement.
+// AnnotationGang on a pod names the gang as part of which the pod was released or created. The deployment's GraphPlacement uses the same
+// gang name.
 const AnnotationGang = "trellis.dev/gang"
 
-// AnnotationAttempt on a pod is the replica's attempt with which the pod was released or created. The attempt is the number of times that
-// the replica was placed. Pods of earlier versions do not have this annotation.
+// AnnotationAttempt on a pod is the replica's attempt for which the pod was released or created. The attempt counts how often the replica
+// was placed. Pods from earlier versions of the operator do not have this annotation.
 const AnnotationAttempt = "trellis.dev/attempt"
 
 // AnnotationGangReplicas marks pods of a base gang that an earlier version of the operator released.

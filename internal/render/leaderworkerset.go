@@ -29,12 +29,12 @@ const (
 
 	// LabelSetIndex is LeaderWorkerSet's label for a pod's index in its replica, 0 for the leader.
 	LabelSetIndex = "leaderworkerset.sigs.k8s.io/worker-index"
-	// AnnotationGraph on a LeaderWorkerSet is the full name of its deployment; a label may hold a shortened one.
+	// AnnotationGraph on a LeaderWorkerSet is the full name of its deployment. A label may contain only a shortened name.
 	AnnotationGraph = "trellis.dev/graph"
 
 	// envSetLeader is a variable that LeaderWorkerSet inserts before all other variables of a container.
 	envSetLeader = "LWS_LEADER_ADDRESS"
-	// maxSet leaves space for suffixes: the replica in the name of a StatefulSet, and a hash in a label of the StatefulSet's pods.
+	// maxSet is the maximum length of a LeaderWorkerSet's name. It leaves space for suffixes in StatefulSet names and pod labels.
 	maxSet = 50
 )
 
@@ -46,8 +46,9 @@ func InSets(sg *trellisv1alpha1.ScalingGroup) bool {
 // OrdinalOf returns the ordinal of the replica to which an object belongs, from the object's labels.
 func OrdinalOf(object metav1.Object) (int32, bool) { return labelNumber(object, LabelReplica) }
 
-// SetName returns the name of a replica's LeaderWorkerSet. LeaderWorkerSet derives other names from it. The "r" prevents these names from
-// colliding with Trellis' own pods, and with the sets of a component "x-0" next to a component "x".
+// SetName returns the name of a replica's LeaderWorkerSet. LeaderWorkerSet derives the names of other objects from this name. The "r"
+// prevents the derived names from colliding with the names of Trellis' own pods, and with the sets of a component "x-0" next to a component
+// "x".
 func SetName(sg *trellisv1alpha1.ScalingGroup, ordinal int32) string {
 	name, suffix := sg.Name, "-r"+strconv.Itoa(int(ordinal))
 	if name[0] >= '0' && name[0] <= '9' { // a Service gets this name, which has to begin with a letter
@@ -56,8 +57,8 @@ func SetName(sg *trellisv1alpha1.ScalingGroup, ordinal int32) string {
 	return fit(name, sg.Name, maxSet-len(suffix)) + suffix
 }
 
-// nameOfPod returns the name of a pod in a scaling group, for either maker of the pods. Each LeaderWorkerSet has one replica, so the names
-// of its pods are predictable.
+// nameOfPod returns the name of a pod in a scaling group, whether Trellis or a LeaderWorkerSet makes the pod. Each LeaderWorkerSet has one
+// replica, so the names of its pods are predictable.
 func nameOfPod(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) string {
 	if !InSets(sg) {
 		return podName(sg.Name, sg.Spec.Multinode, ordinal, index)
@@ -88,15 +89,15 @@ func setVars(sg *trellisv1alpha1.ScalingGroup, ordinal int32) []corev1.EnvVar {
 	return vars
 }
 
-// BuildSet makes the leader of a replica's LeaderWorkerSet, and the worker that is the template for all other pods. The two pods share
-// equal parts.
+// BuildSet makes the leader of a replica's LeaderWorkerSet, and the worker that is the template for all other pods. The two pods share the
+// memory of equal parts.
 func BuildSet(sg *trellisv1alpha1.ScalingGroup, ordinal int32) (leader, worker *corev1.Pod) {
 	b := NewBuilder(sg)
 	return b.Pod(ordinal, 0), b.Pod(ordinal, 1)
 }
 
-// InReplica adapts the leader and the worker of one replica's LeaderWorkerSet to another replica. The copies are shallow: callers may
-// change only their metadata and the plain fields of their specs.
+// InReplica adapts the leader and the worker of one replica's LeaderWorkerSet to another replica. The returned pods are shallow copies:
+// callers may change only the metadata and the plain fields of the specs.
 func InReplica(sg *trellisv1alpha1.ScalingGroup, ordinal int32, leader, worker *corev1.Pod) (otherLeader, otherWorker *corev1.Pod) {
 	var vars []corev1.EnvVar
 	if leader.Labels[LabelReplica] != strconv.Itoa(int(ordinal)) {

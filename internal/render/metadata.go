@@ -26,8 +26,8 @@ func dynamoNamespace(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1bet
 	return dgd.Namespace + "-" + dgd.Name
 }
 
-// labels returns the labels for all objects of the component. The user's labels override Trellis' labels, except those on which selectors
-// and Dynamo rely.
+// labels returns the labels for all objects of the component. The user's labels override Trellis' labels, except the labels on which
+// selectors and Dynamo rely.
 func (t *templater) labels() map[string]string {
 	labels := map[string]string{
 		LabelSelector:  LabelValue(dnsLabel(t.dgd.Name) + "-" + dnsLabel(t.name)),

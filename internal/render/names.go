@@ -17,7 +17,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// The lengths that names of scaling groups leave for the suffixes of pod names: "-<ordinal>" or, for multinode, "-<ordinal>-<index>".
+// The maximum length of a DNS label, and the lengths that names of scaling groups reserve for the suffixes of pod names: "-<ordinal>" or,
+// for multinode, "-<ordinal>-<index>".
 const (
 	maxName               = validation.DNS1123LabelMaxLength
 	ordinalLength         = len("-99999")
@@ -27,7 +28,7 @@ const (
 // headlessSuffix is the suffix of the headless Service that gives the pods of a multinode component their DNS names.
 const headlessSuffix = "-pods"
 
-// shortHash returns 8 hex digits that keep shortened names unique.
+// shortHash returns a hash of 8 hex digits, which keeps shortened names unique.
 func shortHash(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:4])
@@ -47,7 +48,8 @@ func dnsLabel(name string) string {
 	return strings.Trim(mapped, "-")
 }
 
-// fit returns name if it is within limit. Otherwise it returns the beginning of name and the hash of identity.
+// fit returns name if it has at most limit bytes. Otherwise it returns the beginning of name and the hash of identity, at most limit bytes
+// in total.
 func fit(name, identity string, limit int) string {
 	if len(name) <= limit {
 		return name
@@ -55,7 +57,7 @@ func fit(name, identity string, limit int) string {
 	return hashed(name, identity, limit)
 }
 
-// hashed returns the beginning of name and the hash of identity, within limit.
+// hashed returns the beginning of name and the hash of identity, at most limit bytes in total.
 func hashed(name, identity string, limit int) string {
 	hash := shortHash(identity)
 	keep := min(len(name), limit-len(hash)-1)
@@ -134,8 +136,8 @@ func namesOf(dgd *nvidiav1beta1.DynamoGraphDeployment, component string) service
 	return names
 }
 
-// shadowsMultinode reports whether this component is a single-node component like "x-1" next to a multinode component "x". Then its replica
-// 0 would get the same name as pod 0 of replica 1 of "x".
+// shadowsMultinode reports whether the deployment has a multinode component "x" next to this component "x-1". If this component is
+// single-node, its replica 0 would get the same pod name as pod 0 of replica 1 of "x".
 func shadowsMultinode(dgd *nvidiav1beta1.DynamoGraphDeployment, component string) bool {
 	lower := dnsLabel(component)
 	cut := strings.LastIndexByte(lower, '-')
@@ -157,7 +159,7 @@ func shadowsMultinode(dgd *nvidiav1beta1.DynamoGraphDeployment, component string
 // headlessName returns the name of a scaling group's headless Service.
 func headlessName(group string) string { return startWithLetter(group + headlessSuffix) }
 
-// startWithLetter makes a DNS label a valid Service name in every version of Kubernetes.
+// startWithLetter adds a prefix to a DNS label that begins with a digit. The result is a valid Service name in every version of Kubernetes.
 func startWithLetter(name string) string {
 	if name[0] >= '0' && name[0] <= '9' {
 		return "svc-" + name

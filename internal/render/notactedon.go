@@ -16,14 +16,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// The annotation and the label that name a queue of KAI Scheduler. Trellis reads the annotation on deployments under the providers for
-// which KAI schedules pods. KAI reads the label on pods.
+// The annotation and the label that name a queue of KAI Scheduler. Trellis reads the annotation on a deployment if the deployment's
+// provider uses KAI's queues. KAI reads the label on pods.
 const (
 	AnnotationQueue = "nvidia.com/kai-scheduler-queue"
 	LabelQueue      = "kai.scheduler/queue"
 )
 
-// annotationsNotActedOn are annotations of other operators for DynamoGraphDeployments on which Trellis does not act.
+// annotationsNotActedOn are annotations that other operators read on DynamoGraphDeployments. Trellis ignores them, except annotations of
+// the deployment itself for which actsOn returns true.
 var annotationsNotActedOn = []string{
 	specs.AnnotationGroveUpdate,
 	AnnotationQueue,
@@ -34,17 +35,17 @@ var annotationsNotActedOn = []string{
 // Ignored is a field that Trellis accepts but does not act on.
 type Ignored struct {
 	Path *field.Path
-	// Provider is the deployment's provider if only some providers act on the field, and it does not. OnlyRoutes: under this provider, the
-	// field affects only the routing of requests.
+	// Provider is the deployment's provider if this provider does not act on the field, but other providers do. OnlyRoutes: under this
+	// provider, the field affects only the routing of requests.
 	Provider   string
 	OnlyRoutes bool
 }
 
 var ownAnnotations = field.NewPath("metadata", "annotations")
 
-// NotActedOn lists the fields of a deployment that Trellis accepts but does not act on: first the deployment's own fields, then each
-// component's, sorted by component name. preset is the operator's provider, as in ChooseProvider. The list omits deprecated and removed
-// fields, for which admission has its own messages. alpha holds the fields that only v1alpha1 has.
+// NotActedOn lists the fields of a deployment that Trellis accepts but does not act on: first the deployment's own fields, then the fields
+// of each component, sorted by component name. preset is the operator's provider, as in ChooseProvider. The list omits deprecated and
+// removed fields, for which admission has its own messages. alpha holds the fields that only v1alpha1 has.
 func NotActedOn(dgd *nvidiav1beta1.DynamoGraphDeployment, alpha nvidiav1alpha1.AlphaOnly, preset string) []Ignored {
 	n := ignoredFields{provider: specs.Named(ChooseProvider(dgd, preset).Name), alpha: alpha}
 	n.deployment(dgd)
@@ -61,14 +62,14 @@ type ignoredFields struct {
 	fields   []Ignored
 }
 
-// add adds a set field on which no provider acts.
+// add adds a field on which no provider acts, if the field is set.
 func (n *ignoredFields) add(set bool, path *field.Path) {
 	if set {
 		n.fields = append(n.fields, Ignored{Path: path})
 	}
 }
 
-// addOfProvider adds a set field on which some providers act, but not the deployment's provider.
+// addOfProvider adds a field on which some providers act, but not the deployment's provider, if the field is set.
 func (n *ignoredFields) addOfProvider(set bool, path *field.Path) {
 	if set {
 		n.fields = append(n.fields, Ignored{Path: path, Provider: n.provider.Name})
@@ -188,7 +189,7 @@ func componentNotActedOn(spec *nvidiav1beta1.ComponentSpec, alpha *nvidiav1alpha
 	}
 }
 
-// overridesNotActedOn adds the overrides of a component: all overrides if the provider acts on none, otherwise those that are not valid.
+// overridesNotActedOn adds the overrides of a component: all overrides if the provider acts on none, otherwise the invalid overrides.
 func overridesNotActedOn(spec *nvidiav1beta1.ComponentSpec, acts bool, path *field.Path, add func(set bool, path *field.Path)) {
 	_, known := unitOverride(spec)
 	add(spec.ProviderOverride != nil && (!acts || !known), path.Child("providerOverride"))

@@ -39,7 +39,8 @@ func Gated(sg *trellisv1alpha1.ScalingGroup) bool {
 	return specs.Named(sg.Spec.Provider).Planned && packed(sg.Spec.Multinode, sg.Spec.Topology)
 }
 
-// packed reports whether the replicas of a component are placed as gangs, inside a domain, or both.
+// packed reports whether a component is multinode or has a constraint. If Trellis plans the pods of such a component, it places the
+// replicas as gangs.
 func packed(multinode bool, t *trellisv1alpha1.ResolvedTopology) bool {
 	return multinode || packs(t)
 }
@@ -58,7 +59,7 @@ type Builder struct {
 	common alike
 }
 
-// NewBuilder returns a builder of the group's pods.
+// NewBuilder returns a builder for the group's pods.
 func NewBuilder(sg *trellisv1alpha1.ScalingGroup) *Builder {
 	return &Builder{sg: sg, common: alikeIn(sg)}
 }
@@ -66,8 +67,8 @@ func NewBuilder(sg *trellisv1alpha1.ScalingGroup) *Builder {
 // Pod makes a pod as BuildPod does.
 func (b *Builder) Pod(ordinal, index int32) *corev1.Pod { return b.PodOfAttempt(ordinal, index, 1) }
 
-// PodOfAttempt makes a pod as BuildPod does, but with the host names of another attempt of its replica; see [HostAttempt]. To find each
-// other, all pods of a replica need the host names of the same attempt.
+// PodOfAttempt makes a pod as BuildPod does, but with the host name of another attempt of its replica; see [HostAttempt]. All pods of a
+// replica must be built for the same attempt, because they find each other by these host names.
 func (b *Builder) PodOfAttempt(ordinal, index, attempt int32) *corev1.Pod {
 	return buildPod(b.sg, replicaAt{ordinal, attempt}, index, &b.common)
 }
@@ -84,7 +85,7 @@ func PodName(sg *trellisv1alpha1.ScalingGroup, ordinal, index int32) string {
 type alike struct {
 	labels map[string]string
 	where  *whereabouts
-	// vars are the variables of pod 0 of the replica varsOf, which was built last; nil before the first replica.
+	// vars caches the variables of pod 0 of varsOf, the replica that was built last; nil before the first replica.
 	vars   []corev1.EnvVar
 	varsOf replicaAt
 }
@@ -150,8 +151,8 @@ func labelPod(pod *corev1.Pod, common *alike, role string, ordinal, index int32)
 	pod.Labels[LabelPodIndex] = strconv.Itoa(int(index))
 }
 
-// introduce sets the DNS names below the headless Service and the variables of the launch command, with which the pods of one replica find
-// each other.
+// introduce sets a pod's DNS name below the headless Service, and the environment variables of the launch command. With these, the pods of
+// one replica find each other.
 func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, at replicaAt, index int32, common *alike) {
 	var vars []corev1.EnvVar
 	if InSets(sg) {
@@ -167,7 +168,7 @@ func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, at replicaAt, 
 	}
 }
 
-// podVars returns the variables of one pod. Within a replica, the variables of the pods differ only in the index, and share the list of
+// podVars returns the environment variables of one pod. The variables of a replica's pods differ only in the index, and share the list of
 // addresses.
 func (a *alike) podVars(sg *trellisv1alpha1.ScalingGroup, at replicaAt, index int32) []corev1.EnvVar {
 	if a.vars == nil || a.varsOf != at {
@@ -194,7 +195,7 @@ func AttemptOf(pod *corev1.Pod) int32 {
 	return int32(n)
 }
 
-// ReplicaOf returns the ordinal of a pod's replica and the pod's index in it, from its labels.
+// ReplicaOf returns the ordinal of a pod's replica, and the pod's index in the replica. It reads both from the pod's labels.
 func ReplicaOf(pod *corev1.Pod) (ordinal, index int32, ok bool) {
 	ordinal, okOrdinal := labelNumber(pod, LabelReplica)
 	index, okIndex := labelNumber(pod, LabelPodIndex)

@@ -81,7 +81,7 @@ func rulesOut(annotations map[string]string, spec specs.Spec) string {
 	return ""
 }
 
-// scheduledBy returns the first component whose pods name a scheduler; "" if none does.
+// scheduledBy returns the name of the first component whose pods name this scheduler; "" for none.
 func scheduledBy(dgd *nvidiav1beta1.DynamoGraphDeployment, scheduler string) string {
 	for _, c := range Components(dgd) {
 		if c.PodTemplate != nil && scheduler != "" && c.PodTemplate.Spec.SchedulerName == scheduler {

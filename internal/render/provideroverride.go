@@ -24,8 +24,8 @@ const (
 	targetGroup  = "PodCliqueScalingGroupConfig"
 )
 
-// ComponentOverrides are a component's overrides for Grove's topology constraints: Unit for its clique or scaling group, Leader and Worker
-// for the cliques of leader and workers; nil for none.
+// ComponentOverrides are a component's overrides for Grove's topology constraints: Unit for the component's clique or scaling group, Leader
+// and Worker for the cliques of the leader and the workers; nil for none.
 type ComponentOverrides struct{ Unit, Leader, Worker json.RawMessage }
 
 // Overrides are a deployment's overrides for Grove's topology constraints. Each override is a JSON object.
@@ -49,7 +49,7 @@ func GroveOverrides(dgd *nvidiav1beta1.DynamoGraphDeployment) Overrides {
 	return out
 }
 
-// OverrideProblem says why a provider override is ignored.
+// OverrideProblem is the reason why a provider override is ignored.
 type OverrideProblem struct {
 	// Path of the field.
 	Path *field.Path
@@ -60,8 +60,8 @@ type OverrideProblem struct {
 }
 
 // OverrideProblems lists the reasons why a deployment's provider overrides are ignored under Grove: first for the deployment's own
-// override, then for those of components, sorted by component name. It omits overrides of a scaling group that only forceScalingGroup would
-// create, because Trellis does not act on that field.
+// override, then for the overrides of components, sorted by component name. It omits overrides of a scaling group that only
+// forceScalingGroup would create, because Trellis does not act on that field.
 func OverrideProblems(dgd *nvidiav1beta1.DynamoGraphDeployment) []OverrideProblem {
 	var problems []OverrideProblem
 	add := func(path *field.Path, o *nvidiav1beta1.ProviderOverride, at overridePlace) {
@@ -113,8 +113,8 @@ func unitOverride(c *nvidiav1beta1.ComponentSpec) (json.RawMessage, bool) {
 	return placeOf(c).constraintIn(c.ProviderOverride)
 }
 
-// roleOverride returns the override of a role, from roles or, if roles has none, from the role's former field; nil if there is none or if
-// it cannot be read.
+// roleOverride returns the override of a role. It reads the field roles or, if this field has no override, the former field of the role. It
+// returns nil if there is no override, or if the former field cannot be read.
 func roleOverride(c *nvidiav1beta1.ComponentSpec, role string) *nvidiav1beta1.ProviderOverride {
 	if r := c.Role(role); r != nil && r.ProviderOverride != nil {
 		return r.ProviderOverride
@@ -185,7 +185,7 @@ func (at overridePlace) problem(o *nvidiav1beta1.ProviderOverride, path *field.P
 	return nil
 }
 
-// value returns the object at the end of the path if the override contains nothing else, otherwise nil.
+// value returns the JSON value at the end of the path; nil if the override has any field outside the path.
 func (at overridePlace) value(o *nvidiav1beta1.ProviderOverride) json.RawMessage {
 	raw := json.RawMessage(o.Value.Raw)
 	for _, name := range at.path {

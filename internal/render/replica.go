@@ -14,7 +14,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// ReplicaSize returns the number of pods with which a pod's replica was made. nodeCount may have changed since then; a replica of the
+// ReplicaSize returns the number of pods with which a pod's replica was made. nodeCount may have changed since then. A replica of the
 // former size counts as complete until an update replaces it.
 func ReplicaSize(sg *trellisv1alpha1.ScalingGroup, pod metav1.Object) int {
 	if size, ok := labelNumber(pod, LabelReplicaSize); ok && size > 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// resourceGPU is the resource that counts GPUs, unless the v1alpha1 form names another.
+// resourceGPU is the resource that counts GPUs, unless the v1alpha1 form names another resource.
 const resourceGPU = "nvidia.com/gpu"
 
 // normalise gives every resource that cannot be overcommitted (devices, huge pages) both a request and a limit, as the API server and the
@@ -76,8 +76,8 @@ func ResourceProblems(r *corev1.ResourceRequirements) []ResourceProblem {
 	return problems
 }
 
-// maxExponent is far above the exponent of every real amount. It is small enough for comparing two amounts, because a comparison writes out
-// all their digits.
+// maxExponent is the maximum exponent of an amount that is compared with another amount. A comparison writes out all digits of both
+// amounts, so larger exponents would make it too expensive. The exponents of real amounts are far smaller.
 const maxExponent = 100
 
 // absurd reports whether the exponent of an amount is so large that a comparison would need minutes and gigabytes, as for 1e1000000000.

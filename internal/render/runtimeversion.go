@@ -11,18 +11,18 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// Versions of the Dynamo runtime that changed the start of components.
+// Versions of the Dynamo runtime that changed how components start.
 var (
-	// nativePicker introduced an endpoint picker that takes no arguments and reads no eppConfig.
+	// nativePicker is the first version with an endpoint picker that takes no arguments and reads no eppConfig.
 	nativePicker = version.MustParseSemantic("1.5.0")
-	// checkedWorker introduced workers that check their health by sending requests to themselves. During such a check, they may miss
-	// liveness probes.
+	// checkedWorker is the first version with workers that check their health by sending requests to themselves. During such a check, a
+	// worker may miss liveness probes.
 	checkedWorker = version.MustParseSemantic("1.5.0")
-	// slowFrontend introduced frontends that try NATS first and then etcd, for some time, before they answer.
+	// slowFrontend is the first version with frontends that try NATS and then etcd, for some time, before they answer probes.
 	slowFrontend = version.MustParseSemantic("1.6.0")
 )
 
-// since reports whether a runtime has version first or a later one; false for an unknown version.
+// since reports whether the version runtime is at least first; false for an unknown version.
 func since(runtime, first *version.Version) bool { return runtime != nil && !runtime.LessThan(first) }
 
 // NativePicker reports whether the runtime of a component has a native endpoint picker. known is false if the runtime's version is unknown.
@@ -31,8 +31,8 @@ func NativePicker(c *nvidiav1beta1.ComponentSpec) (native, known bool) {
 	return since(v, nativePicker), v != nil
 }
 
-// runtimeVersion returns the version that a component states, or otherwise the version in the image tag of its main container; nil if that
-// is not a semantic version.
+// runtimeVersion returns the version that a component states, or otherwise the version in the image tag of its main container. It returns
+// nil if there is no version, or if the version is not semantic.
 func runtimeVersion(c *nvidiav1beta1.ComponentSpec) *version.Version {
 	if c.RuntimeVersionOverride != "" {
 		return semantic(c.RuntimeVersionOverride)

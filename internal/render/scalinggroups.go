@@ -74,8 +74,8 @@ func (g *Graph) meta(s *Component, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: g.Namespace, Labels: labels, Annotations: maps.Clone(s.Annotations)}
 }
 
-// groupSelector returns labels that select the pods of one component. It includes the graph's name, because graph "a-b" with component "c"
-// and graph "a" with component "b-c" have the same group name.
+// groupSelector returns labels that select the pods of one component. The labels include the graph's name, because graph "a-b" with
+// component "c" and graph "a" with component "b-c" have the same group name.
 func groupSelector(graph, group string) map[string]string {
 	return map[string]string{LabelGraph: LabelValue(graph), LabelScalingGroup: group}
 }

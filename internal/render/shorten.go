@@ -3,11 +3,12 @@
 
 package render
 
-// Shorten returns name if it is within limit. Otherwise it returns the beginning of name and the hash of identity. Other packages use it to
-// shorten the names of other kinds, with other limits, in the same way as render.
+// Shorten returns name if it has at most limit bytes. Otherwise it returns the beginning of name and the hash of identity, at most limit
+// bytes in total. With Shorten, other packages shorten the names of other kinds in the same way as render.
 func Shorten(name, identity string, limit int) string { return fit(name, identity, limit) }
 
-// Hashed returns the beginning of name and the hash of identity, within limit. It is for a name that another object already has.
+// Hashed returns the beginning of name and the hash of identity, at most limit bytes in total. Use Hashed if another object already has
+// this name.
 func Hashed(name, identity string, limit int) string { return hashed(name, identity, limit) }
 
 // DNSLabel lower-cases a name, and replaces every character that a DNS label cannot contain by '-'. It does not shorten the name.

@@ -93,7 +93,7 @@ func (t *templater) launch(nodes int32, leader, worker *corev1.PodTemplateSpec) 
 }
 
 // executor returns vLLM's executor for several nodes: the executor that an annotation names, or otherwise the default at the time when the
-// deployment was created.
+// deployment was created; "" for the current default.
 func (t *templater) executor() string {
 	annotations := t.settings()
 	if executor := annotations[annotationVLLMExecutor]; executor != "" {

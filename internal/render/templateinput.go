@@ -24,8 +24,8 @@ import (
 // also be such a change.
 const inputForm = 2
 
-// templateInput is the input that determines the pods of a component: the addresses in the operator's flags, and the user's fields except
-// those about replicas, placement and traffic only. It omits the deployment's name and namespace, which never change.
+// templateInput is the input that determines the pods of a component: the addresses in the operator's flags, and the user's fields. It
+// omits fields that affect only replicas, placement or traffic. It also omits the deployment's name and namespace, which never change.
 type templateInput struct {
 	// Inherited are the deployment annotations that apply to its components.
 	Inherited        map[string]string              `json:"inherited,omitempty"`
@@ -49,7 +49,7 @@ type alphaInput struct {
 	GPUResource       string `json:"gpuResource,omitempty"`
 }
 
-// input returns the identity of the input of the component's roles.
+// input returns a hash of the input from which the component's roles are made.
 func (t *templater) input() *trellisv1alpha1.TemplateInput { return t.inputOn(t.platform) }
 
 // inputOn returns the same as input, but for the given addresses of the platform.
@@ -99,7 +99,7 @@ func sameForm(a, b string) bool {
 	return a == b
 }
 
-// withoutRollout drops the annotations that control how pods are replaced.
+// withoutRollout returns the annotations without those that control how pods are replaced.
 func withoutRollout(annotations map[string]string) map[string]string {
 	out := maps.Clone(annotations)
 	maps.DeleteFunc(out, func(key, _ string) bool { return slices.Contains(aboutRollout, key) })

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/constraint"
 )
 
-// A packed pod gets its place. The path of its domain is in its labels, one label per level. Inside the pod, files and variables contain
-// the values of the labels.
+// A packed pod can read its place. The pod's labels contain the path of its domain, one label per level. Inside the pod, files and
+// environment variables contain the values of these labels.
 //
 //	nvidia.com/dynamo-topology.zone: zone-a      /etc/dynamo/topology/zone      $TRELLIS_TOPOLOGY_ZONE
 //	nvidia.com/dynamo-topology.rack: rack-1      /etc/dynamo/topology/rack      $TRELLIS_TOPOLOGY_RACK
@@ -31,7 +31,7 @@ const (
 	maxTopologyName  = 63 - len("dynamo-topology.")
 )
 
-// AnnotationLevels on a packed pod maps the levels of the pod's topology to node labels, as a JSON object of domain to key.
+// AnnotationLevels on a packed pod is a JSON object that maps the domain of each level in the pod's topology to a node label key.
 const AnnotationLevels = "trellis.dev/topology-levels"
 
 // topologyLabel returns the pod label of a level.
@@ -39,7 +39,8 @@ func topologyLabel(domain string) string {
 	return LabelTopologyPrefix + fit(domain, domain, maxTopologyName)
 }
 
-// whereabouts holds the annotation, files and variables through which a scaling group's pods read their place. Pods may share them.
+// whereabouts holds the annotation, files and environment variables through which a scaling group's pods read their place. Several pods may
+// share one whereabouts.
 type whereabouts struct {
 	levels string
 	files  *corev1.DownwardAPIVolumeSource
@@ -143,8 +144,8 @@ func packs(t *trellisv1alpha1.ResolvedTopology) bool {
 	return packed || constraint.Spread(t) || constraint.Transfers(t)
 }
 
-// TopologyLabels returns the labels from which a pod reads its place. It takes their values from the node labels to which the pod is
-// pinned. A pod that was not prepared for such labels gets none.
+// TopologyLabels returns the labels from which a pod reads its place. The values come from pins, the node labels to which the pod is
+// pinned. A pod that was not prepared for topology labels gets none.
 func TopologyLabels(pod *corev1.Pod, pins map[string]string) map[string]string {
 	var levels map[string]string
 	if json.Unmarshal([]byte(pod.Annotations[AnnotationLevels]), &levels) != nil {

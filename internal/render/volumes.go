@@ -26,7 +26,7 @@ const (
 	vllmCacheEnv  = "VLLM_CACHE_ROOT"
 )
 
-// addCompilationCache mounts the claim that stores compiled kernels. The volume is named after the claim. If the user has a volume of this
+// addCompilationCache mounts the claim that stores compiled kernels. The volume has the name of the claim. If the user has a volume of this
 // name, addCompilationCache uses that volume.
 func (t *templater) addCompilationCache(spec *corev1.PodSpec, c *corev1.Container) {
 	cache := t.spec.CompilationCache
@@ -81,7 +81,8 @@ func mountAt(c *corev1.Container, volume, path string) {
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: path})
 }
 
-// addVolume adds and mounts a volume, unless the user has a volume of that name or another mount at that path.
+// addVolume adds and mounts a volume. If the user has a volume of the same name, addVolume mounts the user's volume. If the user has a
+// mount at the same path, addVolume does nothing.
 func addVolume(spec *corev1.PodSpec, c *corev1.Container, volume corev1.Volume, mount corev1.VolumeMount) {
 	if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == mount.MountPath }) {
 		return
@@ -101,8 +102,8 @@ func mountsSSHKeys(s *Component) bool {
 	})
 }
 
-// addSharedMemory gives the main container a /dev/shm that is larger than the container runtime's default. A volume that the user mounts
-// there takes precedence, unless sharedMemorySize is set.
+// addSharedMemory gives the main container a /dev/shm that is larger than the container runtime's default. A user's mount at /dev/shm takes
+// precedence, unless sharedMemorySize is set.
 func (t *templater) addSharedMemory(spec *corev1.PodSpec, c *corev1.Container) {
 	size := t.spec.SharedMemorySize
 	mounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == sharedMemoryPath })

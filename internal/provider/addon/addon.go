@@ -1,9 +1,9 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addon wraps an optional API as an entry of the registry of providers. Such an API places no pods, but gives quota or requests
-// nodes. The registry checks whether the cluster serves the API, watches its objects, and reads them from a separate cache. If the API is
-// missing, or if Trellis has no rights to it, no other provider is delayed.
+// Package addon registers an optional API as a provider. Such an API places no pods, but grants quota or requests nodes. The registry
+// checks whether the cluster serves the API, watches the API's objects, and reads them from a separate cache. If the API is missing, or if
+// Trellis has no rights to it, no other provider is delayed.
 package addon
 
 import (
@@ -25,9 +25,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
-// Cluster is the cluster that may serve the API.
+// Cluster gives access to the cluster that may serve the API.
 type Cluster struct {
-	// Served lists the kinds that the API server serves. Reading this list needs no rights.
+	// Served lists the kinds that the API server serves. This request needs no rights.
 	Served discovery.ServerResourcesInterface
 	// Live reads from the API server.
 	Live client.Reader
@@ -35,7 +35,7 @@ type Cluster struct {
 	Namespaces []string
 }
 
-// Kind is a kind of the API. Deployments own its objects.
+// Kind is a kind of the API. Deployments own the objects of this kind.
 type Kind struct {
 	schema.GroupVersionKind
 	// Resource is the plural name in paths.
@@ -65,8 +65,8 @@ func (k Kind) GraphOf(o client.Object) (types.NamespacedName, bool) {
 type Addon struct {
 	Cluster
 	Kind Kind
-	// Called is the addon's name among the providers. Places is the message for a deployment that names the addon as its provider: it says
-	// what the addon does instead of placing pods.
+	// Called is the addon's provider name. Places is the message for a deployment that names the addon as its provider. The message
+	// explains what the addon does instead of placing pods.
 	Called, Places string
 	// NotServed is the state if the API is not served, and NotReadable the state if Trellis has no rights to it.
 	NotServed, NotReadable provider.State

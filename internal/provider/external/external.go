@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package external has the functions that the packages with objects of other projects share. These objects have small Go types with only
-// the fields that Trellis sets or reads. All other fields belong to other clients; Trellis neither sends nor compares them.
+// Package external has functions for objects of other projects. Trellis has small Go types for these objects, with only the fields that
+// Trellis sets or reads. All other fields belong to other clients; Trellis neither sends nor compares them.
 package external
 
 import (
@@ -17,10 +17,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// maxMessage bounds the text that a condition copies from the status of another project's object, in bytes.
+// maxMessage is the maximum length, in bytes, of a text that a condition copies from the status of another project's object.
 const maxMessage = 512
 
-// Object converts a typed object to an unstructured one for a client. It removes the status, which the object's controller writes.
+// Object converts a typed object to an unstructured object, which a client can send. It removes the status, which the object's controller
+// writes.
 func Object(typed any) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
@@ -38,9 +39,9 @@ func Read(object *unstructured.Unstructured, into any) error {
 	return nil
 }
 
-// Covers reports whether have contains every field of want, with the same content. A list counts as one value. Covers compares durations
-// and quantities by value, because admission webhooks of other projects rewrite their text. Comparing a sent object with the returned one
-// also finds fields that the server has dropped silently.
+// Covers reports whether have contains every field of want, with the same content. Lists must have the same length. Covers compares
+// durations and quantities by value, because admission webhooks of other projects rewrite their text. If want is a sent object and have is
+// the returned object, Covers also finds fields that the server has dropped silently.
 func Covers(want, have *unstructured.Unstructured) bool {
 	return Missing(want, have) == ""
 }

@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// valueKind says how the texts of a field are compared.
+// valueKind determines how two values of a field are compared.
 type valueKind int
 
 const (
 	anything valueKind = iota
-	// text: all fields below this field are also compared as text.
+	// text: the values are compared as text, also those of all fields below this field.
 	text
 	// duration: 15m and 15m0s are equal.
 	duration
@@ -31,7 +31,7 @@ var kinds = map[string]valueKind{
 	"limits": quantities, "requests": quantities, "overhead": quantities, "capacity": quantities,
 }
 
-// kindOf returns the kind of a field whose parent field has the kind in.
+// kindOf returns the kind of a field. in is the kind of its parent field.
 func kindOf(field string, in valueKind) valueKind {
 	switch in {
 	case text:

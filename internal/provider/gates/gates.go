@@ -18,13 +18,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Made reports whether no other provider prepared any of the pods. A pod of another provider would wait for objects that only that provider
+// Made reports whether all pods were made for Gates. A pod that another provider prepared would wait for objects that only that provider
 // makes.
 func Made(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Annotations[render.AnnotationPodProvider] != "" })
 }
 
-// PinnedTo reports whether a released pod has the pins of a plan. Another leader may have released the pod to another domain or host.
+// PinnedTo reports whether a released pod has the given pins. Another leader may have released the pod to another domain or host.
 func PinnedTo(pod *corev1.Pod, pin gang.Pin) bool {
 	if pin.Node != "" && gang.PinnedHost(pod) != pin.Node {
 		return false
@@ -110,9 +110,9 @@ func merged(labels, more map[string]string) map[string]string {
 	return out
 }
 
-// pinHost adds a requirement for the node by name, which is unique even if hostname labels are not. The terms of a required node affinity
-// are alternatives, so pinHost adds the requirement to each term; a pod without terms gets one term. It skips an empty term, which matches
-// no node and which the API server does not allow to change.
+// pinHost adds a required node affinity for the node's name, which is unique even if hostname labels are not. The terms of a required node
+// affinity are alternatives, so pinHost adds the requirement to each term; a pod without terms gets one term. pinHost skips an empty term,
+// which matches no node and which the API server does not allow to change.
 func pinHost(had *corev1.Affinity, node string) *corev1.Affinity {
 	affinity := had.DeepCopy()
 	if affinity == nil {

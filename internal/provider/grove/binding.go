@@ -18,9 +18,10 @@ import (
 // bindingDomain is the format that Grove requires for domains.
 var bindingDomain = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// RenderBinding returns the ClusterTopologyBinding for a ClusterTopology, or an error that says why Grove would refuse it. kaiTopology is
-// the name of KAI's Topology if Trellis maintains it. The binding then refers to it: without the reference, Grove would create a Topology
-// with the binding's name, and fail because it exists. If the referenced Topology is missing, KAI places no constrained gang.
+// RenderBinding returns the ClusterTopologyBinding for a ClusterTopology, or an error with the reason why Grove would refuse the binding.
+// If Trellis maintains KAI's Topology, kaiTopology is the Topology's name, and the binding refers to it. Without this reference, Grove
+// would try to create a Topology with the binding's name, and fail because the name exists. If the referenced Topology is missing, KAI
+// places no constrained gang.
 func RenderBinding(ct *grovev1alpha1.ClusterTopology, kaiTopology string) (*topologybinding.Binding, error) {
 	b := &topologybinding.Binding{
 		TypeMeta: metav1.TypeMeta{APIVersion: groupVersion.String(), Kind: ClusterTopologyBindingKind.Kind},
@@ -56,7 +57,7 @@ func RenderBinding(ct *grovev1alpha1.ClusterTopology, kaiTopology string) (*topo
 }
 
 // BindingDrift describes the difference between a ClusterTopology and a binding of the same name that Trellis did not make. It returns ""
-// if Trellis made the binding, or if they agree. Trellis does not change a binding that it did not make.
+// if Trellis made the binding, or if the levels are equal. Trellis does not change a binding that it did not make.
 func BindingDrift(ct *grovev1alpha1.ClusterTopology, have *topologybinding.Binding) string {
 	if have == nil || metav1.IsControlledBy(have, ct) {
 		return ""

@@ -14,10 +14,10 @@
 //
 // Grove does not keep all guarantees of Trellis:
 //
-//   - Grove treats each additional replica of a multinode component as a gang with the graph's constraint, but does not tie it to the
-//     graph's domain. All replicas share one template, so pinning one replica would restart all of them. Limits warns about this
-//     beforehand; Strays reports it afterwards.
-//   - Grove removes the constraint from pods whose topology is gone. TopologyLevels never reports the levels of a missing topology as
+//   - Grove treats each additional replica of a multinode component as a gang with the graph's constraint, but does not tie this gang to
+//     the graph's domain. All replicas share one template, so pinning one replica would restart all of them. Limits warns about this in
+//     advance; Strays reports the pods that Grove has placed elsewhere.
+//   - Grove removes the constraint from pods whose topology was deleted. TopologyLevels never reports the levels of a missing topology as
 //     available.
 package grove
 

@@ -8,9 +8,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// KeepPods copies a clique's pod template from have to want if both cliques have the same revision. Grove replaces pods for any difference
-// in their template, and another version of the operator may render the same revision differently. KeepPods also copies minAvailable, which
-// Grove does not allow to change.
+// KeepPods copies the pod template of each clique from have to want if both cliques have the same revision. Grove replaces pods for any
+// difference in their template, and another version of the operator may render the same revision differently. KeepPods also copies
+// minAvailable, which is immutable in Grove.
 func KeepPods(want, have *PodCliqueSet) {
 	keepMinAvailable(want, have)
 	stored := map[string]*Clique{}
@@ -29,7 +29,7 @@ func KeepPods(want, have *PodCliqueSet) {
 	}
 }
 
-// keepMinAvailable copies minAvailable of the scaling groups, whose replicas consist of several cliques.
+// keepMinAvailable copies minAvailable of the scaling groups from have to want.
 func keepMinAvailable(want, have *PodCliqueSet) {
 	for i := range want.Spec.Template.PodCliqueScalingGroups {
 		group := &want.Spec.Template.PodCliqueScalingGroups[i]
@@ -41,7 +41,7 @@ func keepMinAvailable(want, have *PodCliqueSet) {
 	}
 }
 
-// samePods compares all inputs of a clique's pods that a user or administrator can change.
+// samePods compares all inputs of a clique's pods that a user or administrator can change; true if they are equal.
 func samePods(a, b *Clique) bool {
 	return a.Labels[render.LabelRevision] == b.Labels[render.LabelRevision] &&
 		a.Labels[kai.LabelQueue] == b.Labels[kai.LabelQueue] &&

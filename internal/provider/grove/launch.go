@@ -39,8 +39,8 @@ func (n names) podSpec(sg *trellisv1alpha1.ScalingGroup, role *trellisv1alpha1.R
 	return spec
 }
 
-// podVars returns the variables that Trellis' own pods also have. The replica's ordinal comes from a label that Grove sets; other variables
-// refer to it.
+// podVars returns the environment variables that Trellis' own pods also have. The replica's ordinal comes from a label that Grove sets; the
+// other variables refer to it.
 func (n names) podVars(sg *trellisv1alpha1.ScalingGroup, worker bool) []corev1.EnvVar {
 	vars := []corev1.EnvVar{{Name: framework.EnvReplica, ValueFrom: &corev1.EnvVarSource{
 		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.labels['" + LabelReplica + "']"},
@@ -63,13 +63,13 @@ func mentionsIndex(c *corev1.Container) bool {
 }
 
 // countWorker sets a worker's index in the replica to Grove's index plus one, because the leader has index 0. Only a shell can add numbers,
-// so a shell starts the command. The shell gets the words of the command as parameters; a word that contains the index is concatenated from
-// its parts.
+// so a shell starts the command. The shell gets the words of the command as parameters. It joins a word that contains the index from
+// several parameters.
 //
 //	python3 -m dynamo.sglang --node-rank $(TRELLIS_POD_INDEX)
 //	sh -c 'TRELLIS_POD_INDEX=...; exec "${1}" "${2}" "${3}" "${4}" "$TRELLIS_POD_INDEX"' sh python3 -m dynamo.sglang --node-rank
 //
-// A container without a command runs its image's entry point, which a shell cannot start; this container gets no index.
+// A container without a command runs its image's entry point. A shell cannot start this entry point, so the container gets no index.
 func countWorker(c *corev1.Container) {
 	if len(c.Command) == 0 {
 		return

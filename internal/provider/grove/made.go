@@ -32,8 +32,8 @@ func MadeOf(g Input, sg *trellisv1alpha1.ScalingGroup) Made {
 // UsualName returns the name that Grove usually gives the object.
 func (m Made) UsualName() string { return objectName(m.Set, m.part) }
 
-// Is reports whether an object is the identified one. Grove chooses object names, so Is compares the PodCliqueSet and the clique names in
-// the object's spec.
+// Is reports whether m identifies the object. Grove chooses object names, so Is compares the PodCliqueSet and the clique names in the
+// object's spec.
 func (m Made) Is(object *unstructured.Unstructured) bool {
 	if object.GetLabels()[LabelPartOf] != m.Set || object.GroupVersionKind() != m.Kind {
 		return false

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Grove limits the total length of the names of a PodCliqueSet, a scaling group and a clique to maxNames.
+// Grove limits the names of a PodCliqueSet, a scaling group and a clique to a total length of maxNames.
 const (
 	maxNames = 45
 	// maxSetName leaves enough space for the scaling group's name and the clique's name.
@@ -24,7 +24,7 @@ const (
 // <component>-wkr, as in Dynamo. A name that exceeds Grove's limit is shortened and gets a hash.
 type names struct {
 	set string
-	// components maps the user's names of components to names in Grove.
+	// components maps component names to the names of the components in Grove.
 	components map[string]string
 }
 
@@ -46,7 +46,8 @@ func nameAll(deployment string, groups []*trellisv1alpha1.ScalingGroup) names {
 	return n
 }
 
-// nameComponents names the components. It returns false if a component's name needs a hash and the set's name leaves no space for it.
+// nameComponents chooses the names of the components in Grove. It returns false if a component's name needs a hash and the set's name
+// leaves no space for the hash.
 func nameComponents(set string, groups []*trellisv1alpha1.ScalingGroup) (n names, fits bool) {
 	n = names{set: set, components: map[string]string{}}
 	taken := map[string]bool{}
@@ -85,7 +86,7 @@ func componentLimit(sg *trellisv1alpha1.ScalingGroup, set string) int {
 }
 
 // of returns the name of a component's clique or scaling group within the set. object returns the name of the object that Grove makes from
-// it.
+// this clique or scaling group.
 func (n names) of(sg *trellisv1alpha1.ScalingGroup) string { return n.components[sg.Spec.Component] }
 
 func (n names) object(sg *trellisv1alpha1.ScalingGroup) string { return objectName(n.set, n.of(sg)) }

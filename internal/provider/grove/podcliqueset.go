@@ -83,7 +83,7 @@ func Render(g Input, d Schema) *PodCliqueSet {
 	return pcs
 }
 
-// overridden merges a deployment's override into a constraint.
+// overridden merges an override of the deployment into a constraint.
 func overridden(c *TopologyConstraint, override json.RawMessage) *TopologyConstraint {
 	if len(override) == 0 {
 		return c
@@ -101,8 +101,8 @@ func overridden(c *TopologyConstraint, override json.RawMessage) *TopologyConstr
 	return &out
 }
 
-// clique makes one clique, without a constraint. In a multinode component, the scaling group has the constraint, and a clique has one only
-// if an override sets it.
+// clique makes one clique, without a constraint. In a multinode component, the scaling group has the constraint; a clique has a constraint
+// only if an override sets it.
 func (g Input) clique(n names, sg *trellisv1alpha1.ScalingGroup, role *trellisv1alpha1.Role, name string, replicas,
 	minAvailable int32) Clique {
 	c := Clique{
@@ -131,7 +131,7 @@ func (g Input) clique(n names, sg *trellisv1alpha1.ScalingGroup, role *trellisv1
 }
 
 // QueueOf returns the queue that the cliques of a PodCliqueSet name; "" for none. Callers keep this queue, because Grove replaces the pods
-// of a clique whose labels change.
+// of a clique when the clique's labels change.
 func QueueOf(pcs *PodCliqueSet) string {
 	for i := range pcs.Spec.Template.Cliques {
 		if queue := pcs.Spec.Template.Cliques[i].Labels[kai.LabelQueue]; queue != "" {
@@ -141,14 +141,14 @@ func QueueOf(pcs *PodCliqueSet) string {
 	return ""
 }
 
-// templateReplicas returns the number of replicas for the template, which is at least minAvailable, as Grove requires. Scales reduces the
-// replicas of the created object.
+// templateReplicas returns the number of replicas for the template. Grove requires at least minAvailable replicas there. Scales then
+// reduces the replicas of the created object.
 func templateReplicas(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return max(sg.Spec.Replicas, render.MinAvailable(sg))
 }
 
-// unit returns the constraint of a component. Grove does not allow the component's preferred level to be broader than the graph's. If it is
-// broader, unit returns the graph's preferred level, which satisfies both.
+// unit returns the constraint of a component. Grove does not allow a component's preferred level to be broader than the graph's preferred
+// level. If it is broader, unit uses the graph's preferred level instead, which satisfies both preferences.
 func unit(t *trellisv1alpha1.ResolvedTopology) constraint.Domains {
 	graph, unit := constraint.OfGraph(t), constraint.OfComponent(t)
 	if graph.Preferred != "" && unit.Preferred != "" && constraint.Level(t, unit.Preferred) < constraint.Level(t, graph.Preferred) {
@@ -157,7 +157,7 @@ func unit(t *trellisv1alpha1.ResolvedTopology) constraint.Domains {
 	return unit
 }
 
-// constraint converts a constraint to the schema; nil if the schema can express no part of it.
+// constraint converts a constraint to the schema's shape; nil if the schema can express no part of it.
 func (d Schema) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Domains) *TopologyConstraint {
 	switch {
 	case c.Empty(), d.Shape == ShapeNone:
@@ -178,8 +178,8 @@ type Scale struct {
 	Replicas int32
 }
 
-// Scales returns the wanted replicas of every component. To scale a component, Trellis writes to the object that Grove made, not to the
-// template.
+// Scales returns the wanted number of replicas of every component. To scale a component, Trellis writes to the object that Grove made, not
+// to the template.
 func Scales(g Input) []Scale {
 	var out []Scale
 	for _, sg := range render.SortedGroups(g.Groups) {

@@ -14,10 +14,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// maxListed bounds the names in a message.
+// maxListed is the maximum number of names in a message.
 const maxListed = 4
 
-// Problems lists the reasons why this version of Grove would refuse the deployment or violate one of its requirements.
+// Problems lists the reasons why this version of Grove would refuse the deployment or violate one of the deployment's requirements.
 func Problems(g Input, d Schema) []string {
 	out := d.problems(g)
 	schedulers := map[string]string{}
@@ -132,7 +132,7 @@ func Limits(g Input, d Schema) []string {
 	return out
 }
 
-// prefers reports whether the schema can express the preferred domain.
+// prefers reports whether the schema can express the preferred domain; true if there is no preferred domain.
 func (d Schema) prefers(c constraint.Domains) bool {
 	return c.Preferred == "" || d.Shape == ShapePack && d.knows(c.Preferred)
 }

@@ -24,7 +24,7 @@ const (
 	ShapePack Shape = "pack"
 )
 
-// onlyTopology is the name of the single topology of a Grove with ShapePackDomain.
+// onlyTopology is the name of the single topology in a version of Grove with ShapePackDomain.
 const onlyTopology = "grove-topology"
 
 // Schema describes which fields of a PodCliqueSet the cluster supports.

@@ -25,16 +25,16 @@ const (
 	groveTopologyNotFound      = "ClusterTopologyNotFound"
 )
 
-// Levels is Grove's report on the topology, with the reason and polarity of Trellis' condition.
+// Levels is Grove's report on the topology levels, converted to the reasons of Trellis' condition.
 type Levels struct {
 	Available       bool
 	Reason, Message string
 }
 
-// TopologyLevels reads Grove's condition TopologyLevelsUnavailable. Only the status False means that the levels exist: Grove sets Unknown
-// when the topology is gone, and has then removed the constraint from future pods. TopologyLevels ignores False if it is not about the
-// set's current generation. It accepts any other status regardless of the generation until Grove changes it, because no write of Trellis
-// restores the levels. The second result is false if Grove has not evaluated the levels.
+// TopologyLevels reads Grove's condition TopologyLevelsUnavailable; false if Grove has not evaluated the levels. Only the status False
+// means that the levels exist. Grove sets Unknown when the topology is missing, and then also removes the constraint from future pods.
+// TopologyLevels ignores False if it is about an earlier generation of the set. It accepts any other status regardless of the generation,
+// because no write of Trellis restores the levels.
 func TopologyLevels(pcs *PodCliqueSet) (Levels, bool) {
 	c := meta.FindStatusCondition(pcs.Status.Conditions, conditionLevelsUnavailable)
 	if c == nil {
@@ -64,18 +64,18 @@ func Refusal(pcs *PodCliqueSet) string {
 	return external.Message(fmt.Sprintf("Grove: %s: %s", last.Code, last.Description))
 }
 
-// Component is the state of one component in Grove's objects, as counts of replicas.
+// Component is the state of one component in Grove's objects. The numbers are counts of replicas.
 type Component struct {
 	// Kind and Name of the component's object.
 	Kind, Name                                         string
 	Replicas, Updated, Scheduled, Ready, ScheduleGated int32
-	// Done: all wanted replicas exist, are ready and have the current template, and no others exist.
+	// Done: all wanted replicas exist, are ready and have the current template, and there are no other replicas.
 	Done bool
-	// Waiting says why replicas are not scheduled; "" if all are scheduled.
+	// Waiting is the reason why replicas are not scheduled; "" if all are scheduled.
 	Waiting string
 }
 
-// SingleNode reads a single-node component; clique is nil until Grove has created it.
+// SingleNode returns the state of a single-node component; clique is nil until Grove has created it.
 func SingleNode(g Input, sg *trellisv1alpha1.ScalingGroup, clique *PodClique) Component {
 	s := g.component(sg)
 	if clique == nil {
@@ -91,7 +91,7 @@ func SingleNode(g Input, sg *trellisv1alpha1.ScalingGroup, clique *PodClique) Co
 	return s
 }
 
-// Multinode reads a multinode component; group is nil until Grove has created it.
+// Multinode returns the state of a multinode component; group is nil until Grove has created it.
 func Multinode(g Input, sg *trellisv1alpha1.ScalingGroup, group *PodCliqueScalingGroup) Component {
 	s := g.component(sg)
 	if group == nil {
@@ -123,8 +123,8 @@ func notMade(s Component) string {
 	return fmt.Sprintf("Grove has not created %s %s yet", s.Kind, s.Name)
 }
 
-// Refused returns the scheduler's most frequent message about Grove's unbound pods; "" for none. Grove's own objects have only counts.
-// Refused ignores gated pods: they wait for their gang, and messages about them have no meaning yet.
+// Refused returns the scheduler's most frequent message about Grove's unbound pods; "" for none. It reads the pods, because Grove's own
+// objects contain only counts. It ignores gated pods: they wait for their gang, so messages about them have no meaning yet.
 func Refused(pods []*corev1.Pod) string {
 	words := map[string]int{}
 	for _, pod := range pods {

@@ -17,15 +17,15 @@ import (
 
 // Strays reports pods outside their required domains.
 type Strays struct {
-	// Graph: some pods are outside the deployment's domain. If it is false, Message is about replicas and components, or is "".
+	// Graph: some pods are outside the deployment's domain. If Graph is false, Message is about replicas and components, or is "".
 	Graph   bool
 	Message string
 }
 
-// FindStrays compares the places of pods with the required domains. Grove's scheduler enforces a required domain when it places an entire
-// gang. But it places a recreated pod alone, without regard to running pods, so the pod may land in another rack or zone. FindStrays
-// therefore checks every level, including that of the first replica. The home domain is the one with most pods of the unit, and pods in any
-// other domain are outside. If several domains have the most pods, the home domain is the one with the oldest pod.
+// FindStrays finds pods outside their required domains. Grove's scheduler enforces a required domain when it places an entire gang. But it
+// places a recreated pod alone, without regard to running pods, so the pod may run in another rack or zone. FindStrays therefore checks
+// every level, also for the first replica. The home domain of a graph, component or replica is the domain with most of its pods, and pods
+// in any other domain are outside. If several domains have the most pods, the home domain is the domain of the oldest pod.
 func FindStrays(groups []*trellisv1alpha1.ScalingGroup, places []gang.PodPlace) Strays {
 	var out Strays
 	t := constraint.TopologyOf(groups)
@@ -61,8 +61,8 @@ func FindStrays(groups []*trellisv1alpha1.ScalingGroup, places []gang.PodPlace) 
 	return out
 }
 
-// split returns the home domain, which is the domain of the level with most pods, and the pods outside it. It ignores pods whose place is
-// unknown.
+// split returns the home domain, which is the domain at this level with most pods, and the pods outside it. split ignores pods whose place
+// is unknown.
 func split(places []gang.PodPlace, level int) (home topology.Path, away []gang.PodPlace) {
 	home = gang.Home(places, level)
 	for _, p := range places {
@@ -83,7 +83,7 @@ func known(places []gang.PodPlace, level int) int {
 	return n
 }
 
-// units groups the pods of a component that have to be together: each replica's pods if multinode, otherwise all pods.
+// units returns the groups of a component's pods that must be in one domain: the pods of each replica if multinode, otherwise all pods.
 func units(sg *trellisv1alpha1.ScalingGroup, places []gang.PodPlace) [][]gang.PodPlace {
 	by := map[int32][]gang.PodPlace{}
 	for _, p := range places {
@@ -105,7 +105,7 @@ func unitName(sg *trellisv1alpha1.ScalingGroup, p gang.PodPlace) string {
 	return p.Component
 }
 
-// described returns the replicas of pods, each with its domain.
+// described returns the names of the pods' replicas, each with its domain.
 func described(groups []*trellisv1alpha1.ScalingGroup, places []gang.PodPlace, level int) []string {
 	var out []string
 	for _, p := range places {
@@ -128,8 +128,8 @@ func domains(places []gang.PodPlace, level int) []string {
 	return slices.Compact(out)
 }
 
-// fixOfGraph returns the fix. Deleting all pods together helps if a stray pod belongs to the base gang. It does not help for later
-// replicas, which Grove places as separate gangs.
+// fixOfGraph returns the advice for pods outside the graph's domain. Deleting all pods together helps if such a pod belongs to the base
+// gang. It does not help for later replicas, which Grove places as separate gangs.
 func fixOfGraph(groups []*trellisv1alpha1.ScalingGroup, away []gang.PodPlace) string {
 	for _, p := range away {
 		for _, sg := range groups {

@@ -10,19 +10,19 @@
 //	                                                 chat-decode-1: minMember 4, one rack
 //	  Frontend, 3 replicas                         chat-frontend-all: minMember 1
 //
-// The root requires every component, and each component requires one replica, or its minAvailable. These required replicas are the base
-// gang. Each additional replica joins separately, as a unit. If the graph has no required domain, the root requires only one component,
-// because no gang then waits for another.
+// The root requires every component, and each component requires one replica, or minAvailable replicas if this is set. These required
+// replicas are the base gang. Each additional replica joins separately, as a unit. If the graph has no required domain, the root requires
+// only one component, because no gang then waits for another gang.
 //
 // Three properties of KAI shape the objects:
 //
-//   - KAI grows a PodGroup by its first child with pods to place, and waits for that child. A PodGroup therefore lists only released
-//     replicas: the planner has found capacity for them, so none blocks another. Pods without a constraint are in no gang.
-//   - KAI evicts a PodGroup with running pods as a unit when the PodGroup stays below its minimum for a grace period. But a graph that
-//     lost one replica should keep the other replicas running, so the period is negative, which means never. KAI before 0.17 does not
-//     have this field; there, the scheduler's default period has to be negative.
-//   - KAI does not place a new subgroup near the existing ones. The node selector of each pod therefore contains the labels of the
+//   - KAI extends a PodGroup with the first child that has pods to place, and waits for that child. A PodGroup therefore lists only
+//     released replicas: the planner has found capacity for them, so none of them blocks another. Pods without a constraint are in no gang.
+//   - KAI evicts a PodGroup with running pods as a unit when the PodGroup stays below its minimum for a grace period. But a graph that lost
+//     one replica should keep the other replicas running. Trellis therefore sets a negative period, with which KAI never evicts. KAI before
+//     0.17 does not have this field; there, the scheduler's default period must be negative.
+//   - KAI does not place a new subgroup near the existing subgroups. The node selector of each pod therefore contains the labels of the
 //     graph's domain.
 //
-// KAI schedules no pods if the preferred level is as broad as the required one. Package constraint drops such a preferred level.
+// KAI schedules no pods if the preferred level is as broad as the required level. Package constraint drops such a preferred level.
 package kai

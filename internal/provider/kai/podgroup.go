@@ -28,9 +28,9 @@ type Input struct {
 	Topology string
 	// Groups are the scaling groups of the deployment, one per component.
 	Groups []*trellisv1alpha1.ScalingGroup
-	// Released reports whether a replica was released; nil: all replicas were released.
+	// Released reports whether a replica was released. If it is nil, all replicas were released.
 	Released func(sg *trellisv1alpha1.ScalingGroup, ordinal int32) bool
-	// Ordinals is an upper bound: Released is called only for lower ordinals. 0: no bound.
+	// Ordinals is an exclusive upper bound of the ordinals for which Released is called; 0 for no bound.
 	Ordinals int32
 }
 
@@ -82,7 +82,7 @@ func (g Input) released(sg *trellisv1alpha1.ScalingGroup) []int32 {
 }
 
 // subGroups returns the subgroups of one component: one leaf with all its pods for a single-node component, or a parent with one leaf per
-// replica for a multinode one.
+// replica for a multinode component.
 func (g Input) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []SubGroup {
 	unit := g.constraint(sg.Spec.Topology, constraint.OfComponent(sg.Spec.Topology))
 	least := min(render.MinAvailable(sg), int32(len(replicas))) // a lost replica neither waits nor is waited for
@@ -99,8 +99,8 @@ func (g Input) subGroups(sg *trellisv1alpha1.ScalingGroup, replicas []int32) []S
 	return out
 }
 
-// constraint returns the constraint for KAI. A PodGroup can refer to only one Topology. A component with another topology therefore gets no
-// constraint in KAI, and only the pins of its pods apply.
+// constraint returns the constraint in KAI's form. A PodGroup can refer to only one Topology. A component with another topology therefore
+// has no constraint in KAI, only the pins of its pods.
 func (g Input) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Domains) *TopologyConstraint {
 	if c.Empty() || t.ClusterTopology != constraint.TopologyOf(g.Groups).ClusterTopology {
 		return nil
@@ -112,16 +112,17 @@ func (g Input) constraint(t *trellisv1alpha1.ResolvedTopology, c constraint.Doma
 	}
 }
 
-// The name of a component's subgroup ends in a word, and that of a replica in a number, so component "x-1" and replica 1 of component "x"
-// have different names.
+// The name of a component's subgroup ends in a word, and the name of a replica's subgroup ends in a number, so component "x-1" and replica
+// 1 of component "x" have different names.
 func serviceName(group string) string { return group + "-all" }
 
 func replicaName(group string, ordinal int32) string {
 	return group + "-" + strconv.Itoa(int(ordinal))
 }
 
-// Keep keeps a queue that another client wrote into the existing PodGroup: a queue that differs from the one that Trellis wrote last. The
-// Go type contains no other fields of other clients, so writing the PodGroup does not change them.
+// Keep copies the queue from have, the existing PodGroup, to want if another client chose this queue, that is, if it differs from the queue
+// that Trellis wrote last. If Trellis' own choice has changed since then, the new choice applies instead. The Go type contains no other
+// fields of other clients, so writing the PodGroup does not change them.
 func Keep(want, have *PodGroup) {
 	written := have.Annotations[annotationWrittenQueue]
 	if have.Spec.Queue == "" || have.Spec.Queue == written || written != want.Annotations[annotationWrittenQueue] {
@@ -144,7 +145,7 @@ func (g Input) Prepare(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	}
 }
 
-// Prepared reports whether a pod of a gang is as Prepare leaves it.
+// Prepared reports whether a pod of a gang has the fields that Prepare sets.
 func Prepared(pod *corev1.Pod) bool {
 	return pod.Spec.SchedulerName == SchedulerName && pod.Annotations[AnnotationSkipGrouper] == "true"
 }
@@ -154,7 +155,7 @@ func Membership(deployment string, pod *corev1.Pod) (labels, annotations map[str
 	return map[string]string{LabelSubGroup: leafOf(pod)}, map[string]string{AnnotationPodGroup: deployment}
 }
 
-// leafOf returns the name of a pod's leaf: the replica's leaf if multinode, otherwise the component's.
+// leafOf returns the name of a pod's leaf: the leaf of the replica if multinode, otherwise the leaf of the component.
 func leafOf(pod *corev1.Pod) string {
 	group := pod.Labels[render.LabelScalingGroup]
 	if ordinal, _, ok := render.ReplicaOf(pod); ok && pod.Labels[render.LabelRole] != render.RoleMain {

@@ -20,7 +20,7 @@ type PodGroup struct {
 	Status            PodGroupStatus `json:"status,omitzero"`
 }
 
-// PodGroupSpec is the root of the tree. It has a minimum of either members or subgroups.
+// PodGroupSpec is the root of the tree. It has a minimum number of either members or subgroups.
 type PodGroupSpec struct {
 	MinMember          *int32              `json:"minMember,omitempty"`
 	MinSubGroup        *int32              `json:"minSubGroup,omitempty"`
@@ -28,8 +28,8 @@ type PodGroupSpec struct {
 	PriorityClassName  string              `json:"priorityClassName,omitempty"`
 	TopologyConstraint *TopologyConstraint `json:"topologyConstraint,omitempty"`
 	SubGroups          []SubGroup          `json:"subGroups,omitempty"`
-	// StalenessGracePeriod is the time that a PodGroup may stay below its minimum before KAI evicts the pods; negative: KAI never evicts
-	// them.
+	// StalenessGracePeriod is the time for which a PodGroup may stay below its minimum before KAI evicts the pods. With a negative value,
+	// KAI never evicts them.
 	StalenessGracePeriod string `json:"stalenessGracePeriod,omitempty"`
 }
 
@@ -54,7 +54,7 @@ type PodGroupStatus struct {
 	SchedulingConditions []SchedulingCondition `json:"schedulingConditions,omitempty"`
 }
 
-// SchedulingCondition says why KAI placed nothing, by node pool.
+// SchedulingCondition is KAI's reason for placing no pods of the PodGroup in a node pool.
 type SchedulingCondition struct {
 	Type               string      `json:"type"`
 	NodePool           string      `json:"nodePool,omitempty"`

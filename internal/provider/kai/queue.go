@@ -23,7 +23,7 @@ const (
 	AnnotationSkipGrouper = "kai.scheduler/skip-podgrouper"
 )
 
-// Queues of a deployment.
+// Names for a deployment's queue.
 const (
 	// AnnotationQueue on a deployment names its queue.
 	AnnotationQueue = render.AnnotationQueue

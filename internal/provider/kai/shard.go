@@ -31,15 +31,15 @@ type SchedulingShardSpec struct {
 }
 
 const (
-	// argStaleness is the staleness period of PodGroups that do not set their own: the time between the loss of a member and the eviction
-	// of the other members. A negative period disables the eviction.
+	// argStaleness is the staleness period of PodGroups that do not set their own period. It is the time between the loss of a member and
+	// the eviction of the other members. A negative period disables the eviction.
 	argStaleness = "default-staleness-grace-period"
 	// defaultStaleness is KAI's default of argStaleness.
 	defaultStaleness = "60s"
 )
 
-// Evicts returns a warning about the first shard that evicts incomplete PodGroups without their own staleness period, and the fix; "" for
-// none.
+// Evicts returns a warning about the first shard whose scheduler evicts incomplete PodGroups that set no staleness period of their own; ""
+// if there is no such shard. The warning contains the fix.
 func Evicts(shards []SchedulingShard) string {
 	slices.SortFunc(shards, func(a, b SchedulingShard) int { return strings.Compare(a.Name, b.Name) })
 	for i := range shards {

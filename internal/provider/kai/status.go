@@ -13,26 +13,26 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 )
 
-// conditionUnschedulable is the only condition type that KAI sets. KAI does not remove it when the pods are placed.
+// conditionUnschedulable is the only condition type that KAI sets. KAI does not remove the condition when the pods are placed.
 const conditionUnschedulable = "UnschedulableOnNodePool"
 
-// Pending says why KAI has not placed released pods.
+// Pending is KAI's reason for not placing released pods.
 type Pending struct {
 	Reason, Message string
 	// Since is the time of the report.
 	Since metav1.Time
-	// Anywhere: the reason does not depend on the pods' place.
+	// Anywhere: KAI would refuse the pods for this reason in every place.
 	Anywhere bool
 }
 
-// queueReasons are KAI's reasons that concern the queue. queueWords matches KAI's messages on pods for these reasons, because KAI writes no
-// condition on a PodGroup with running pods.
+// queueReasons are the reasons in KAI's conditions that concern the queue. queueWords matches the corresponding messages on pods, because
+// KAI writes no condition on a PodGroup with running pods.
 var (
 	queueReasons = []string{"OverLimit", "QueueDoesNotExist", "NonPreemptibleOverQuota", "PreemptionDelayNotElapsed"}
 	queueWords   = regexp.MustCompile(`quota has reached the allowable limit of|Queue '[^']*' does not exist|Non-preemptible workload is over quota`)
 )
 
-// Anywhere reports whether KAI's message on a pod concerns its queue, so that another place would not help.
+// Anywhere reports whether KAI's message on a pod concerns the pod's queue, so that another place would not help.
 func Anywhere(message string) bool { return queueWords.MatchString(message) }
 
 // staleWord occurs in KAI's message on a pod until KAI's scheduler has seen the current PodGroup.
@@ -42,8 +42,8 @@ const staleWord = "which does not exist in PodGroup"
 // because the leaf is added before the pod can be scheduled. KAI keeps an old message until the pod is bound or refused for another reason.
 func Stale(message string) bool { return strings.Contains(message, staleWord) }
 
-// WhyWaiting reads KAI's latest report on a PodGroup; false if there is none. It is meaningful only while released pods are unbound,
-// because KAI does not remove the condition.
+// WhyWaiting reads KAI's latest report on a PodGroup; false if there is none. The report is meaningful only while released pods are
+// unbound, because KAI does not remove the condition.
 func WhyWaiting(pg *PodGroup) (Pending, bool) {
 	var last *SchedulingCondition
 	for i := range pg.Status.SchedulingConditions {

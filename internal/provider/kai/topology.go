@@ -38,8 +38,8 @@ type TopologyLevel struct {
 // maxKey is the maximum length of a label key in KAI.
 const maxKey = 316
 
-// Reference returns the name of the KAI Topology for a ClusterTopology. By default, both have the same name, and Trellis manages the
-// Topology. If the ClusterTopology refers to a Topology, its author manages that Topology.
+// Reference returns the name of the KAI Topology for a ClusterTopology. By default, both objects have the same name, and Trellis manages
+// the Topology. If the ClusterTopology names a Topology explicitly, the author of the ClusterTopology manages this Topology.
 func Reference(ct *grovev1alpha1.ClusterTopology) (name string, managed bool) {
 	for _, ref := range ct.Spec.SchedulerTopologyReferences {
 		if ref.SchedulerName == SchedulerName {
@@ -49,7 +49,7 @@ func Reference(ct *grovev1alpha1.ClusterTopology) (name string, managed bool) {
 	return ct.Name, true
 }
 
-// RenderTopology returns the Topology for a ClusterTopology, or an error that says why KAI would refuse it.
+// RenderTopology returns the Topology for a ClusterTopology, or an error with the reason why KAI would refuse the Topology.
 func RenderTopology(ct *grovev1alpha1.ClusterTopology) (*Topology, error) {
 	t := &Topology{
 		TypeMeta: metav1.TypeMeta{APIVersion: TopologyKind.GroupVersion().String(), Kind: TopologyKind.Kind},
@@ -76,17 +76,17 @@ func RenderTopology(ct *grovev1alpha1.ClusterTopology) (*Topology, error) {
 // TopologyStep is the action that brings KAI's Topology in sync with a ClusterTopology.
 type TopologyStep string
 
-// Steps. A Topology's levels are immutable, so a change of the levels needs a new object. KAI does not touch running pods.
+// Steps. The levels of a Topology are immutable, so a change of the levels needs a new object. KAI does not touch running pods.
 const (
 	InSync  TopologyStep = "InSync"
 	Create  TopologyStep = "Create"
 	Replace TopologyStep = "Replace"
-	// Drifted: the object has another owner and differs. Trellis does not change it.
+	// Drifted: the Topology is missing or has other levels, and Trellis does not own it. Trellis changes nothing.
 	Drifted TopologyStep = "Drifted"
 )
 
-// CompareTopology returns the step for have, and the reason for it. have is the existing Topology with the name that [Reference] returns,
-// or nil.
+// CompareTopology returns the step that brings have in sync with the ClusterTopology, and the reason for the step. have is the existing
+// Topology with the name that [Reference] returns; nil for none.
 func CompareTopology(ct *grovev1alpha1.ClusterTopology, have *Topology) (step TopologyStep, why string) {
 	name, managed := Reference(ct)
 	if have == nil {

@@ -20,7 +20,7 @@ const (
 	shared        = "Shared"
 )
 
-// Templates holds the pod templates of a scaling group's sets. They are built once, and the sets of all replicas share them.
+// Templates holds the pod templates of a scaling group's sets. The templates are built once for the sets of all replicas.
 type Templates struct {
 	sg             *trellisv1alpha1.ScalingGroup
 	leader, worker *corev1.Pod
@@ -32,9 +32,9 @@ func For(sg *trellisv1alpha1.ScalingGroup) Templates {
 	return Templates{sg: sg, leader: leader, worker: worker}
 }
 
-// Render returns the set of one replica. If join is not nil, it makes the pods members of a gang, as the placer does with Trellis' own
-// pods; it may change their metadata and scheduler. The set has the pods' labels for replica, revision and size, and the restart
-// annotation. Callers must only encode the set. The caller sets owner references.
+// Render returns the set of one replica. It calls join, if not nil, on each pod template. Like the placer for Trellis' own pods, join makes
+// the pods members of a gang; it may change only their metadata and scheduler. The set has the pods' labels for replica, revision and size,
+// and the restart annotation. Sets share memory, so callers must only encode the set. The caller sets owner references.
 func (t Templates) Render(ordinal int32, join func(*corev1.Pod)) *LeaderWorkerSet {
 	leaderPod, workerPod := render.InReplica(t.sg, ordinal, t.leader, t.worker)
 	leader, worker := template(leaderPod, join), template(workerPod, join)

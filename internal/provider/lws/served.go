@@ -25,7 +25,8 @@ var needed = []string{
 	"leaderWorkerTemplate.workerTemplate.spec.schedulingGates",
 }
 
-// Served returns the reason and the message of the condition ProviderReady if the served LeaderWorkerSets do not suffice; "" if they do.
+// Served returns the reason and the message of the condition ProviderReady if the served LeaderWorkerSets lack the version or a field that
+// Trellis needs; "" if they lack none.
 func Served(crd *apiextensionsv1.CustomResourceDefinition) (reason, message string) {
 	for _, version := range crd.Spec.Versions {
 		if version.Name != Kind.Version || !version.Served || version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
@@ -42,7 +43,7 @@ func Served(crd *apiextensionsv1.CustomResourceDefinition) (reason, message stri
 	return nvidiav1beta1.ReasonAPINotServed, fmt.Sprintf("%s is not served in version %s; install LeaderWorkerSet", crd.Name, Kind.Version)
 }
 
-// knows reports whether a schema has the field at path, or keeps unknown fields.
+// knows reports whether a schema has the field at path, or preserves unknown fields.
 func knows(schema apiextensionsv1.JSONSchemaProps, path []string) bool {
 	if len(path) == 0 || schema.XPreserveUnknownFields != nil && *schema.XPreserveUnknownFields {
 		return true

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// largest is the maximum size of a group in its name. The name contains largest minus the size.
+// largest is the maximum size in a PodGroup name. The name contains largest minus the size.
 const largest = 9999
 
 // groupName returns the PodGroup name for one generation of a replica. The scheduler orders the PodGroups of a tree by creation time and,
@@ -25,7 +25,7 @@ func groupName(sg *trellisv1alpha1.ScalingGroup, ordinal int32, generation strin
 		generation)
 }
 
-// GroupOf returns the name of a pod's group; "" for none.
+// GroupOf returns the name of a pod's PodGroup; "" for none.
 func GroupOf(pod *corev1.Pod) string {
 	if pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
 		return ""

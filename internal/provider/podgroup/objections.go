@@ -20,9 +20,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Objections returns the kube-scheduler's objections to unbound pods, by UID. An objection is the scheduler's messages on the pod and its
-// PodGroup, or, without messages, the reason why the scheduler cannot evaluate the PodGroup. groups are the graph's PodGroups; the list is
-// complete if watched is set. all are the graph's pods.
+// Objections returns the kube-scheduler's objections to unbound pods, by UID. An objection consists of the scheduler's messages on the pod
+// and its PodGroup. If there are no messages, it is the reason why the scheduler cannot evaluate the PodGroup. groups are the graph's
+// PodGroups; the list is complete if watched is true. all are the graph's pods.
 func Objections(groups []schedulingv1beta1.PodGroup, watched bool, unbound, all []*corev1.Pod) map[types.UID]gang.Objection {
 	known := sorted(groups, watched, all)
 	out := map[types.UID]gang.Objection{}
@@ -38,9 +38,9 @@ func Objections(groups []schedulingv1beta1.PodGroup, watched bool, unbound, all 
 type seen struct {
 	watched bool
 	byName  map[string]*schedulingv1beta1.PodGroup
-	// members maps the root of each tree to its PodGroups.
+	// members maps the name of each tree's root to the PodGroups in the tree.
 	members map[string][]*schedulingv1beta1.PodGroup
-	// released is the number of released pods by PodGroup.
+	// released maps the name of a PodGroup to the number of its released pods.
 	released map[string]int32
 }
 
@@ -81,7 +81,7 @@ func (s seen) objection(pod *corev1.Pod) gang.Objection {
 	return gang.Objection{Passing: true, Message: s.incomplete(group)}
 }
 
-// longest bounds the scheduler's message, whose length grows with the number of nodes and reasons.
+// longest is the maximum length of the scheduler's message, which would otherwise grow with the number of nodes and reasons.
 const longest = 400
 
 // words returns the scheduler's last messages on the pod and its PodGroup, without duplicates.
@@ -108,8 +108,9 @@ func words(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) string {
 	return strings.Join(said, "; ")
 }
 
-// incomplete says which members a PodGroup or its tree lacks, so that it cannot be bound; "" for none. A member was lost before the gang
-// was bound, or is still gated. The other members would wait forever, because the lost member's successor has another PodGroup.
+// incomplete describes the members that a PodGroup or its tree lacks; "" if it lacks none. Without them, the gang cannot be bound. A
+// missing member was lost before the gang was bound, or is still gated. The other members would wait forever, because the successor of a
+// lost member has another PodGroup.
 func (s seen) incomplete(group *schedulingv1beta1.PodGroup) string {
 	members := []*schedulingv1beta1.PodGroup{group}
 	if parent := group.Spec.ParentCompositePodGroupName; parent != nil {

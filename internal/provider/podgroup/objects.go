@@ -28,9 +28,9 @@ const (
 	AnnotationGraph = "trellis.dev/graph"
 	// annotationGroups on a PodGroup is the number of PodGroups in its tree.
 	annotationGroups = "trellis.dev/groups-of-gang"
-	// baseTemplate names the tree in the Workload.
+	// baseTemplate is the name of the tree's template in the Workload.
 	baseTemplate = "base-gang"
-	// otherTemplate is the Workload's template for all shapes beyond the maximum number of templates.
+	// otherTemplate is the name of the Workload's template for all shapes beyond the maximum number of templates.
 	otherTemplate = "other"
 )
 
@@ -70,7 +70,7 @@ func Workload(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha
 }
 
 // baseGroups returns the number of replicas in the base gang. It includes components that have no replicas now, because a Workload does not
-// follow the number of replicas.
+// change with the number of replicas.
 func baseGroups(groups []*trellisv1alpha1.ScalingGroup) int32 {
 	var n int32
 	for _, sg := range groups {
@@ -79,7 +79,8 @@ func baseGroups(groups []*trellisv1alpha1.ScalingGroup) int32 {
 	return n
 }
 
-// podGroupTemplates lists the distinct shapes, the largest first, up to the maximum number of templates in a Workload.
+// podGroupTemplates returns one template for each distinct shape of a gang, the largest first. If there are more shapes than a Workload may
+// have templates, the last template stands for all remaining shapes.
 func podGroupTemplates(groups []*trellisv1alpha1.ScalingGroup) []schedulingv1beta1.PodGroupTemplate {
 	var out []schedulingv1beta1.PodGroupTemplate
 	for _, sg := range bySize(groups) {
@@ -118,7 +119,7 @@ func shapeName(sg *trellisv1alpha1.ScalingGroup) string {
 	return name
 }
 
-// templateName returns the name of the Workload's template for the shape of a scaling group.
+// templateName returns the name of the template in the Workload for the shape of a scaling group.
 func templateName(w *schedulingv1beta1.Workload, sg *trellisv1alpha1.ScalingGroup) string {
 	templates := w.Spec.PodGroupTemplates
 	for i := range w.Spec.CompositePodGroupTemplates {

@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Prepare sets the same PodGroup name in all pods of one generation of a replica. made are the replica's existing pods. generation is a
-// text that is unique among the replica's generations.
+// Prepare sets the same PodGroup name in all pods of one generation of a replica. fresh are the new pods, and made are the replica's
+// existing pods. generation is a text that is unique among the replica's generations.
 func Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*corev1.Pod, generation string) {
 	name := ""
 	for _, pod := range made {
@@ -31,7 +31,7 @@ func Prepare(sg *trellisv1alpha1.ScalingGroup, ordinal int32, fresh, made []*cor
 	}
 }
 
-// Kept reports whether the pods of one replica are as Prepare left them and have the same generation.
+// Kept reports whether the pods of one replica have the fields that Prepare sets, and belong to the same generation.
 func Kept(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
 		return GroupOf(pod) == "" || GroupOf(pod) != GroupOf(pods[0]) || pod.Annotations[render.AnnotationPodProvider] != specs.PodGroup.Name

@@ -42,7 +42,7 @@ func ProbePod(namespace string) *corev1.Pod {
 	}
 }
 
-// Dropped says which field of a PodGroup the API server has dropped; "" for none.
+// Dropped returns a message about the field of a PodGroup that the API server has dropped; "" for none.
 func Dropped(want, made *schedulingv1beta1.PodGroup) string {
 	switch {
 	case want.Spec.SchedulingConstraints != nil && made.Spec.SchedulingConstraints == nil:

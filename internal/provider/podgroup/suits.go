@@ -13,9 +13,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Unsuited says why the provider cannot place the scaling groups, and how to fix it; "" if it can. The kube-scheduler binds a tree only if
-// all its pods have the same scheduler, priority and preemption policy. A pod can have only one scheduling group, so a pod template must
-// not name another.
+// Unsuited returns the reason why the provider cannot place the scaling groups, and the fix; "" if it can place them. The kube-scheduler
+// binds a tree only if all its pods have the same scheduler, priority and preemption policy. A pod can have only one scheduling group, so a
+// pod template must not name another scheduling group.
 func Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	var first *trellisv1alpha1.ScalingGroup
 	for _, sg := range groups {

@@ -3,7 +3,7 @@
 
 package specs
 
-// Annotations of a deployment that other operators for DynamoGraphDeployments read as well.
+// Annotations of a deployment that other DynamoGraphDeployment operators read as well.
 const (
 	// AnnotationGroveUpdate is the update strategy of Grove's PodCliqueSet.
 	AnnotationGroveUpdate = "nvidia.com/grove-update-strategy"

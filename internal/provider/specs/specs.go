@@ -2,29 +2,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package specs describes the properties of providers on which admission, rendering and the setup of the operator depend. To add a
-// provider, add a package below internal/provider, its Spec here, and a line where the operator constructs it; a test compares the two
-// lists.
+// provider, add a package below internal/provider, its Spec to All, and a line where the operator constructs it; a test compares All with
+// the constructed providers.
 package specs
 
 import "slices"
 
-// Auto is the value of the flag --provider and of the annotation that lets Trellis choose the provider from the deployment.
+// Auto is a value of the flag --provider and of the annotation. With this value, Trellis chooses the provider from the deployment.
 const Auto = "auto"
 
 // Spec describes one provider.
 type Spec struct {
 	// Name is the value of the flag and of the annotation. ScalingGroups store it.
 	Name string
-	// Planned: Trellis makes, gates and plans the pods. Otherwise the provider makes and places them.
+	// Planned: Trellis makes, gates and plans the pods. If Planned is false, the provider makes and places the pods.
 	Planned bool
-	// InPlace: Trellis creates a gang's pods directly in their places if the places are known. The provider needs no objects before the
-	// creation, and adds nothing to new pods.
+	// InPlace: Trellis can create a gang's pods directly in their places if the places are known. This requires that the provider needs no
+	// objects before the pods are created, and adds nothing to new pods.
 	InPlace bool
 	// TakesSets: the provider can place pods that LeaderWorkerSets make.
 	TakesSets bool
 	// Queued: the provider uses the queues of KAI Scheduler.
 	Queued bool
-	// ActsOn are the deployment annotations on which this provider acts, in addition to those on which all providers act.
+	// ActsOn are the deployment annotations on which this provider acts, in addition to the annotations on which all providers act.
 	ActsOn []string
 	// Overrides: the provider acts on spec.providerOverride, and on minAvailable of components without a constraint.
 	Overrides bool
@@ -34,14 +34,14 @@ type Spec struct {
 	SchedulerName string
 	// WorkloadProvider is the value of the annotation nvidia.com/workload-provider that chooses the provider; "" for none.
 	WorkloadProvider string
-	// RuledOutBy are annotations with which the operator's flag does not choose the provider.
+	// RuledOutBy are deployment annotations that exclude this provider if the operator's flag names it.
 	RuledOutBy []Annotation
 }
 
 // Annotation is a key and a value.
 type Annotation struct{ Key, Value string }
 
-// All lists the providers, in their order in messages. The first is the default.
+// All lists the providers, in the order in which messages list them. The first provider is the default.
 var All = []Spec{Gates, PodGroup, KAI, Grove}
 
 // Named returns the provider with this name. For an unknown name, which another version of Trellis may have written, it returns a provider

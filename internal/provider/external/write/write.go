@@ -42,8 +42,8 @@ func (w Writer) Definition(ctx context.Context, name string) (*apiextensionsv1.C
 	return crd, err
 }
 
-// NamesRefused returns a message if the API server does not serve a CustomResourceDefinition because another one in its API group already
-// uses one of its names. It returns "" if the names are accepted.
+// NamesRefused returns a message if the API server does not serve a CustomResourceDefinition because another definition in the same API
+// group already uses one of its names. It returns "" if the names are accepted.
 func NamesRefused(crd *apiextensionsv1.CustomResourceDefinition) string {
 	for _, c := range crd.Status.Conditions {
 		if c.Type == apiextensionsv1.NamesAccepted && c.Status == apiextensionsv1.ConditionFalse {
@@ -76,8 +76,8 @@ func Orphaned(object *unstructured.Unstructured) bool {
 	})
 }
 
-// Apply creates or updates an object of an owner. have is the existing object, or nil. Apply adopts an orphan, never takes over an object
-// of another owner, and writes nothing if have is up to date. It returns an error if the API server's answer lacks sent fields.
+// Apply creates or updates an object of an owner. have is the existing object; nil for none. Apply adopts an orphan, never takes over an
+// object of another owner, and writes nothing if have is up to date. It returns an error if the API server dropped or changed sent fields.
 func (w Writer) Apply(ctx context.Context, owner client.Object, want, have *unstructured.Unstructured) error {
 	orphaned := have != nil && Orphaned(have)
 	if have != nil {

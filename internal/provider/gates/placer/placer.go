@@ -54,16 +54,17 @@ func (Placer) Prepare(*trellisv1alpha1.ScalingGroup, int32, []*corev1.Pod, []*co
 // Pin implements provider.Pinner.
 func (Placer) Pin(pod *corev1.Pod, pin gang.Pin) { gates.Open(pod, pin) }
 
-// Kept implements provider.Placer: a pod of another provider would wait for objects that only that provider makes.
+// Kept implements provider.Placer: it returns false for pods of another provider, which would wait for objects that only that provider
+// makes.
 func (Placer) Kept(pods []*corev1.Pod) bool {
 	return gates.Made(pods)
 }
 
-// Form implements provider.Placer: the pins hold the gang together.
+// Form implements provider.Placer: it does nothing, because the pins alone keep the gang together.
 func (Placer) Form(context.Context, gang.Members) error { return nil }
 
-// Objections implements provider.Placer: it returns none, because Trellis' own scheduler requeues a gang that cannot be bound soon, and
-// reports it then.
+// Objections implements provider.Placer: it returns none. Trellis' own scheduler soon requeues a gang that cannot be bound, and reports the
+// gang then.
 func (Placer) Objections(context.Context, client.Reader, []*corev1.Pod, []*corev1.Pod) map[types.UID]gang.Objection {
 	return nil
 }
@@ -110,7 +111,7 @@ func (p Placer) reread(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error
 }
 
 // Evict deletes the pod with its UID as a precondition. If the pod is not bound, its resourceVersion is a precondition too, so that Evict
-// does not delete a pod that was bound meanwhile.
+// does not delete a pod that was bound in the meantime.
 func (p Placer) Evict(ctx context.Context, pod *corev1.Pod) error {
 	only := client.Preconditions{UID: &pod.UID}
 	if pod.Spec.NodeName == "" && pod.ResourceVersion != "" {

@@ -30,8 +30,8 @@ import (
 // CodeWaitsForGrove is the reason of the condition Placed while Grove, or its scheduler, has not placed every replica yet.
 const CodeWaitsForGrove = "WaitsForGrove"
 
-// Observe implements provider.Workload. groups may be a subset of the graph's scaling groups. Names depend on the whole graph, so Observe
-// reads the other groups.
+// Observe implements provider.Workload. groups may be a subset of the graph's scaling groups. The names of Grove's objects depend on the
+// whole graph, so Observe reads the other scaling groups as well.
 func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*trellisv1alpha1.ScalingGroup) (provider.Observation, error) {
 	out := provider.Observation{Counts: map[string]provider.Counts{}, Reason: CodeWaitsForGrove, Message: "Grove is not watched yet",
 		Blind: true}
@@ -84,7 +84,7 @@ func (w *Workload) Observe(ctx context.Context, own client.Reader, groups []*tre
 	return out, nil
 }
 
-// countsOf returns the counts of a component. pcs is nil if there is no set.
+// countsOf returns the counts of a component. pcs is nil if the PodCliqueSet does not exist.
 func countsOf(g grove.Input, sg *trellisv1alpha1.ScalingGroup, pcs *grove.PodCliqueSet, s grove.Component) provider.Counts {
 	current := pcs != nil && grove.Current(g, sg, pcs)
 	return provider.Counts{
@@ -93,7 +93,7 @@ func countsOf(g grove.Input, sg *trellisv1alpha1.ScalingGroup, pcs *grove.PodCli
 	}
 }
 
-// judge sets whether every replica is in its place, and the reason if not.
+// judge sets Placed, Reason and Message of the observation.
 func (w *Workload) judge(g grove.Input, waiting []string, strays grove.Strays, out *provider.Observation) {
 	switch levels := out.Levels; {
 	case levels != nil && !levels.Available && constraint.TopologyOf(g.Groups) != nil:

@@ -40,7 +40,8 @@ const (
 // Workload is the provider Grove.
 type Workload struct {
 	write.Writer
-	// TopologyKept reports whether Trellis maintains the KAI Topology of each ClusterTopology. If not, Grove makes its own.
+	// TopologyKept reports whether Trellis maintains the KAI Topology of each ClusterTopology. Otherwise Grove creates the Topologies
+	// itself.
 	TopologyKept func(context.Context) bool
 
 	mu     sync.Mutex
@@ -108,8 +109,8 @@ func (w *Workload) Probe(ctx context.Context) (provider.State, error) {
 	return state, nil
 }
 
-// evicts returns the warning of [kai.Evicts], because Grove sets no staleness period on its PodGroups. It returns "" without KAI, or
-// without the right to read KAI's SchedulingShards.
+// evicts returns the warning of [kai.Evicts], which applies because Grove sets no staleness period on its PodGroups. It returns "" without
+// KAI, or without the right to read KAI's SchedulingShards.
 func (w *Workload) evicts(ctx context.Context) (string, error) {
 	if crd, err := w.Definition(ctx, kai.SchedulingShards); crd == nil || err != nil {
 		return "", err
@@ -144,8 +145,8 @@ func (w *Workload) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	return strings.Join(grove.Problems(w.graphOf(groups, ""), w.last().schema), "; ")
 }
 
-// graphOf returns the input for groups, which must not be empty. If the cluster has KAI, KAI schedules Grove's pods, and graphOf replaces
-// an empty queue by the default queue.
+// graphOf returns Grove's input for groups, which must not be empty. If the cluster has KAI, KAI schedules Grove's pods, and graphOf
+// replaces an empty queue by the default queue. Without KAI, the input has no queue.
 func (w *Workload) graphOf(groups []*trellisv1alpha1.ScalingGroup, queue string) grove.Input {
 	g := grove.Input{Namespace: groups[0].Namespace, Name: groups[0].Spec.Graph, Groups: groups}
 	if w.last().kai {
@@ -157,8 +158,8 @@ func (w *Workload) graphOf(groups []*trellisv1alpha1.ScalingGroup, queue string)
 	return g
 }
 
-// Watches implements provider.Provider: it watches the objects of each deployment, and ClusterTopologyBindings if this Grove has them. A
-// binding belongs to no deployment and has no namespace.
+// Watches implements provider.Provider: it watches the objects of each deployment, and ClusterTopologyBindings if this version of Grove has
+// them. A binding belongs to no deployment and has no namespace.
 func (w *Workload) Watches() []provider.Watch {
 	var out []provider.Watch
 	if w.last().bindings {
@@ -174,9 +175,9 @@ func (w *Workload) Watches() []provider.Watch {
 	return out
 }
 
-// deploymentOf returns the deployment of an object. It reads the deployment from the owner reference of a set, and from a label of any
-// other object. The label holds the set's name. If that name was shortened, deploymentOf finds the deployment of the set only; the set's
-// status changes together with that of its objects.
+// deploymentOf returns the deployment to which an object of Grove belongs. For a PodCliqueSet, it reads the owner reference. For any other
+// object, it reads a label that contains the set's name, which is usually the deployment's name. If the set's name was shortened, this name
+// belongs to no deployment. Trellis then misses the object's event, but sees the event of the set, whose status changes at the same time.
 func deploymentOf(o client.Object) (types.NamespacedName, bool) {
 	if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == "DynamoGraphDeployment" {
 		return types.NamespacedName{Namespace: o.GetNamespace(), Name: owner.Name}, true

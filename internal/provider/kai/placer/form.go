@@ -23,8 +23,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// forming holds the pods whose gang is formed but that may still be gated. Two gangs of a graph may be released at the same time, and the
-// PodGroup written for one gang must include the other.
+// forming holds the pods of gangs that Form is adding or has added to a PodGroup. These pods may still be gated. Two gangs of a graph may
+// be released at the same time, and the PodGroup written for one gang must include the other gang.
 type forming struct {
 	// writing is held while a PodGroup is written. mu is held only briefly, because the planning loop waits for it.
 	writing, mu sync.Mutex
@@ -104,7 +104,7 @@ type replica struct {
 	ordinal int32
 }
 
-// released returns the replicas with a pod that was released or is about to be released. Concurrent calls are not allowed.
+// released returns the replicas with a pod that was released or is about to be released. Calls of released must not run concurrently.
 func (p Placer) released(ctx context.Context, of gang.Members) (map[replica]bool, error) {
 	pods := &corev1.PodList{}
 	err := p.Writer.Client.List(ctx, pods, client.InNamespace(of.Graph.Namespace),
@@ -153,8 +153,8 @@ func (p Placer) topologyName(ctx context.Context, groups []*trellisv1alpha1.Scal
 	return name, nil
 }
 
-// KeepTopology creates or replaces the KAI Topology for a ClusterTopology, and returns the reason if it cannot, otherwise "". Levels are
-// immutable, so a change of the levels needs a new object. KAI does not touch running pods.
+// KeepTopology creates or replaces the KAI Topology for a ClusterTopology. If it cannot, it returns the reason, otherwise "". The levels of
+// a Topology are immutable, so a change of the levels needs a new object. KAI does not touch running pods.
 func (p Placer) KeepTopology(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error) {
 	name, _ := kai.Reference(ct)
 	object, err := p.Get(ctx, kai.TopologyKind, "", name)

@@ -118,7 +118,7 @@ func (Placer) Prepare(sg *trellisv1alpha1.ScalingGroup, _ int32, fresh, _ []*cor
 }
 
 // Route implements provider.Router: KAI also schedules pods without a constraint, because otherwise these pods would use resources that
-// their queue has not been granted. KAI's own grouper makes a PodGroup for each of them.
+// their queue has not been granted. KAI's own grouper makes a PodGroup for each of these pods.
 func (Placer) Route(sg *trellisv1alpha1.ScalingGroup, fresh []*corev1.Pod) {
 	for _, pod := range fresh {
 		pod.Spec.SchedulerName = kai.SchedulerName
@@ -138,10 +138,10 @@ func (Placer) Kept(pods []*corev1.Pod) bool {
 	return true
 }
 
-// Release implements provider.Placer: the pod becomes a member of the PodGroup, which already lists the pod's replica. KAI chooses victims
-// in its own order until there is capacity. If a preempting gang were pinned to the planned rack or hosts, KAI would first evict pods
-// elsewhere. Release therefore pins a preempting gang only to the broadest domain, and the constraint of its leaf makes KAI keep it in one
-// rack. KAI does not know which pods must be on separate hosts, so such pods keep their host pins.
+// Release implements provider.Placer: the pod becomes a member of the PodGroup, which already lists the pod's replica. To make room for a
+// preempting gang, KAI evicts victims in its own order. If the gang were pinned to the planned rack or hosts, KAI would first evict pods
+// elsewhere. Release therefore pins a preempting gang only to its broadest domain, and the constraint of each leaf makes KAI keep the
+// leaf's pods in one rack. KAI does not know which pods must be on separate hosts, so such pods keep all their pins.
 func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
 	if pin.Preempts && !pin.Apart {
 		pin.Labels, pin.Node = pin.Wide, ""

@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Trim implements provider.Trimmer. Without Trim, the PodGroup would keep a lost replica, and KAI would report the whole PodGroup as stale
-// in every cycle. A replica with terminating pods stays in the PodGroup until these pods are gone.
+// Trim implements provider.Trimmer. If a PodGroup kept a lost replica, KAI would report the whole PodGroup as stale in every cycle. A
+// replica with terminating pods stays in the PodGroup until these pods are gone.
 func (p Placer) Trim(ctx context.Context, own client.Reader, of gang.Members, pods []*corev1.Pod) error {
 	if own == nil {
 		return nil

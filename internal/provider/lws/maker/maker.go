@@ -64,7 +64,7 @@ func (m Maker) Probe(ctx context.Context) (provider.State, error) {
 	return provider.Ready(), nil
 }
 
-// Unsuited implements provider.Provider. The provider PodGroup cannot place LeaderWorkerSets: it needs a new PodGroup name in the pods of
+// Unsuited implements provider.Provider. The provider PodGroup cannot place LeaderWorkerSets. It needs a new PodGroup name in the pods of
 // every generation, but a set recreates all its pods from one template.
 func (Maker) Unsuited(groups []*trellisv1alpha1.ScalingGroup) string {
 	for _, sg := range groups {
@@ -140,8 +140,8 @@ func (m Maker) make(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, set *
 	return nil
 }
 
-// taken returns an error if an object of another owner has the name of a set. It returns nil if the set belongs to this scaling group: then
-// either the cache does not contain it yet, or it is being deleted, and its deletion triggers an event.
+// taken returns an error if an object of another owner has the name of a set. It returns nil if the set belongs to this scaling group. In
+// that case, either the cache does not contain the set yet, or the set is being deleted, and its deletion triggers an event.
 func (m Maker) taken(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, name string) error {
 	have, err := m.Get(ctx, lws.Kind, sg.Namespace, name)
 	if err != nil || have == nil || metav1.IsControlledBy(have, sg) {
@@ -160,7 +160,7 @@ func (m Maker) taken(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, name
 		taken, sg.Namespace, strings.Join(orphans, " "))
 }
 
-// orphans returns the names of the sets without an owner, which an earlier scaling group of the same name left behind.
+// orphans returns the names of the group's sets that have no owner. An earlier scaling group of the same name left them behind.
 func (m Maker) orphans(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) ([]string, error) {
 	sets, err := list(ctx, m.Live, sg)
 	if err != nil {
@@ -175,7 +175,7 @@ func (m Maker) orphans(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) ([
 	return names, nil
 }
 
-// list reads all LeaderWorkerSets with the scaling group's label and any owner; none if the kind is not served.
+// list reads all LeaderWorkerSets with the scaling group's label, regardless of their owner; an empty list if the kind is not served.
 func list(ctx context.Context, reader client.Reader, sg *trellisv1alpha1.ScalingGroup) (*unstructured.UnstructuredList, error) {
 	out := &unstructured.UnstructuredList{}
 	out.SetGroupVersionKind(lws.Kind.GroupVersion().WithKind(lws.Kind.Kind + "List"))

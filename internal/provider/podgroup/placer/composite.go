@@ -21,7 +21,7 @@ import (
 // compositeKind is the kind of a tree's root. From Kubernetes 1.38 on, its version is v1beta1, with the fields of v1alpha3.
 const compositeKind = "CompositePodGroup"
 
-// Composite holds the version of CompositePodGroups that the last probe found. The zero value is v1alpha3.
+// Composite holds the API version of CompositePodGroups that the last probe found. The zero value means v1alpha3.
 type Composite struct{ beta atomic.Bool }
 
 // root returns an empty CompositePodGroup in the served version.
@@ -68,8 +68,8 @@ func (p Placer) formTree(ctx context.Context, want *schedulingv1alpha3.Composite
 	return nil
 }
 
-// setGroups sets the number of PodGroups in a root. Kubernetes 1.38 accepts this change. Kubernetes 1.37 refuses it, so the gang needs
-// another root.
+// setGroups sets the minimum number of PodGroups in a root. Kubernetes 1.38 accepts this change. Kubernetes 1.37 refuses it, so the gang
+// needs a new root.
 func (p Placer) setGroups(ctx context.Context, root *unstructured.Unstructured, groups int32) error {
 	before := root.DeepCopy()
 	if err := unstructured.SetNestedField(root.Object, int64(groups), "spec", "schedulingPolicy", "gang", "minGroupCount"); err != nil {

@@ -34,7 +34,7 @@ type Placer struct {
 	Discovery discovery.ServerResourcesInterface
 	// Composite holds the API version that probes find; nil for v1alpha3.
 	Composite *Composite
-	// Namespace is the namespace of the dry-run requests that test whether fields are kept.
+	// Namespace is the namespace of the dry-run requests that test whether the API server keeps the fields.
 	Namespace string
 }
 
@@ -118,7 +118,7 @@ func (p Placer) Adopt(ctx context.Context, by adoption.Adopter) error {
 	return nil
 }
 
-// formGroup creates a PodGroup, or checks that an existing one matches.
+// formGroup creates a PodGroup, or checks that an existing PodGroup matches.
 func (p Placer) formGroup(ctx context.Context, of gang.Members, want *schedulingv1beta1.PodGroup) (*schedulingv1beta1.PodGroup, error) {
 	made := want.DeepCopy()
 	err := p.Client.Create(ctx, made)

@@ -31,8 +31,8 @@ const howToServe = "it requires Kubernetes 1.37 or later whose API server runs w
 	"and, like the scheduler and the controller manager, with " +
 	"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 
-// Probe implements provider.Provider: it checks which resources are served, and whether the API server keeps the written fields. The API
-// server silently drops fields behind a disabled feature gate, so Probe creates objects in dry-run mode and compares the result.
+// Probe implements provider.Provider: it checks whether the API server serves the resources, and whether it keeps the written fields. The
+// API server silently drops fields behind a disabled feature gate, so Probe creates objects in dry-run mode and compares the result.
 func (p Placer) Probe(ctx context.Context) (provider.State, error) {
 	beta, err := p.served(versionBeta)
 	if err != nil {
@@ -65,7 +65,7 @@ func (p Placer) Probe(ctx context.Context) (provider.State, error) {
 	return provider.Ready(), nil
 }
 
-// served returns the names of the resources of a version.
+// served returns the names of the resources in an API version.
 func (p Placer) served(version string) (sets.Set[string], error) {
 	list, err := p.Discovery.ServerResourcesForGroupVersion(version)
 	if err != nil && !apierrors.IsNotFound(err) {
