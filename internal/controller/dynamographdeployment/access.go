@@ -68,7 +68,7 @@ func (r *Reconciler) lookForAccess(ctx context.Context, dgd *nvidiav1beta1.Dynam
 	return a, r.addMissing(ctx, &a, wanted)
 }
 
-// origins returns the map for objects of this kind; nil for other kinds.
+// origins returns the map of origins for the object's kind; nil for kinds other than ServiceAccount and Role.
 func (a *access) origins(object client.Object) map[string]origin {
 	switch object.(type) {
 	case *corev1.ServiceAccount:
@@ -100,8 +100,8 @@ func (r *Reconciler) isForeign(ctx context.Context, wanted client.Object, ours f
 	return !ours(existing), nil
 }
 
-// addMissing adds the shared ServiceAccounts that neither Trellis nor another client binds. It skips the graph's own ServiceAccounts and
-// Roles: if another client has created one of them, the condition Ready reports it.
+// addMissing records the shared ServiceAccounts that neither Trellis nor another client binds to a Role. It skips the graph's own
+// ServiceAccounts and Roles: if another client has created one of them, the condition Ready reports it.
 func (r *Reconciler) addMissing(ctx context.Context, a *access, wanted *render.Graph) error {
 	for _, object := range wanted.Shared() {
 		binding, ok := object.(*rbacv1.RoleBinding)

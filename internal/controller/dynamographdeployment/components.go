@@ -83,8 +83,8 @@ func (s component) rolling() bool {
 		s.group.Status.UpdatedReplicas < s.group.Status.ReadyReplicas
 }
 
-// notReady returns the reason why the component is not ready; "" if it is ready. A ready component has all its replicas, Ready and of the
-// wanted revision, and no further replicas.
+// notReady returns the reason why the component is not ready; "" if it is ready. A component is ready if all its replicas exist, are Ready
+// and have the wanted revision, and no further replicas exist, except successors during moves.
 func (s component) notReady() string {
 	if s.group == nil {
 		return fmt.Sprintf("scalinggroup for component %s: not created yet", s.name)
@@ -111,7 +111,7 @@ func (s component) notReady() string {
 	return fmt.Sprintf("scalinggroup/%s: %s", s.group.Name, what)
 }
 
-// change describes a change of the group that its counts do not cover yet.
+// change describes the update or the scaling of the group that the counts in its status do not show yet.
 func (s component) change() string {
 	switch spec, status := s.group.Spec, s.group.Status; {
 	case s.otherRevision():

@@ -21,7 +21,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// condition is a condition to set. A condition is never Unknown: programs read Ready, and a False condition describes what is missing.
+// condition is a condition to set. Its status is never Unknown, because programs read the condition Ready, and a False condition describes
+// what is missing.
 type condition struct {
 	kind, reason, message string
 	is                    bool
@@ -48,8 +49,8 @@ func set(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed, c *condi
 	})
 }
 
-// conditionOrder is the order of conditions in docs/conditions.md. Conditions that are prerequisites of other conditions come first, the
-// summary last.
+// conditionOrder is the order of conditions in docs/conditions.md. Conditions that are prerequisites of other conditions come first, and
+// the summary Ready comes last.
 var conditionOrder = []string{
 	nvidiav1beta1.ConditionValid,
 	nvidiav1beta1.ConditionMemoryReadable,
@@ -68,7 +69,7 @@ var conditionOrder = []string{
 	nvidiav1beta1.ConditionReady,
 }
 
-// sortConditions sorts the conditions by conditionOrder. Conditions of other programs come first, in their former order.
+// sortConditions sorts the conditions by conditionOrder. Conditions of other programs come first and keep their order.
 func sortConditions(conditions []metav1.Condition) {
 	slices.SortStableFunc(conditions, func(a, b metav1.Condition) int {
 		return slices.Index(conditionOrder, a.Type) - slices.Index(conditionOrder, b.Type)
@@ -76,7 +77,7 @@ func sortConditions(conditions []metav1.Condition) {
 }
 
 // topologyCondition reports whether the current ClusterTopology has every level that the deployment uses. If a provider makes the pods
-// itself, the provider has to find the levels as well. Without a constraint, the condition is absent.
+// itself, the levels must also be available to the provider. Without a constraint, the condition is absent.
 func topologyCondition(o observed) *condition {
 	const kind = nvidiav1beta1.ConditionTopologyLevelsAvailable
 	if !o.constrained() {
@@ -101,7 +102,7 @@ func topologyCondition(o observed) *condition {
 }
 
 // levelsOfWorkload reports levels that are missing for a provider that makes the pods itself. While the provider's objects cannot be read,
-// it returns a nil condition, which keeps the former condition.
+// c is nil, so that the existing condition stays, and lacking is true if that condition is False.
 func levelsOfWorkload(o observed) (c *condition, lacking bool) {
 	const kind = nvidiav1beta1.ConditionTopologyLevelsAvailable
 	switch w := o.workload; {
@@ -154,7 +155,7 @@ func lostLevels(o observed) []string {
 	return slices.Compact(lost)
 }
 
-// otherKeys describes which lost levels now have another key; "" for none.
+// otherKeys describes the lost levels whose node label key has changed; "" for none.
 func otherKeys(o observed, lost []string) string {
 	keys := map[string]string{}
 	for _, sg := range o.groups {
@@ -219,8 +220,8 @@ func schedulingCondition(o observed, failure error) *condition {
 		o.result.Wanted, withoutPartner(o))))
 }
 
-// withoutPartner names the replicas without the partner that kvTransferPolicy requires. The scale-in or loss of a replica can leave its
-// partner alone.
+// withoutPartner names the replicas that lack the partner required by kvTransferPolicy. The scale-in or loss of a replica can leave another
+// replica without its partner.
 func withoutPartner(o observed) string {
 	t := o.result.Transfer
 	if t == nil || !t.Required || t.AloneText() == "" {

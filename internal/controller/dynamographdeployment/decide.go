@@ -91,8 +91,8 @@ func notFound(name string) string {
 		"created", name)
 }
 
-// guard validates a deployment. Once the deployment has scaling groups, guard ignores its topology annotations. It then also does not check
-// the deployment against the topology, which admission does on create only.
+// guard validates a deployment. Until the deployment has scaling groups, guard also validates it against its topology, as admission does on
+// create. Once the deployment has scaling groups, guard ignores its topology annotations.
 func guard(o observed, written validation.Written) field.ErrorList {
 	if len(o.groups) > 0 {
 		written.DynamoGraphDeployment = constraint.WithoutAnnotations(o.dgd)

@@ -17,7 +17,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// EventDefaultTopologyUndecided reports that several default topologies fit a component equally well, so that the component follows none.
+// EventDefaultTopologyUndecided reports that several default topologies fit a component equally well, so that no topology was chosen for
+// it.
 const EventDefaultTopologyUndecided = "DefaultTopologyUndecided"
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch

@@ -4,8 +4,8 @@
 // Package dynamographdeployment turns DynamoGraphDeployments into scaling groups and Services, and reports their state.
 //
 // It is the only writer of a deployment's status. It reads the counts of the scaling groups from the cache, and the scheduler's results
-// from memory. A deployment that was created while no webhook was available may be one that admission would have refused. Such a deployment
-// is reported and otherwise left unchanged, and its running pods continue.
+// from memory. A deployment that was created while no webhook was available may be invalid. The controller reports an invalid deployment
+// and otherwise leaves it unchanged, and its running pods continue.
 package dynamographdeployment
 
 import (
@@ -47,11 +47,11 @@ const workers = 32
 
 // Reconciler reconciles DynamoGraphDeployments.
 type Reconciler struct {
-	// Client reads from the cache and writes. It may create, apply or delete an object again that the cache does not show yet. That is
+	// Client reads from the cache and writes. It may repeat a create, an apply or a delete that the cache does not show yet. That is
 	// harmless: the API server refuses a second create, and each delete has the UID as a precondition.
 	Client client.Client
-	// Deployments reads deployments from the cache and writes their status. Its reads show its own writes. Otherwise a status that the
-	// cache does not show yet would be announced twice.
+	// Deployments reads deployments from the cache and writes their status. Its reads show its own writes. Otherwise the events for a
+	// status that the cache does not show yet would be sent twice.
 	Deployments client.Client
 	// Live reads from the API server. It reads objects that the cache cannot show, and existing objects after a refused create.
 	Live     client.Reader
@@ -59,10 +59,10 @@ type Reconciler struct {
 	// Results are the results of the scheduler. Changed delivers an event for each change of a result.
 	Results *scheduler.Results
 	Changed <-chan event.GenericEvent
-	// MayRefresh asks the scheduler whether the groups of a deployment may get new levels. They may if none of the deployment's pods is
-	// placed. A nil constraint ends a refresh. See [scheduler.Scheduler.MayRefresh].
+	// MayRefresh asks the scheduler whether the groups of a deployment may get new topology levels, which is the case if none of the
+	// deployment's pods is placed. A nil constraint ends a refresh. See [scheduler.Scheduler.MayRefresh].
 	MayRefresh func(context.Context, *nvidiav1beta1.DynamoGraphDeployment, *trellisv1alpha1.ResolvedTopology) bool
-	// Providers has the providers by name. Provider is the provider of deployments that name none.
+	// Providers has the providers by name. Provider is the name of the default provider, for deployments that name none.
 	Providers *provider.Registry
 	Provider  string
 	// MaxPods is the maximum number of pods of one graph; 0: no limit.
@@ -72,7 +72,8 @@ type Reconciler struct {
 	// Retries are the delays after failed reconciles, and between reads of objects that are not watched: resource claims, and other
 	// clients' ServiceAccounts and Roles.
 	Retries blocked.Retries
-	// ChecksDenied has the reason why the operator cannot decide Kueue's AdmissionChecks; nil if the operator decides none.
+	// ChecksDenied has the reason why the operator cannot read Kueue's AdmissionChecks; nil if the operator does not handle
+	// AdmissionChecks.
 	ChecksDenied *quota.Denied
 
 	written  pace.Writes
@@ -135,7 +136,7 @@ func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []re
 	return r.deployments(ctx)
 }
 
-// Reconcile observes a deployment, decides, applies the children, and reports.
+// Reconcile reads the state of a deployment, resolves and applies the wanted children, and reports the status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	if err := r.Deployments.Get(ctx, req.NamespacedName, dgd); err != nil {
@@ -183,7 +184,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: again}, errors.Join(failure, noted)
 }
 
-// separateFormer deletes the children that an earlier deployment of the same name owned, and returns its children that have no owner.
+// separateFormer deletes the children that an earlier deployment of the same name owned, and returns the orphans, which are its children
+// without an owner.
 func (r *Reconciler) separateFormer(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (orphans []client.Object, err error) {
 	labelled, err := r.allLabelled(ctx, dgd)
 	if err != nil {
@@ -195,7 +197,8 @@ func (r *Reconciler) separateFormer(ctx context.Context, dgd *nvidiav1beta1.Dyna
 	return r.orphansAmong(labelled, dgd)
 }
 
-// applyAndNote applies the children, and stores the running and the wanted generation of workers. noted is the error from storing them.
+// applyAndNote stores the running and the wanted generation of workers, and applies the children. failure is the error from applying the
+// children, and noted is the error from storing generations.
 func (r *Reconciler) applyAndNote(ctx context.Context, o observed, wanted *render.Graph) (failure, noted error) {
 	noted = r.keepHistory(ctx, o, wanted) // before the groups change: afterwards the running generation is unknown
 	if failure = r.apply(ctx, o, wanted); failure != nil {

@@ -23,7 +23,8 @@ import (
 
 // stepWorkers limits how many replicas of each worker component may be replaced while one generation of workers replaces another. It pauses
 // all components while the update is paused. stepWorkers needs the counts of all groups for their current specs. Until it has these counts,
-// each group keeps its former step. If the revision or the number of replicas has changed, nothing is replaced.
+// each group keeps its last step. If the revision or the number of replicas has changed since that step, the groups get steps that replace
+// no available replica.
 func stepWorkers(o observed, wanted *render.Graph) {
 	control, _ := rollout.ControlOf(o.dgd)
 	workers := wanted.InStep()
@@ -111,8 +112,8 @@ func stepOf(step rollout.Step) *trellisv1alpha1.RolloutStep {
 	return out
 }
 
-// replacing reports whether a group gets another revision, has not completed its rollout, or returns to the revision that it last rolled
-// out and still has replicas of another generation.
+// replacing reports whether replicas of a group are being replaced or are about to be: the group gets another revision, it has not
+// completed its rollout, or it returns to the revision that it last rolled out and still has replicas of another generation.
 func replacing(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
 	switch {
 	case sg == nil:
@@ -125,13 +126,14 @@ func replacing(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
 	return hasOthers(sg)
 }
 
-// stillPaused reports whether the group's update is paused and outdated replicas remain, even if the revision has returned to the last one
-// that was rolled out. It counts outdated replicas, because only workers have generations, see [hasOthers].
+// stillPaused reports whether the group's step pauses the update while outdated replicas remain. Unlike [replacing], it is also true for a
+// component without generations whose revision has returned to the one that was last rolled out. So it checks the outdated replicas instead
+// of the generations, which only workers have.
 func stillPaused(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg != nil && sg.Spec.Step != nil && sg.Spec.Step.Paused && sg.Status.OutdatedReplicas > 0
 }
 
-// hasOthers reports whether the group has replicas of another generation.
+// hasOthers reports whether the group has replicas of a generation other than the generation in its spec.
 func hasOthers(sg *trellisv1alpha1.ScalingGroup) bool {
 	return slices.ContainsFunc(sg.Status.Generations, func(g trellisv1alpha1.GenerationCount) bool {
 		return g.Name != render.GenerationOf(sg)
@@ -160,7 +162,8 @@ func repairing(sg *trellisv1alpha1.ScalingGroup, s *render.Component, c rollout.
 }
 
 // held returns the step of a component while not all groups have current counts. A group without current counts keeps the Make of its last
-// step, so that its step changes only with its counts. If such a group has no step for the revision, all its replicas count as old.
+// step, so that its step changes only with its counts. If a group has neither current counts nor a step for the wanted spec, all its
+// replicas count as old.
 func held(sg *trellisv1alpha1.ScalingGroup, s *render.Component, c rollout.Component) rollout.Step {
 	switch {
 	case sg == nil || counted(sg, s):
@@ -213,7 +216,7 @@ func componentsOf(o observed, wanted *render.Graph, workers []*render.Component)
 	return out
 }
 
-// countsOf returns a component with its counts of replicas and its own bounds.
+// countsOf returns a component with its replica counts and its own bounds, as input of package rollout.
 func countsOf(o observed, s *render.Component) rollout.Component {
 	replicas := int(s.Replicas)
 	c := rollout.Component{Replicas: replicas, Bounds: rollout.BoundsOf(&s.Rollout, replicas).Within(replicas), Recreate: s.Rollout.Recreate}

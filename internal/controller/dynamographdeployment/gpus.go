@@ -26,7 +26,7 @@ type shapes struct {
 	of map[string]gpus.Shape
 	// claims: the GPUs of a component depend on resource claims, which are not watched.
 	claims bool
-	// channels are the claim templates by which pods join a ComputeDomain.
+	// channels reports, by name of a claim template, whether pods use the template to join a ComputeDomain.
 	channels map[string]bool
 }
 

@@ -48,9 +48,9 @@ func (r *Reconciler) historyOf(ctx context.Context, dgd *nvidiav1beta1.DynamoGra
 	return out, nil
 }
 
-// rollbackOf returns the rollback of the workers while a generation is aborted; nil if none is aborted. The workers return to the
-// generation that was rolled out last. Without such a generation, they return to the newest other generation that was ever rolled out, or
-// else to the newest other generation.
+// rollbackOf returns the rollback of the workers while a generation is aborted; nil if no generation is aborted. The workers return to the
+// generation that was rolled out last. If that generation is aborted or not stored, they return to the newest stored generation that was
+// ever rolled out. If there is none, they return to the newest generation that is not aborted.
 func rollbackOf(o observed) *render.Rollback {
 	control, _ := rollout.ControlOf(o.dgd)
 	if control.Aborted == "" || !specs.Named(o.provider.Name).Planned {
@@ -98,8 +98,9 @@ func generationIn(revision *appsv1.ControllerRevision) string {
 	return revision.Labels[render.LabelWorkerHash]
 }
 
-// keepHistory stores the running and the wanted generation, which becomes the newest, and deletes the oldest generations. The first
-// generation is stored once it serves, or once another generation is wanted, because no rollback can return to it before that.
+// keepHistory stores the running generation and the wanted generation, makes the wanted generation the newest, and deletes the oldest
+// generations. A deployment's first generation is not stored until it serves or another generation is wanted, because no rollback can
+// return to it earlier.
 func (r *Reconciler) keepHistory(ctx context.Context, o observed, wanted *render.Graph) error {
 	if !specs.Named(o.provider.Name).Planned {
 		return nil
@@ -208,7 +209,8 @@ func (h *history) isWanted(revision *appsv1.ControllerRevision) bool {
 	return h.wanted.Generation != "" && generationIn(revision) == h.wanted.Generation
 }
 
-// noteInput records the input of the wanted generation's workers, because another release may render other pods from the same input.
+// noteInput records the input of the wanted generation's workers, because another release of Trellis may render different pods from this
+// input.
 func (h *history) noteInput(ctx context.Context) error {
 	return h.note(ctx, render.AnnotationWorkersInput, h.wanted.WorkersInput, h.isWanted)
 }
@@ -234,7 +236,7 @@ func (h *history) note(ctx context.Context, key, value string, of func(*appsv1.C
 	return nil
 }
 
-// aborted reports whether a stored generation is the aborted generation. The input of the aborted generation has to stay stored.
+// aborted reports whether a stored generation is the aborted generation, which has to stay stored with its input.
 func (h *history) aborted(revision *appsv1.ControllerRevision) bool {
 	control, _ := rollout.ControlOf(h.dgd)
 	return control.Aborted != "" && generationIn(revision) == control.Aborted
@@ -248,7 +250,7 @@ func (h *history) rolledOut(revision *appsv1.ControllerRevision) bool {
 }
 
 // prune deletes the oldest generations beyond the limit. It always keeps the running, the wanted and the aborted generation, the generation
-// that was rolled out last, and the newest generation that was rolled out before.
+// that was rolled out last, and the newest of the other generations that were ever rolled out.
 func (h *history) prune(ctx context.Context) error {
 	var failures []error
 	before := slices.IndexFunc(h.stored, func(revision *appsv1.ControllerRevision) bool {

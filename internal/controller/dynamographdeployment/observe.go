@@ -25,7 +25,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// observed is the state from which a reconcile decides.
+// observed is the state from which one reconcile derives the children and the status.
 type observed struct {
 	dgd *nvidiav1beta1.DynamoGraphDeployment
 	// now is the time of the observation.
@@ -49,12 +49,12 @@ type observed struct {
 	// requested; "" if it does not apply. See [Reconciler.settle].
 	settled   *nvidiav1beta1.DynamoGraphDeployment
 	overLimit string
-	// result is the result of the scheduler. judged is false until there is a result after the operator's start.
+	// result is the result of the scheduler. judged reports whether there is a result since the operator's start.
 	result gang.Result
 	judged bool
 	// provider is the provider of the deployment, with its state.
 	provider providerView
-	// workload is the provider's observation of the deployment's pods, if it makes the pods itself; nil otherwise.
+	// workload is the provider's observation of the deployment's pods if the provider makes the pods itself; nil otherwise.
 	workload *provider.Observation
 	// orphans are objects without an owner that earlier deployments of this name left behind. notAdopted are the orphans that cannot be
 	// adopted, known once children are applied.
@@ -70,7 +70,7 @@ type observed struct {
 	shapes shapes
 }
 
-// observe reads everything that the decision depends on.
+// observe reads the state from which a reconcile derives the children and the status.
 func (r *Reconciler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (observed, error) {
 	o := observed{dgd: dgd, now: time.Now()}
 	o.stated = constraint.StatementOf(dgd)

@@ -35,7 +35,7 @@ func isOrphan(object client.Object, dgd *nvidiav1beta1.DynamoGraphDeployment) bo
 	return group || isOurs(object) || object.GetAnnotations()[render.AnnotationApplied] != ""
 }
 
-// orphansAmong returns the orphans among objects, with their kinds.
+// orphansAmong returns those of the objects that are orphans, with their kinds set.
 func (r *Reconciler) orphansAmong(objects []client.Object, dgd *nvidiav1beta1.DynamoGraphDeployment) ([]client.Object, error) {
 	var out []client.Object
 	for _, object := range objects {
@@ -57,7 +57,8 @@ func (r *Reconciler) adopter(dgd *nvidiav1beta1.DynamoGraphDeployment) adoption.
 }
 
 // adoptGroups adopts scaling groups without changing their specs. The next reconcile derives the wanted state from the groups, for example
-// from their revisions and the provider of running pods. done: adoption was tried, and its events trigger the next reconcile.
+// from their revisions and the provider of running pods. done reports whether there were groups to adopt. The events of the adoption
+// trigger the next reconcile.
 func (r *Reconciler) adoptGroups(ctx context.Context, o observed, wanted *render.Graph) (done bool, err error) {
 	groups := adoptable(o, wanted)
 	if len(groups) == 0 {
@@ -135,7 +136,7 @@ func (r *Reconciler) deploymentsOfOrphan(ctx context.Context, object client.Obje
 	return out
 }
 
-// orphan is an orphan that is not adopted, and the reason.
+// orphan identifies an orphan that is not adopted, and has the reason.
 type orphan struct {
 	kind schema.GroupVersionKind
 	name string

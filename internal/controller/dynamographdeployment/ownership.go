@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/replicas"
 )
 
-// ownershipCondition names the objects that the deployment needs and another controller owns. The condition is absent if there never was a
+// ownershipCondition names the objects that the deployment needs but another controller owns. The condition is absent if there never was a
 // conflict. While another failure keeps children from being applied, their owners are not checked, and the condition stays unchanged.
 func ownershipCondition(o observed, failure error) *condition {
 	const kind = nvidiav1beta1.ConditionOwnershipConflict
@@ -35,8 +35,8 @@ func ownershipCondition(o observed, failure error) *condition {
 	return nil
 }
 
-// takenAdapters lists the conflicts over scaling adapters that have a name which the deployment needs, but another controller. An adapter
-// of an earlier deployment of this name is deleted, and an adapter without a controller is adopted, so neither is a conflict.
+// takenAdapters lists a conflict for each scaling adapter that has a name which the deployment needs but that another controller owns. An
+// adapter of an earlier deployment of this name is deleted, and an adapter without a controller is adopted, so neither is a conflict.
 func takenAdapters(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter) []*adoption.Conflict {
 	var out []*adoption.Conflict

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// placementBytes bounds the size of the places of all components in the status. The API server accepts objects of up to 1.5 MiB.
+	// placementBytes is the maximum size of the places of all components in the status. The API server accepts objects of up to 1.5 MiB.
 	placementBytes = 256 << 10
-	// placementCost is the size of an entry without its path, with a margin for the metadata.
+	// placementCost is the size in bytes of one listed place without its domain, with a margin for the metadata.
 	placementCost = 118
 )
 
-// placesOf returns, by component, the places that the status lists: the places of bound replicas in the scheduling result, as far as they
-// fit. If a component needs less than an equal share of the space, the other components get the remainder. cut names the components that
-// list fewer places than they have. Until the scheduler has evaluated the graph, the reported places stay.
+// placesOf returns, by component, the places that the status lists: the places of bound replicas in the scheduling result, up to the size
+// limit. If a component needs less than an equal share of the space, the other components get the remainder. cut names the components that
+// list only a part of their places. Until the scheduler has evaluated the graph, the reported places stay.
 func placesOf(o observed, components []component) (out map[string][]nvidiav1beta1.ReplicaPlacement, cut []string) {
 	all := map[string][]nvidiav1beta1.ReplicaPlacement{}
 	for _, s := range components {

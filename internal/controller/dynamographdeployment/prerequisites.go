@@ -24,7 +24,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// IndexByClaim indexes deployments by the volume claims that they list or their pods mount.
+// IndexByClaim indexes deployments by the volume claims that they list or that their pods mount.
 const IndexByClaim = "trellis.claim"
 
 // prerequisites are the objects and APIs that a deployment needs but Trellis does not create.
@@ -39,7 +39,7 @@ type prerequisites struct {
 	access access
 }
 
-// lacks reports whether the cluster does not serve the object's kind. The kind is then reported instead of applied.
+// lacks reports whether the cluster does not serve the object's kind. The object is then reported as missing and not applied.
 func (o observed) lacks(object client.Object) bool {
 	return o.prerequisites.noAPI[object.GetObjectKind().GroupVersionKind().Kind]
 }
@@ -198,5 +198,6 @@ func aboutPlaces(o observed, message string) string {
 	return message
 }
 
-// Bounds of the text about uncounted resources in a message.
+// maxUncounted is the maximum number of uncounted resources in a message, and maxResourceName the maximum length of a resource name in
+// bytes.
 const maxUncounted, maxResourceName = 2, 80

@@ -23,12 +23,14 @@ const formerProviderReady = "EngineReady"
 // providerView is the provider of a deployment in one reconcile.
 type providerView struct {
 	render.ProviderChoice
-	// asked is the provider that would be chosen now; it differs while the deployment has pods of another provider.
+	// asked is the provider that would be chosen for a new deployment. It differs from the current provider while the deployment has pods
+	// of that other provider.
 	asked render.ProviderChoice
 	state provider.State
 	// unsuited is the reason why the provider cannot place this graph; "" if it can.
 	unsuited string
-	// workload is the maker of the pods of multinode components; "" for Trellis. askedWorkload is the maker that would be chosen now.
+	// workload is the name of the maker that creates the pods of multinode components; "" for Trellis. askedWorkload is the name of the
+	// maker that would be chosen for a new deployment.
 	workload, askedWorkload string
 }
 
@@ -50,7 +52,8 @@ func (r *Reconciler) providerOf(ctx context.Context, o observed) providerView {
 	return v
 }
 
-// addWorkload adds the maker of the pods of multinode components. The state is ready only if both the provider and the maker are ready.
+// addWorkload adds the maker that creates the pods of multinode components. The state is ready only if both the provider and the maker are
+// ready.
 func (r *Reconciler) addWorkload(ctx context.Context, o observed, v *providerView) {
 	if !o.stated.Multinode {
 		return

@@ -16,7 +16,7 @@ import (
 )
 
 // readyCondition summarizes why components are not ready. The reason tells programs whether waiting helps. A shortage of capacity, pods
-// that do not start, and a running update each have their own reason, which is reported if no other reason applies.
+// that do not start, and a running update each have their own reason, which is reported only if it is the only reason.
 func readyCondition(o observed, components []component, p *problem, failure error, placed *metav1.Condition) *condition {
 	const kind = nvidiav1beta1.ConditionReady
 	switch {
@@ -95,8 +95,8 @@ func notReadyBefore(o observed) bool {
 	return last != nil && last.Reason == nvidiav1beta1.ReasonSomeResourcesNotReady
 }
 
-// noCapacity reports whether a reason of the condition Placed is a shortage of capacity: too little capacity is free, or all nodes would be
-// too small even if they were empty.
+// noCapacity reports whether the condition Placed has a reason that means a shortage of capacity: the free capacity is too small, or the
+// nodes would be too small even if they were empty.
 func noCapacity(reason string) bool {
 	return reason == placement.CodeInsufficientCapacity || reason == placement.CodeNeverFits
 }

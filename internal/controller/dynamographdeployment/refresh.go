@@ -14,7 +14,7 @@ import (
 
 // refresh resolves the constraint of a deployment again when its ClusterTopology has changed and none of the deployment's pods is placed.
 // It returns nil if the frozen constraint stays. All groups get the same levels. If the operator stops before all groups are written, the
-// scheduler releases nothing until the next operator has written the remaining groups.
+// scheduler releases no pod of the deployment until the next operator has written the remaining groups.
 func (r *Reconciler) refresh(ctx context.Context, o observed) map[string]*trellisv1alpha1.ResolvedTopology {
 	if r.MayRefresh == nil || o.clusterTopology == nil || len(o.groups) == 0 || !specs.Named(o.provider.Name).Planned {
 		return nil
@@ -32,8 +32,8 @@ func (r *Reconciler) refresh(ctx context.Context, o observed) map[string]*trelli
 	return refreshed
 }
 
-// constraintsIn returns the constraints of scaling groups, by component. It leaves out a constraint that another client has changed. Such a
-// constraint is copied from the other groups, or resolved again.
+// constraintsIn returns the constraints of scaling groups, by component. It leaves out a constraint that another client has changed, which
+// is then copied from the other groups or resolved again.
 func constraintsIn(groups map[string]*trellisv1alpha1.ScalingGroup) map[string]*trellisv1alpha1.ResolvedTopology {
 	out := map[string]*trellisv1alpha1.ResolvedTopology{}
 	for component, sg := range groups {

@@ -59,8 +59,8 @@ func (r *Reconciler) report(ctx context.Context, o observed, status nvidiav1beta
 	return 0, nil
 }
 
-// beginning reports whether the deployment has no status yet and starts as expected: it is not Ready, and nothing blocks it. If it is in a
-// queue, Kueue may not have decided yet, or may not have removed its gate yet.
+// beginning reports whether the deployment has no status yet and starts as expected: it is not Ready, and nothing blocks it. For a
+// deployment in a Kueue queue, it is expected that Kueue has not decided yet or has not removed its gate yet.
 func beginning(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus, of *quota.Report) bool {
 	asked, given := of != nil && of.Undecided, of != nil && of.Reserved
 	return len(before.Conditions) == 0 && before.State == "" && now.State == nvidiav1beta1.StatePending && now.Restart == nil &&
@@ -88,8 +88,8 @@ func canWait(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus) bool {
 const EventChangeNotRolledOut = "ChangeNotRolledOut"
 
 // reportAdopted sends a Warning if running pods were adopted after the deployment was changed while no operator ran. An upgrade of the
-// operator replaces no pods, and it is unknown whether the change concerned them. The Warning is sent once: afterwards the groups' input is
-// stored, and the next change can be compared with it.
+// operator replaces no pods, and it is unknown whether the change concerned the pods. The Warning is sent once: afterwards the groups'
+// input is stored, and the next change can be compared with it.
 func (r *Reconciler) reportAdopted(o observed, wanted *render.Graph) {
 	if o.dgd.Status.ObservedGeneration == o.dgd.Generation {
 		return
@@ -111,8 +111,8 @@ func (r *Reconciler) reportAdopted(o observed, wanted *render.Graph) {
 // EventSpecRestored reports that the operator has applied the spec of a scaling group again after an edit by another client.
 const EventSpecRestored = "SpecRestored"
 
-// reportEdit sends a Warning when the spec of a group was applied again because another client had
-// changed it. existing is the edited group.
+// reportEdit sends a Warning when the spec of a group was applied again because another client had changed it. existing is the edited
+// group.
 func (r *Reconciler) reportEdit(o observed, existing *trellisv1alpha1.ScalingGroup) {
 	if edit := render.EditOf(existing); edit != nil {
 		r.Recorder.Eventf(o.dgd, nil, corev1.EventTypeWarning, EventSpecRestored, "Apply", "%s", limit.Text(fmt.Sprintf(

@@ -14,14 +14,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// restartsOf returns, by component, the restart for which the component's replicas are made. It decides from the scaling groups alone: each
-// group has the request that it has received, and its progress.
+// restartsOf returns the restart that each component's replicas are created for, by component. It derives the restarts from the scaling
+// groups alone, which have the restart requests that they have received, and their progress.
 //
 //	Sequential   a component gets the request once those before it in the order serve again; within it the update's bounds hold
 //	Parallel     all stop; once nothing of before is left of the graph, all start, so that it may choose its domain again.
 //	             A provider that makes the pods itself stops nothing: all get the request at once, and it replaces the pods
 //
-// The groups keep a restart after it is complete and after the request is withdrawn, because its removal would restart the pods again.
+// The groups keep a restart after it is complete and after the user has withdrawn the request, because removing it would restart the pods
+// again.
 func restartsOf(o observed) map[string]*trellisv1alpha1.Restart {
 	out := map[string]*trellisv1alpha1.Restart{}
 	for name, sg := range o.groups {
@@ -82,7 +83,7 @@ func holdsBack(o observed, wanted *render.Graph) bool {
 	return false
 }
 
-// deferRestart withholds the request, while it has to wait, from the components that do not have it yet.
+// deferRestart withholds a deferred restart request from the components that do not have it yet, see [defersRestart].
 func deferRestart(o observed, wanted *render.Graph) {
 	if !defersRestart(o, wanted) {
 		return
@@ -99,7 +100,8 @@ func deferRestart(o observed, wanted *render.Graph) {
 	}
 }
 
-// restarted reports whether the restart is complete. A request from before the operator supported restarts is not carried out later.
+// restarted reports whether the restart is complete. A request from before the operator supported restarts counts as complete, so that it
+// is not carried out later.
 func restarted(o observed) bool {
 	s := o.dgd.Status.Restart
 	if s == nil {
@@ -124,8 +126,8 @@ func restartNext(o observed, out map[string]*trellisv1alpha1.Restart) {
 	}
 }
 
-// restartAll stops every component without the request, and starts the components once all of them have stopped. If stops is false, no
-// component is stopped.
+// restartAll gives the request to all components. It stops the components that do not have the request yet, and starts all components once
+// all of them have stopped. If stops is false, no component is stopped.
 func restartAll(o observed, out map[string]*trellisv1alpha1.Restart, stops bool) {
 	allDown := true
 	for name := range o.groups {
@@ -151,8 +153,9 @@ func requested(o observed, name string) bool {
 	return sg != nil && sg.Spec.Restart != nil && sg.Spec.Restart.ID == o.dgd.Spec.Restart.ID
 }
 
-// down reports whether the group has no replica from before the restart, other than terminating replicas. Replicas that were made for the
-// restart do not count, because another leader may have let the group start before a leader with an older view stopped it again.
+// down reports whether the group has no replica from before the restart, other than terminating replicas. Replicas that were created for
+// the restart do not count. They exist if one leader of the operator let the group start, and another leader with an older view stopped it
+// again.
 func down(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Status.ObservedGeneration == sg.Generation && sg.Status.OutdatedReplicas == 0
 }
@@ -164,8 +167,8 @@ func back(o observed, name string) bool {
 		meta.IsStatusConditionTrue(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
 }
 
-// restartStatus returns the progress of the restart. A request that is withdrawn before completion is superseded; the request of a new
-// deployment is completed from the start.
+// restartStatus returns the progress of the restart. A request that the user withdraws before its completion gets the phase Superseded. The
+// request of a new deployment gets the phase Completed from the start.
 func restartStatus(o observed) *nvidiav1beta1.RestartStatus {
 	ask, before := o.dgd.Spec.Restart, o.dgd.Status.Restart
 	if ask == nil {

@@ -32,8 +32,8 @@ func followRollout(status *nvidiav1beta1.DynamoGraphDeploymentStatus, o observed
 	setOrRemove(status, o, nvidiav1beta1.ConditionRolledOut, rolloutCondition(o, wanted, o.now))
 }
 
-// rolloutCondition reports the progress of each component whose replicas are being replaced, and the user's control of the update; nil
-// when no replica is being replaced and no update was aborted.
+// rolloutCondition reports the progress of each component whose replicas are being replaced, and whether the user has paused, limited or
+// aborted the update. It returns nil if no replica is being replaced and no update is aborted.
 func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *condition {
 	rolling, parts := rollingParts(o)
 	reason, lead := controlledReason(o, wanted, len(parts) > 0, now)
@@ -51,8 +51,8 @@ func rolloutCondition(o observed, wanted *render.Graph, now time.Time) *conditio
 	return no(nvidiav1beta1.ConditionRolledOut, cmp.Or(reason, rolling), strings.Join(append(leads, parts...), ". "))
 }
 
-// controlledReason returns a reason and the lead of its message if the user has aborted or paused the update, or if the progress deadline
-// has passed; "" otherwise. rolling: replicas are being replaced.
+// controlledReason returns the reason of the condition and the beginning of its message if the user has aborted or paused the update, or if
+// the progress deadline has passed; "" otherwise. rolling reports whether replicas are being replaced.
 func controlledReason(o observed, wanted *render.Graph, rolling bool, now time.Time) (reason, lead string) {
 	control := controlOf(o)
 	switch {
@@ -79,7 +79,8 @@ func controlledReason(o observed, wanted *render.Graph, rolling bool, now time.T
 	return "", ""
 }
 
-// controlOf returns the user's control of updates. It returns the zero value for a provider that makes the pods itself.
+// controlOf returns the user's settings for updates, such as pause and partition. It returns the zero value for a provider that makes the
+// pods itself.
 func controlOf(o observed) rollout.Control {
 	if o.provider.Name != "" && !specs.Named(o.provider.Name).Planned {
 		return rollout.Control{}
@@ -145,7 +146,7 @@ func progressDueIn(o observed, now time.Time) time.Duration {
 	return max(0, last.Add(control.ProgressDeadline).Sub(now))
 }
 
-// sooner returns the smaller of two delays; 0 is never.
+// sooner returns the smaller of two delays. A delay of 0 means never.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -153,14 +154,15 @@ func sooner(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// overdue reports whether the update has made no progress for the user's progress deadline.
+// overdue reports whether the user's progress deadline has passed since the last progress of the update.
 func overdue(o observed, now time.Time) bool {
 	control, _ := rollout.ControlOf(o.dgd)
 	last, running := lastProgress(o)
 	return running && control.ProgressDeadline > 0 && !now.Before(last.Add(control.ProgressDeadline))
 }
 
-// rollingParts describes the progress of each component whose replicas are being replaced.
+// rollingParts returns a text about the progress of each component whose replicas are being replaced, and the reason for the condition
+// RolledOut.
 func rollingParts(o observed) (reason string, parts []string) {
 	reason = nvidiav1beta1.ReasonRollingOut
 	for _, name := range sortedNames(o) {
@@ -184,8 +186,8 @@ func rollingParts(o observed) (reason string, parts []string) {
 // maxBlocking is the maximum number of components that a message names as blocking other components.
 const maxBlocking = 3
 
-// waitsFor names the workers for which a component waits: the workers with the smallest part of their replicas in the new generation. If
-// this is only the component itself, it waits for its next step.
+// waitsFor describes for which components a component waits: the components with the smallest share of replicas that serve the new
+// generation. If no other component has this share, the component waits for its own next step.
 func waitsFor(o observed, name string) string {
 	var stepped []*trellisv1alpha1.ScalingGroup
 	for _, name := range sortedNames(o) {
@@ -209,15 +211,15 @@ func waitsFor(o observed, name string) string {
 	return rollout.WaitsForOthers + ": " + strings.Join(limit.First(names, maxBlocking, "components"), ", ")
 }
 
-// compareServed compares groups by the part of their replicas that serve the new generation.
+// compareServed compares groups by the share of their replicas that serve the new generation.
 func compareServed(a, b *trellisv1alpha1.ScalingGroup) int {
 	return cmp.Compare(
 		int64(a.Status.UpdatedAvailableReplicas)*int64(b.Spec.Replicas), int64(b.Status.UpdatedAvailableReplicas)*int64(a.Spec.Replicas))
 }
 
 // refusalOf returns why the scheduler does not place a replica for which an update waits. refused is false if no refusal is known, for
-// example because the scheduler has not evaluated the replica. For a group that is not gated, refused is true without a reason: the
-// kube-scheduler places the group's pods, and reports refusals on the pods.
+// example because the scheduler has not evaluated the replica. If the kube-scheduler places the replicas of the group, refused is true and
+// why is empty, because the kube-scheduler reports refusals on the pods.
 func refusalOf(o observed, sg *trellisv1alpha1.ScalingGroup) (why string, refused bool) {
 	if !render.Gated(sg) {
 		return "", true
@@ -255,7 +257,7 @@ func rollingUpdateOf(o observed, wanted *render.Graph, now metav1.Time) *nvidiav
 
 // rollingComponents returns the components that do not fully run their wanted revision. During an update it includes components that serve
 // fewer replicas than wanted, because a rollback to the last revision is complete only when the replaced replicas serve again. begun
-// reports whether the group of one of these components has the wanted revision.
+// reports whether the ScalingGroup of at least one of these components has the wanted revision in its spec.
 func rollingComponents(o observed, wanted *render.Graph, running bool) (rolling map[string]bool, begun bool) {
 	rolling = map[string]bool{}
 	revisions := map[string]string{}

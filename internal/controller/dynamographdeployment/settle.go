@@ -19,8 +19,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// settle returns the deployment with its allowed replicas, and the message about its pod limit, or "". Before the limit reduces a group,
-// settle counts the groups' pods in the API server.
+// settle returns the deployment with its allowed replicas, and a message if the pod limit allows fewer replicas than requested. Before the
+// limit reduces a group, settle counts the groups' pods in the API server.
 func (r *Reconciler) settle(ctx context.Context, o observed) (settled *nvidiav1beta1.DynamoGraphDeployment, overLimit string, err error) {
 	settled, overLimit = settleBy(o, o.groups, r.MaxPods)
 	if overLimit == "" || !reduces(settled, o.groups) {
@@ -34,8 +34,8 @@ func (r *Reconciler) settle(ctx context.Context, o observed) (settled *nvidiav1b
 	return settled, overLimit, nil
 }
 
-// settleBy settles the deployment with the given groups and their counts, see [Reconciler.settle]. A component whose adapter and deployment
-// disagree keeps its replicas until they agree. After that, the pod limit of the graph bounds the replicas of all components together.
+// settleBy does the work of [Reconciler.settle] for the given groups and their counts. A component whose adapter and deployment disagree
+// keeps its replicas until they agree. After that, the pod limit of the graph bounds the replicas of all components together.
 func settleBy(
 	o observed, groups map[string]*trellisv1alpha1.ScalingGroup, maxPods int64,
 ) (settled *nvidiav1beta1.DynamoGraphDeployment, overLimit string) {

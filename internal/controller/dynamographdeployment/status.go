@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// statusOf returns the status of the deployment. wanted is nil when there is a problem; failure is the error of applying its children.
+// statusOf returns the status of the deployment. wanted is nil if p is set. failure is the error from applying the children.
 func statusOf(o observed, wanted *render.Graph, p *problem, failure error) nvidiav1beta1.DynamoGraphDeploymentStatus {
 	status := *o.dgd.Status.DeepCopy()
 	components := lookAt(o, wanted)
@@ -142,7 +142,7 @@ func setPaired(p *nvidiav1beta1.PlacementStatus, o observed) {
 	}
 }
 
-// placementState returns how to read the score: complete, partial or unknown.
+// placementState returns how to read the score: as complete, as partial because not all replicas are placed, or as unknown.
 func placementState(o observed, score *float64) string {
 	switch {
 	case o.judged && o.result.Placed < o.result.Wanted:

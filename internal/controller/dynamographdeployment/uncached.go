@@ -13,9 +13,9 @@ import (
 )
 
 // uncached has the children whose names are taken although the cache does not show them: children that were just created, and objects of
-// other clients, which the cache never shows. They are read from the API server before a create, because a refused create costs more than a
-// read. For a Service, a refused create takes an address. It is also charged to the namespace's ResourceQuota until the next recount. A
-// child that is missing in uncached only costs a refused create. The zero value is ready to use.
+// other clients, which the cache never shows. These children are read from the API server before a create, because a refused create costs
+// more than a read. A refused create of a Service allocates an address. A refused create is also charged to the namespace's ResourceQuota
+// until the next recount. If a child is missing in uncached, the only cost is a refused create. The zero value is ready to use.
 type uncached struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]names
@@ -33,8 +33,8 @@ func nameOf(object client.Object) childName {
 	return childName{object.GetObjectKind().GroupVersionKind().Kind, object.GetName()}
 }
 
-// has reports whether a create for the deployment has shown that the object's name is taken, or has taken the name, and the cache has not
-// shown the object since.
+// has reports whether a create for the deployment has succeeded or has shown that the object's name is taken, and the cache has not shown
+// the object since.
 func (u *uncached) has(dgd *nvidiav1beta1.DynamoGraphDeployment, object client.Object) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -42,7 +42,7 @@ func (u *uncached) has(dgd *nvidiav1beta1.DynamoGraphDeployment, object client.O
 	return known.owner == dgd.UID && known.children[nameOf(object)]
 }
 
-// add adds an object that was created for the deployment, or whose name turned out to be taken.
+// add adds an object that was created for the deployment, or whose name is already taken.
 func (u *uncached) add(dgd *nvidiav1beta1.DynamoGraphDeployment, object client.Object) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
