@@ -1,12 +1,13 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package adoption makes the object that would otherwise recreate ownerless objects the owner of these objects.
+// Package adoption makes an owner the controller of existing objects that have no controller, and that the owner would otherwise create
+// again.
 //
 // Deleting an owner with --cascade=orphan leaves its objects behind. A later owner with the same name needs objects with the same names.
 // Like the controllers of Kubernetes, the controllers of Trellis adopt such objects if they have the expected labels and names, have no
-// other controller and are not being deleted. The owner is first read from the API server, not from the cache, because an owner that is
-// being deleted would adopt the objects that the garbage collector has just orphaned.
+// controller and are not being deleted. The owner is first read from the API server, because with a stale cache an owner that is being
+// deleted would adopt the objects that the garbage collector has just orphaned.
 package adoption
 
 import (
@@ -28,13 +29,13 @@ func Orphaned(object metav1.Object) bool {
 	return metav1.GetControllerOfNoCopy(object) == nil && object.GetDeletionTimestamp() == nil
 }
 
-// Conflict is the error for an object that an owner needs and another controller owns. The object is neither changed nor deleted.
+// Conflict is the error that an owner needs an object which another controller owns. The object is neither changed nor deleted.
 type Conflict struct {
 	// Object is the kind and name of the object.
 	Object string
 	// Owner is the kind and name of the object's controller; empty if the object has no controller but may not be adopted.
 	Owner string
-	// Needs is the owner that needs the object.
+	// Needs describes the owner that needs the object.
 	Needs string
 }
 
@@ -66,8 +67,8 @@ type Adopter struct {
 	Kind  schema.GroupVersionKind
 }
 
-// Current reports whether, according to the API server, the owner still exists under its UID and is not being deleted. Otherwise nothing
-// may be adopted for it.
+// Current reports whether, according to the API server, the owner still exists with its UID and is not being deleted. Otherwise nothing may
+// be adopted for the owner.
 func (a Adopter) Current(ctx context.Context) (bool, error) {
 	return leftovers.Current(ctx, a.Live, a.Owner)
 }

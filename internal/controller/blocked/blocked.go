@@ -1,7 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package blocked decides when a controller retries a refused operation: when the cause may be gone, and at the latest after MaxRetry.
+// Package blocked determines when a controller retries a refused operation: when the cause of the refusal may be gone, and at the latest
+// after MaxRetry.
 package blocked
 
 import (
@@ -44,8 +45,8 @@ func Options(workers int, retries Retries) controller.Options {
 	}
 }
 
-// QuotaEased selects the events of ResourceQuotas after which more objects may be created than before. Like the API server, it evaluates
-// the status of the quota.
+// QuotaEased selects the events of ResourceQuotas after which more objects may be created than before. It evaluates the quota's status, as
+// the API server does when it admits objects.
 func QuotaEased() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
@@ -71,8 +72,8 @@ func eased(before, now *corev1.ResourceQuotaStatus) bool {
 	return false
 }
 
-// NotOurs selects the deletions of objects that no controller owns, because objects that wait for the names of these objects can then be
-// created. The deletion of an owned object triggers a reconcile of its owner.
+// NotOurs selects the deletions of objects that no controller owns, because the deletion frees a name for which another object may wait.
+// The deletion of an owned object triggers a reconcile of its owner.
 func NotOurs(owned func(client.Object) bool) predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },

@@ -23,7 +23,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// maxAsked limits the description of the requested capacity, in bytes.
+// maxAsked is the maximum length of the text about the requested capacity, in bytes.
 const maxAsked = 256
 
 // create creates the missing objects of capacity requests. It reports a refusal of the API server on the deployment.
@@ -61,7 +61,7 @@ func (r *Reconciler) ask(ctx context.Context, ask *capacity.Ask) error {
 	return nil
 }
 
-// request creates the PodTemplates before the ProvisioningRequest that names them.
+// request creates the ProvisioningRequest of an ask, after the PodTemplates that the ProvisioningRequest names.
 func (r *Reconciler) request(ctx context.Context, ask *capacity.Ask, exclude [][]string) error {
 	request, templates := ask.Request(exclude)
 	for _, template := range templates {
@@ -85,8 +85,8 @@ func (r *Reconciler) make(ctx context.Context, o client.Object) error {
 	return nil
 }
 
-// excluded returns, by set, the hosts that have room for a pod of the gang now. The gang waits although these hosts have room, so they do
-// not help it.
+// excluded returns, by set, the hosts that have room for a pod of the gang now. The request excludes these hosts, because the gang waits
+// although they have room.
 func (r *Reconciler) excluded(g *capacity.Gang) [][]string {
 	var out [][]string
 	for i := range g.Sets {
@@ -133,7 +133,8 @@ func (r *Reconciler) Clear(ctx context.Context, graph types.UID, hosts []string)
 	}
 }
 
-// report emits events about changes of the gangs, and passes the requested capacity to the scheduling results.
+// report emits events about gangs for which no capacity is requested and about requests that were given up, and records the requested
+// capacity in the scheduling results.
 func (r *Reconciler) report(steps capacity.Steps, all deployments) {
 	told := map[gangKey]string{}
 	for _, note := range steps.Refused {

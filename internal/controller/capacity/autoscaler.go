@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 )
 
-// Name is the name of Cluster Autoscaler's API among the providers. Deployments do not select it as their provider.
+// Name is the name of Cluster Autoscaler's API among the providers. Deployments do not select this API as their provider.
 const Name = "ProvisioningRequest"
 
 // Reasons why ProvisioningRequests cannot be used.

@@ -83,8 +83,8 @@ type Reconciler struct {
 	Hosts     Hosts
 	Results   Results
 	Providers addon.Registry
-	// Promises are the Kueue Workloads that wait for a place; nil for none. Capacity is requested for their pods as the pods will be once
-	// they are admitted.
+	// Promises are the Kueue Workloads that wait for a place; nil for none. Capacity is requested for their pods in the form that the pods
+	// will have after the admission.
 	Promises *quota.Promises
 	Recorder events.EventRecorder
 	// Namespace is the operator's own namespace, in which placeholders are created.

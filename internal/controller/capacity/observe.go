@@ -49,8 +49,8 @@ func (r *Reconciler) observe(ctx context.Context) (o capacity.Observation, all d
 	return o, all, r.observeRequests(ctx, &o)
 }
 
-// gangs returns the gangs of a deployment that wait for capacity. known is false until the deployment has been planned since the operator's
-// start, including all pods that have quota and wait for their place.
+// gangs returns the gangs of a deployment that wait for capacity. known reports whether the scheduler has planned the deployment since the
+// operator's start, including all pods that have quota and wait for their place.
 func (r *Reconciler) gangs(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, kind string,
 ) (gangs []capacity.Gang, known bool, err error) {
@@ -85,7 +85,8 @@ func (r *Reconciler) gangs(
 	return gangs, known, nil
 }
 
-// bars returns the reason why no capacity is requested: the gang's own reason, or that the operator does not allow the kind.
+// bars returns the reason why no capacity can be requested for a gang: the gang's own reason, or that the operator does not allow the kind;
+// "" for none.
 func (r *Reconciler) bars(gang, kind string) string {
 	if gang == "" && slices.Contains(capacity.Kinds, kind) && !slices.Contains(r.Options.Kinds, kind) {
 		return fmt.Sprintf("the operator does not request capacity with %s (--capacity-requests)", kind)

@@ -12,10 +12,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
-// Bindings are the ClusterTopologyBindings of a cluster that Trellis did not write.
+// Bindings are the ClusterTopologyBindings that Trellis did not write.
 type Bindings interface {
-	// Binding returns the Binding of a name as a ClusterTopology; nil if there is none. why is the reason why the Binding cannot be read as
-	// a ClusterTopology.
+	// Binding returns the Binding with this name as a ClusterTopology; nil if there is none. why is the reason why the Binding cannot be
+	// read as a ClusterTopology; "" if it can.
 	Binding(name string) (as *grovev1alpha1.ClusterTopology, why string)
 }
 
@@ -40,7 +40,8 @@ func (r *Reconciler) reportBinding(binding *grovev1alpha1.ClusterTopology, statu
 	r.reported[binding.Name] = status
 }
 
-// reportUnread handles a name without a ClusterTopology: the Binding of this name is gone, or cannot be read as a ClusterTopology.
+// reportUnread handles a name for which no ClusterTopology exists: the Binding of this name is gone, or cannot be read as a
+// ClusterTopology.
 func (r *Reconciler) reportUnread(name string) {
 	binding, why := r.bindingOf(name)
 	if binding == nil || why == "" {

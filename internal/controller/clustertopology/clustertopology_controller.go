@@ -41,7 +41,7 @@ import (
 type Reconciler struct {
 	Client   client.Client
 	Recorder events.EventRecorder
-	// Providers reports which of the providers in Topologies are ready.
+	// Providers reports whether the providers in Topologies are ready.
 	Providers *provider.Registry
 	// Topologies are the providers that have their own topology objects.
 	Topologies []ProviderTopology
@@ -58,7 +58,7 @@ type Reconciler struct {
 
 // +kubebuilder:rbac:groups=grove.io,resources=clustertopologies/status,verbs=patch
 
-// SetupWithManager registers the controller. Of a node, only its labels are relevant here.
+// SetupWithManager registers the controller. A node update triggers a reconcile only if the node's labels have changed.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	relabelled := predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool { return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) },

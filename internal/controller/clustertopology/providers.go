@@ -57,15 +57,15 @@ func topologyOfGroup(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: t.ClusterTopology}}}
 }
 
-// kept is the state of the topology objects of the providers in use.
+// kept describes the topology objects that the providers in use have for one ClusterTopology.
 type kept struct {
-	// providers are the ready providers in use, by name; differs describes the differences of their objects.
+	// providers are the names of the ready providers in use. differs describes how their objects differ from the ClusterTopology.
 	providers []string
 	differs   []string
 }
 
-// keepTopologies writes topology objects only for ready providers that deployments with this topology use. Other providers may not know the
-// topology.
+// keepTopologies updates the topology objects of the providers that are ready and that deployments with this topology use, and returns the
+// result. It writes no objects for other providers, which may not know the topology.
 func (r *Reconciler) keepTopologies(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (kept, error) {
 	groups := &trellisv1alpha1.ScalingGroupList{}
 	if err := r.Client.List(ctx, groups, client.UnsafeDisableDeepCopy); err != nil {

@@ -22,7 +22,7 @@ import (
 // scans caches the last scan of the nodes for each topology, because every new or deleted deployment triggers a status update of its
 // topology, and there are many nodes. A scan is valid until a node is added, deleted or relabelled, or the topology's spec changes.
 type scans struct {
-	// nodes counts relevant node events; the watch increments it during reconciles.
+	// nodes counts relevant node events. The watch may increment it while a reconcile runs.
 	nodes atomic.Uint64
 	// known has the last scan by topology UID. Only the controller's single worker accesses it.
 	known map[types.UID]scanned

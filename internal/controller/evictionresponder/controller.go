@@ -3,7 +3,7 @@
 
 // Package evictionresponder responds to Evictions of lifecycle.k8s.io (KEP-4563, alpha since Kubernetes 1.37). While the operator is the
 // active responder of an Eviction, the replica of the Eviction's pod moves. The operator completes its response when the pod is being
-// deleted, or if the pod's replica does not serve or does not move. Then the next responder continues, by default the API server's own
+// deleted, or if the pod's replica does not serve or does not move. Then the next responder takes over, by default the API server's own
 // evictor.
 package evictionresponder
 
@@ -61,8 +61,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile stores the request to move the replica of a pod while the operator is the active responder of its Eviction, and reports the
-// progress. It withdraws the request after the Eviction is canceled.
+// Reconcile stores a request to move the replica of an Eviction's pod while the operator is the active responder of the Eviction, and
+// reports the progress. It withdraws the request when the Eviction is canceled.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	eviction := &lifecyclev1alpha1.Eviction{}
 	if err := r.Client.Get(ctx, req.NamespacedName, eviction); err != nil {
@@ -93,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return r.report(ctx, eviction, target.Progress(), false)
 }
 
-// stateOf returns the state of the operator in an Eviction; "" if the operator is no responder.
+// stateOf returns the operator's responder state in an Eviction; "" if the operator is no responder.
 func stateOf(eviction *lifecyclev1alpha1.Eviction) lifecyclev1alpha1.ResponderStateType {
 	for _, responder := range eviction.Status.TargetResponders {
 		if responder.Name == evictions.Responder {
@@ -103,9 +103,9 @@ func stateOf(eviction *lifecyclev1alpha1.Eviction) lifecyclev1alpha1.ResponderSt
 	return ""
 }
 
-// activeUntil returns the latest time at which the operator can have stored a request for a canceled Eviction: a heartbeat after its last
-// report. It is zero if the operator was never active. A canceled Eviction continues to exist, so a later request comes from another
-// client.
+// activeUntil returns the latest time at which the operator can have stored a request for a canceled Eviction: one heartbeat after its last
+// report. It returns zero if the operator was never active. A request that was stored later comes from another client and is not withdrawn,
+// because a canceled Eviction continues to exist.
 func activeUntil(eviction *lifecyclev1alpha1.Eviction) time.Time {
 	at := slices.IndexFunc(eviction.Status.Responders, ours)
 	if at < 0 {
@@ -120,7 +120,7 @@ func activeUntil(eviction *lifecyclev1alpha1.Eviction) time.Time {
 
 func ours(s lifecyclev1alpha1.ResponderStatus) bool { return s.Name == evictions.Responder }
 
-// report updates the operator's entry in the status: with each heartbeat, and at the end.
+// report updates the operator's entry in the status, with each heartbeat and at the completion.
 func (r *Reconciler) report(ctx context.Context, eviction *lifecyclev1alpha1.Eviction, message string,
 	completed bool) (ctrl.Result, error) {
 	reported := eviction.DeepCopy()

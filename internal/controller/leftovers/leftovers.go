@@ -4,8 +4,8 @@
 // Package leftovers deletes objects of an earlier owner with the same name.
 //
 // An owner that is deleted and created again has a new UID. The objects of the first owner keep their names and devices until the garbage
-// collector deletes them. This may take long, or never happen after a gap in the garbage collector's watches. So a controller that finds
-// such an object deletes the object itself.
+// collector deletes them. The garbage collector may take long, or may never delete them after a gap in its watches. So a controller that
+// finds such an object deletes the object itself.
 package leftovers
 
 import (
@@ -22,15 +22,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Of reports whether the controller of object has this kind and name, and another UID.
+// Of reports whether the object's controller has this kind and name, but another UID.
 func Of(object metav1.Object, kind, name string, uid types.UID) bool {
 	owner := metav1.GetControllerOfNoCopy(object)
 	return owner != nil && owner.Kind == kind && owner.Name == name && owner.UID != uid
 }
 
-// Current reports whether, according to the API server, owner is the object that exists now and is not being deleted. If owner has no UID,
-// Current reports whether no owner exists. With a stale cache, the objects of a successor would be mistaken for objects of an earlier
-// owner.
+// Current reports whether, according to the API server, owner exists with its UID and is not being deleted. If owner has no UID, Current
+// reports whether no object with the owner's name exists. A stale cache is not sufficient, because the objects of a successor would be
+// mistaken for objects of an earlier owner.
 func Current(ctx context.Context, live client.Reader, owner client.Object) (bool, error) {
 	now := owner.DeepCopyObject().(client.Object)
 	err := live.Get(ctx, client.ObjectKeyFromObject(owner), now)
@@ -46,7 +46,7 @@ func Current(ctx context.Context, live client.Reader, owner client.Object) (bool
 // parallel is how many objects are deleted in parallel: a scaling group may have left thousands of pods.
 const parallel = 16
 
-// DeleteAll deletes objects of earlier owners with this name, once the API server has confirmed that owner is the current one. It skips
+// DeleteAll deletes objects of earlier owners with this name, once the API server has confirmed that owner is the current owner. It skips
 // objects that are being deleted or have changed since they were read.
 func DeleteAll[T client.Object](ctx context.Context, c client.Client, live client.Reader, owner client.Object, objects []T) error {
 	objects = slices.DeleteFunc(slices.Clone(objects), func(object T) bool { return object.GetDeletionTimestamp() != nil })
@@ -62,8 +62,8 @@ func DeleteAll[T client.Object](ctx context.Context, c client.Client, live clien
 	return errors.Join(failures...)
 }
 
-// remove deletes an object, provided it has not changed since it was read. For example, an object that has lost its owner reference since
-// then stays until the next reconcile.
+// remove deletes an object, provided the object has not changed since it was read. An object that has lost its owner reference since then,
+// for example, stays until the next reconcile.
 func remove(ctx context.Context, c client.Client, object client.Object) error {
 	log.FromContext(ctx).Info("deleting an object of an earlier owner of this name", "object", fmt.Sprintf("%T", object), "name",
 		object.GetName())

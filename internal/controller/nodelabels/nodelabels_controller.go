@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package nodelabels copies node labels to the bound pods that request them by annotation. These pods are the workers of graphs with a
-// transfer policy for KV caches, under any provider. A copied label becomes a file in the pod, and the worker waits for this file at its
-// start.
+// transfer policy for KV caches, under any provider. Each copied label becomes a file in the pod, and the worker waits for the file when it
+// starts.
 //
 //	pod annotation nvidia.com/topology-label-key: example.com/rack     label example.com/rack of its node
 //	pod annotation nvidia.com/topology-cluster-topology-name: gb200    a label nvidia.com/dynamo-topology.LEVEL for each level
 //
-// Existing labels of the pod stay, because they come from the pod's pins. Labels that the node lacks are omitted.
+// Existing labels of the pod stay, because they come from the pod's pins. Labels that the node does not have are not copied.
 package nodelabels
 
 import (
@@ -54,7 +54,7 @@ func asks(o client.Object) bool {
 		pod.Annotations[render.AnnotationTopologyLabelKey]+pod.Annotations[render.AnnotationTopologyName] != ""
 }
 
-// Reconcile copies the labels that a pod lacks.
+// Reconcile copies the requested labels that a pod does not have yet.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pod := &corev1.Pod{}
 	if err := r.Client.Get(ctx, req.NamespacedName, pod); err != nil {
@@ -86,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, err
 }
 
-// topology reads a ClusterTopology; nil for none.
+// topology reads a ClusterTopology; nil if the name is empty or the ClusterTopology does not exist.
 func (r *Reconciler) topology(ctx context.Context, name string) (*grovev1alpha1.ClusterTopology, error) {
 	if name == "" {
 		return nil, nil

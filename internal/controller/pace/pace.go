@@ -1,19 +1,19 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pace spaces the status writes of an object. Of a burst of changes, the first is written immediately, and the result after
-// [Interval]. The states in between are never written:
+// Package pace spaces the status writes of an object. In a burst of changes, the first change is written immediately, and the last state is
+// written after [Interval]. The states in between are never written:
 //
 //	0.0 s  1 of 8 replicas ready   written
 //	0.1 s  2 of 8 replicas ready   waits
 //	0.4 s  7 of 8 replicas ready   waits
 //	1.0 s  7 of 8 replicas ready   written
 //
-// Changes on which clients act, such as a changed status of a condition, must not wait. The controller decides which changes can wait, see
-// [Turned].
+// Changes on which clients act, such as a changed status of a condition, must not wait. The controllers that use the package determine
+// which changes can wait, see [Turned].
 //
-// The first status of an object may also wait, counted from the first evaluation of the object, see [Writes.First]. Of the states until
-// then, only the last is written.
+// The first status of an object may also wait, counted from the first evaluation of the object, see [Writes.First]. Only the last state of
+// this time is written.
 //
 // If many objects have a waiting change, each object waits longer, so that all objects together write [Rate] statuses per second. No object
 // waits longer than [Longest]. When many deployments start at once, the creation of their pods takes precedence over status writes about
@@ -33,10 +33,10 @@ import (
 const (
 	// Interval is the minimum time between two writes of one status if the second write can wait.
 	Interval = time.Second
-	// Rate is the number of waiting changes that are written per second for all objects of one [Writes], unless a change has waited for
-	// Longest.
+	// Rate is the number of waiting changes that are written per second for all objects of one [Writes]. More changes are written if
+	// changes have waited for Longest.
 	Rate = 10
-	// Longest is the maximum wait, as a multiple of the wait while few objects wait.
+	// Longest limits the wait when many objects wait, as a multiple of the wait when few objects wait.
 	Longest = 5
 )
 
@@ -44,7 +44,7 @@ const (
 type Writes struct {
 	mu   sync.Mutex
 	last map[types.NamespacedName]time.Time
-	// begun is when an object without a status was first evaluated.
+	// begun is the time at which an object without a status was first evaluated.
 	begun map[types.NamespacedName]time.Time
 	// waiting are the objects with a waiting change.
 	waiting map[types.NamespacedName]struct{}
@@ -52,8 +52,8 @@ type Writes struct {
 	Now func() time.Time
 }
 
-// Left returns the time until a change of this object's status that can wait must be written; 0: now. The caller then writes the change, or
-// calls [Writes.Settled].
+// Left returns the time until a change of this object's status must be written, if the change can wait; 0: now. The caller then writes the
+// change, or calls [Writes.Settled].
 func (w *Writes) Left(name types.NamespacedName) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,8 +68,8 @@ func (w *Writes) Left(name types.NamespacedName) time.Duration {
 	return 0
 }
 
-// First returns the time until the first status of this object must be written, if it can wait: the given time after the first call, or
-// later if many objects wait; 0 is now.
+// First returns the time until the first status of this object must be written, if the status can wait; 0: now. The status waits for the
+// given time after the first call, or longer if many objects wait.
 func (w *Writes) First(name types.NamespacedName, after time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,8 +81,8 @@ func (w *Writes) First(name types.NamespacedName, after time.Duration) time.Dura
 	return w.left(name, first, after)
 }
 
-// left returns the remaining wait of a change since the given time. The wait grows with the number of waiting objects. The object counts as
-// waiting while the result is positive.
+// left returns the remaining wait of a change that has waited since the given time. The wait grows with the number of waiting objects. The
+// object counts as waiting while the result is positive.
 func (w *Writes) left(name types.NamespacedName, since time.Time, wait time.Duration) time.Duration {
 	set(&w.waiting, name, struct{}{})
 	wait = min(max(wait, wait*time.Duration(len(w.waiting))/Rate), wait*Longest)
@@ -132,8 +132,8 @@ func set[V any](in *map[types.NamespacedName]V, name types.NamespacedName, value
 	(*in)[name] = value
 }
 
-// Turned reports whether a condition is new or gone, or has another status, reason or generation. A change of a message alone can wait, and
-// so can the reason of a condition whose type is in summaries, because it only summarizes other conditions.
+// Turned reports whether a condition is new or gone, or has another status, reason or generation. A changed message alone can wait. A
+// changed reason can also wait for the condition types in summaries, because these conditions only summarize other conditions.
 func Turned(before, now []metav1.Condition, summaries ...string) bool {
 	if len(before) != len(now) {
 		return true

@@ -26,15 +26,15 @@ import (
 	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
-// activateEvery is the interval at which AdmissionChecks with Trellis as their controller are activated. A ClusterQueue admits nothing
-// while one of its checks is inactive.
+// activateEvery is the interval at which the AdmissionChecks that have Trellis as their controller are activated. A ClusterQueue admits
+// nothing while one of its checks is inactive.
 const activateEvery = 15 * time.Second
 
 // ownerOfChecks is the field owner of AdmissionCheck statuses and check states.
 const ownerOfChecks = "trellis-placement-check"
 
-// Checks has the dependencies for deciding Trellis' AdmissionChecks. AdmissionChecks and ResourceFlavors are read past the cache, and only
-// for deployments that wait for a check.
+// Checks has what the controller needs to set the states of Trellis' AdmissionChecks. AdmissionChecks and ResourceFlavors are read past the
+// cache, and only for deployments that wait for a check.
 type Checks struct {
 	Live     client.Reader
 	Promises *quota.Promises
@@ -51,8 +51,8 @@ type Checks struct {
 	Clock  clock.PassiveClock
 }
 
-// check asks the scheduler for the places of Workloads that wait for Trellis' AdmissionCheck, and decides these checks. It returns the time
-// until the next decision; zero for none.
+// check requests places from the scheduler for the pods of Workloads that wait for Trellis' AdmissionCheck, and sets the states of these
+// checks. It returns the time until the states have to be evaluated again; zero for none.
 func (r *Reconciler) check(ctx context.Context, o *quota.Observation) (time.Duration, error) {
 	name, waiting := client.ObjectKeyFromObject(o.DGD), o.Checked()
 	if len(waiting) == 0 {
@@ -91,7 +91,7 @@ func (r *Reconciler) check(ctx context.Context, o *quota.Observation) (time.Dura
 	return again, errors.Join(failures...)
 }
 
-// decide writes the states of a Workload's checks. It does not write if the Workload has changed since it was read, or is gone.
+// decide writes the states of a Workload's AdmissionChecks. It writes nothing if the Workload has changed since it was read, or is gone.
 func (r *Reconciler) decide(ctx context.Context, v quota.Verdict) (written bool, err error) {
 	states := slices.Clone(v.States)
 	for i := range states {
@@ -117,8 +117,9 @@ func (r *Reconciler) decide(ctx context.Context, v quota.Verdict) (written bool,
 	return applyStatus(ctx, r.Client, object, data)
 }
 
-// pause keeps a Workload without a place from requesting quota for a while, after the decision was written. It does not require the
-// resourceVersion that was read, because Kueue may have changed the Workload: Kueue takes the quota back after the decision.
+// pause keeps a Workload for which there is no place from requesting quota for a while, after the check states were written. It does not
+// require the resourceVersion that was read, because Kueue may have changed the Workload meanwhile: Kueue takes the quota back after the
+// states were written.
 func (r *Reconciler) pause(ctx context.Context, v quota.Verdict) error {
 	if v.Pause == nil {
 		return nil
@@ -137,7 +138,7 @@ func applyStatus(ctx context.Context, c client.Client, object *unstructured.Unst
 	return err == nil, nil
 }
 
-// admissionChecks returns the AdmissionChecks that Trellis decides; none if Kueue does not serve the kind.
+// admissionChecks returns the AdmissionChecks whose controller is Trellis; none if Kueue does not serve the kind.
 func admissionChecks(ctx context.Context, live client.Reader) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(quota.WorkloadKind.GroupVersion().WithKind("AdmissionCheckList"))
@@ -198,13 +199,13 @@ type activator struct {
 	client client.Client
 	live   client.Reader
 	denied *quota.Denied
-	// tell triggers a new write of the conditions of all deployments in queues.
+	// tell queues all deployments in queues, so that their conditions are written again.
 	tell func(ctx context.Context)
-	// ready reports whether a deployment is in a queue; otherwise Kueue is not queried.
+	// ready reports whether a deployment is in a queue. As long as it returns false, the activator sends no requests for Kueue's objects.
 	ready func() bool
 }
 
-// NeedLeaderElection returns true, because the leader decides the checks.
+// NeedLeaderElection returns true, because only the leader sets the states of checks.
 func (*activator) NeedLeaderElection() bool { return true }
 
 // Start activates AdmissionChecks periodically, until ctx ends.
@@ -225,12 +226,12 @@ func (a *activator) Start(ctx context.Context) error {
 	}
 }
 
-// noRights is the reason why AdmissionChecks cannot be decided without the optional permissions.
+// noRights is the reason why the operator cannot set the states of AdmissionChecks without the optional permissions.
 const noRights = "the operator has no rights on AdmissionChecks of Kueue: install the component config/kueue-placement, or set the " +
 	"chart's value kueue.placement"
 
-// activate marks all AdmissionChecks of Trellis as active. Missing permissions are not an error: they are optional, and the conditions of
-// deployments that wait for a check report them.
+// activate marks all AdmissionChecks of Trellis as active. Missing permissions are not an error, because they are optional, and the
+// conditions of deployments that wait for a check report them.
 func (a *activator) activate(ctx context.Context) error {
 	ours, err := admissionChecks(ctx, a.live)
 	if err == nil {

@@ -20,12 +20,12 @@ import (
 )
 
 // EventQueueJoined on a deployment means that Kueue has put pods of the deployment into the default queue of the namespace, and that the
-// entire deployment is now in that queue.
+// entire deployment is now in this queue.
 const EventQueueJoined = "QueueJoined"
 
-// join sets the queue label of a deployment that has no queue but has pods that Kueue has put into a queue. Kueue sets this label itself on
-// objects of the kinds that it knows. Without permissions on Workloads, join does nothing, because no further pods would be created for a
-// deployment with the label.
+// join puts a deployment without a queue into the queue into which Kueue has put pods of the deployment. It sets the deployment's queue
+// label, as Kueue does for objects of the kinds that it knows. While the operator cannot read Workloads, join does not set the label,
+// because then no further pods would be created for the deployment.
 func (r *Reconciler) join(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (joined bool, err error) {
 	name := client.ObjectKeyFromObject(dgd)
 	// The record in strays is deleted before pods are read, so that a later pod records the deployment again.

@@ -19,7 +19,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
-// Name is the name of Kueue among the providers. Deployments do not select it as their provider, because it gives quota and places no pods.
+// Name is the name of Kueue among the providers. Deployments do not select Kueue as their provider, because it gives quota and places no
+// pods.
 const Name = "Kueue"
 
 // workloads are the Workloads of deployments.
@@ -40,7 +41,8 @@ func Kueue(cluster addon.Cluster) provider.Provider {
 	}
 }
 
-// Reader returns a reader of the cached Workloads of deployments. While Workloads cannot be read, it returns nil and the reason.
+// Reader returns a reader of the cached Workloads of deployments. While Workloads cannot be read, it returns nil and a report with the
+// reason.
 func Reader(ctx context.Context, registry addon.Registry) (client.Reader, quota.Report) {
 	if state := registry.State(ctx, Name); !state.Ready {
 		return nil, quota.Report{Reason: state.Reason, Message: state.Message}

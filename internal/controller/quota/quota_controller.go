@@ -4,7 +4,8 @@
 // Package quota requests quota from Kueue for deployments in one of its queues: it creates and deletes their Workloads (package
 // internal/quota decides which).
 //
-// Deployments without a queue cost nothing: Kueue is not queried, its kinds are not watched, and the operator needs no permissions on them.
+// Without deployments in a queue, the package causes no load: Kueue is not queried, its kinds are not watched, and the operator needs no
+// permissions on these kinds.
 package quota
 
 import (
@@ -44,7 +45,8 @@ import (
 // workers is how many deployments are reconciled in parallel.
 const workers = 8
 
-// EventWorkloadRefused on a deployment means that the API server, or a webhook of Kueue, refuses its Workload. The operator tries again.
+// EventWorkloadRefused on a deployment means that the API server, or a webhook of Kueue, refuses a Workload of the deployment. The operator
+// retries the write.
 const EventWorkloadRefused = "WorkloadRefused"
 
 // Reconciler writes the Workloads of deployments.
@@ -54,13 +56,13 @@ type Reconciler struct {
 	// Providers includes Kueue.
 	Providers registry
 	Recorder  events.EventRecorder
-	// Checks decides the AdmissionChecks of Trellis.
+	// Checks sets the states of Trellis' AdmissionChecks.
 	Checks Checks
-	// RecordOf is [scheduler.Scheduler.RecordOf].
+	// queued is set once a deployment is, or was, in a queue of a usable Kueue. It stays set until the operator stops.
 	RecordOf RecordOf
-	// queued: some deployment is, or was, in a queue of a usable Kueue.
+	// queued reports whether a deployment is, or was, in a queue since the start, while Kueue was usable.
 	queued atomic.Bool
-	// strays are the names of deployments that have pods in a queue although the deployment itself may be in no queue.
+	// strays has the names of deployments with pods in a queue although the deployment itself may be in no queue.
 	strays sync.Map
 	unseen unseen
 }
@@ -104,8 +106,8 @@ func Concerns(dgd *nvidiav1beta1.DynamoGraphDeployment) bool {
 		nvidiav1beta1.ConditionQuotaReserved) != nil
 }
 
-// mayHaveWorkloads reports whether a deployment needs Workloads or may have some. A deployment outside any queue may still have Workloads:
-// it may have left its queue before its status reported the queue, even before the operator started.
+// mayHaveWorkloads reports whether a deployment needs Workloads or may have some. A deployment that is in no queue may still have
+// Workloads, because it may have left its queue before its status reported the queue, even before the operator started.
 func (r *Reconciler) mayHaveWorkloads(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (bool, error) {
 	if dgd.DeletionTimestamp != nil {
 		return false, nil
@@ -122,7 +124,7 @@ func (r *Reconciler) mayHaveWorkloads(ctx context.Context, dgd *nvidiav1beta1.Dy
 	return len(left) > 0, err
 }
 
-// Reconcile compares the Workloads of a deployment with the Workloads that its pods name.
+// Reconcile creates, changes and deletes the Workloads of a deployment, so that they match the Workloads that its pods name.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	if err := r.Client.Get(ctx, req.NamespacedName, dgd); err != nil {
@@ -262,7 +264,8 @@ func (r *Reconciler) requeue(ctx context.Context, w *quota.Workload, queue strin
 	return r.patch(ctx, w, map[string]any{"spec": map[string]any{"queueName": queue}}, "moving Workload %s to queue "+queue)
 }
 
-// patch changes a Workload, provided it has not changed since it was read. doing is a format for messages, with the Workload's name.
+// patch changes a Workload, provided the Workload has not changed since it was read. doing is the format of a message about the change,
+// with one verb for the Workload's name.
 func (r *Reconciler) patch(ctx context.Context, w *quota.Workload, change map[string]any, doing string) error {
 	object, err := external.Object(w)
 	if err != nil {

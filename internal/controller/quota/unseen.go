@@ -14,12 +14,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
-// seenWithin is how long a created Workload is not created again while the cache does not show it. A Workload that was deleted before the
-// cache showed it is created again after this time.
+// seenWithin is how long a created Workload is not created again while the cache does not show it. If a Workload was deleted before the
+// cache showed it, it is created again after this time.
 const seenWithin = 5 * time.Second
 
-// unseen has, by deployment, the names and creation times of created Workloads that the cache does not show yet. A second create would be
-// refused, but only after a call of Kueue's webhooks. Each deployment is reconciled by one worker at a time.
+// unseen has, by deployment, the names and creation times of created Workloads that the cache does not show yet. The API server would
+// refuse a second create, but only after it has called Kueue's webhooks. The maps need no lock, because each deployment is reconciled by
+// one worker at a time.
 type unseen struct{ byDeployment sync.Map }
 
 func (u *unseen) of(dgd types.NamespacedName) map[string]time.Time {
@@ -27,17 +28,18 @@ func (u *unseen) of(dgd types.NamespacedName) map[string]time.Time {
 	return names.(map[string]time.Time)
 }
 
-// known reports whether the quota of a deployment has been evaluated. Its Workloads may then exist, even if its status does not report the
-// queue yet.
+// known reports whether a reconcile has planned the Workloads of a deployment. The Workloads may then exist, even if the deployment's
+// status does not report the queue yet.
 func (u *unseen) known(dgd types.NamespacedName) bool {
 	_, known := u.byDeployment.Load(dgd)
 	return known
 }
 
-// forget drops the records of a deployment.
+// forget drops the created Workloads of a deployment.
 func (u *unseen) forget(dgd types.NamespacedName) { u.byDeployment.Delete(dgd) }
 
-// await removes from the steps the Workloads that were created and are not visible yet, and schedules another evaluation of the deployment.
+// await removes from the steps the creates of Workloads that were already created but are not in the cache yet, and schedules another
+// evaluation of the deployment.
 func (u *unseen) await(o *quota.Observation, s *quota.Steps) {
 	names := u.of(types.NamespacedName{Namespace: o.DGD.Namespace, Name: o.DGD.Name})
 	for _, w := range o.Workloads {

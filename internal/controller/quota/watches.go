@@ -22,7 +22,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// deploymentOf returns the deployment of a pod.
+// deploymentOf returns the deployment of a pod. It records the deployment in strays if the pod's scaling group has no queue.
 func (r *Reconciler) deploymentOf(ctx context.Context, o client.Object) []reconcile.Request {
 	name, _, ok := render.GroupOf(o.(*corev1.Pod))
 	sg := &trellisv1alpha1.ScalingGroup{}
@@ -71,7 +71,7 @@ func (r *Reconciler) concerned(ctx context.Context) []*nvidiav1beta1.DynamoGraph
 	return out
 }
 
-// tellGraphs triggers a new write of the conditions of all deployments in queues.
+// tellGraphs queues all deployments that are, or were, in a queue, so that their conditions are written again.
 func (r *Reconciler) tellGraphs(ctx context.Context) {
 	for _, dgd := range r.concerned(ctx) {
 		about := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: dgd.Namespace, Name: dgd.Name}}

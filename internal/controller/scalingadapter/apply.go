@@ -46,9 +46,10 @@ func (r *Reconciler) apply(ctx context.Context, dgd *deployment, s steps) error 
 	return errors.Join(failures...)
 }
 
-// create creates an adapter, unless the cache shows an adapter of this name. That adapter is for another deployment whose name and
-// component give the same adapter name ("a-b" with component c, "a" with component b-c). The two scaling groups then have the same name
-// too, and the graph controller reports that. If the create fails because the adapter exists, the cache does not show it yet.
+// create creates an adapter, unless the cache shows an adapter of this name. The existing adapter is for another deployment whose name and
+// component give the same adapter name ("a-b" with component c, "a" with component b-c). The scaling groups of the two components then have
+// the same name too, and the graph controller reports this conflict. If the create fails because the adapter exists, the cache does not
+// show the adapter yet.
 func (r *Reconciler) create(ctx context.Context, a *adapter) error {
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(a), &adapter{})
 	if apierrors.IsNotFound(err) {
@@ -60,8 +61,8 @@ func (r *Reconciler) create(ctx context.Context, a *adapter) error {
 	return nil
 }
 
-// carrying returns a patch that changes only the numbers of replicas. The patch causes a conflict if the deployment has changed since it
-// was read, because the indices in the patch may then be wrong.
+// carrying returns a patch that changes only the replica counts of components. The patch causes a conflict if the deployment has changed
+// since it was read, because the indices in the patch may then be wrong.
 func carrying(dgd *deployment, numbers map[string]int32) (client.Patch, error) {
 	type operation struct {
 		Op    string `json:"op"`
@@ -81,18 +82,18 @@ func carrying(dgd *deployment, numbers map[string]int32) (client.Patch, error) {
 	return client.RawPatch(types.JSONPatchType, raw), nil
 }
 
-// outcome is the result of writing the adapters' numbers into the deployment.
+// outcome is the result of writing the adapters' replica counts into the deployment.
 type outcome struct {
-	// scaled are the components whose number was just changed.
+	// scaled are the components whose replica count was just changed.
 	scaled map[string]bool
-	// refused is, by component, the reason why a number is refused.
+	// refused is, by component, the reason why a replica count is refused.
 	refused map[string]string
-	// failed is, by component, the error that prevented the write of a number and is not a refusal.
+	// failed is, by component, the error that prevented the write of a replica count and is not a refusal.
 	failed map[string]string
 }
 
-// carry writes the adapters' numbers into the deployment in one patch. If the deployment has changed since it was read, its event triggers
-// another reconcile, which determines again which object owns each number.
+// carry writes the adapters' replica counts into the deployment in one patch. If the deployment has changed since it was read, its event
+// triggers another reconcile, which determines again which object owns each replica count.
 func (r *Reconciler) carry(ctx context.Context, o observed) (outcome, error) {
 	numbers, refused := replicas.ToCarry(o.dgd, o.adapters, r.MaxPods)
 	out := outcome{scaled: map[string]bool{}, refused: refused, failed: map[string]string{}}
@@ -124,8 +125,8 @@ func (r *Reconciler) carry(ctx context.Context, o observed) (outcome, error) {
 	return out, nil
 }
 
-// isRefusal reports whether an error is a refusal of the request, 4xx. Other errors, such as 5xx because of a slow webhook or a missing
-// answer, do not mean that the request is wrong.
+// isRefusal reports whether the API server refused the request with a 4xx code, except 429. Other errors, such as a 5xx code because of a
+// slow webhook, or a missing response, do not mean that the request is wrong.
 func isRefusal(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || apierrors.IsTooManyRequests(err) {

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package scalingadapter maintains the DynamoGraphDeploymentScalingAdapters of a deployment: it creates and deletes them, copies their
-// numbers into the deployment, and reports the status for autoscalers.
+// replica counts into the deployment, and reports the status for autoscalers.
 //
 //	autoscaler ──scale──> adapter.spec.replicas ──carried──> deployment.spec.components[x].replicas
 //	                      adapter.status        <──counted── ScalingGroup.status
 //
 // One reconcile covers one deployment and all its adapters. A burst of changes, of one or several adapters, becomes one patch of the
-// deployment with the last numbers. Package replicas defines which object owns a number.
+// deployment with the last replica counts. Package replicas defines which object owns a replica count.
 package scalingadapter
 
 import (
@@ -87,8 +87,8 @@ type observed struct {
 	groups   map[string]*trellisv1alpha1.ScalingGroup
 }
 
-// Reconcile creates, adopts and deletes adapters as the deployment requests, copies the adapters' numbers into the deployment, and reports
-// the adapters' status.
+// Reconcile creates, adopts and deletes adapters as the deployment requests, copies the adapters' replica counts into the deployment, and
+// reports the adapters' status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.observe(ctx, req)
 	if err != nil {

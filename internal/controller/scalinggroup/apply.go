@@ -52,7 +52,7 @@ func (p *pass) apply(ctx context.Context) error {
 }
 
 // makeAll creates the sets and pods of the steps in rounds. The first round has one create if the last create was refused, and otherwise up
-// to parallel creates. Each later round doubles the number of creates, up to parallel.
+// to [parallel] creates. Each later round has twice as many creates, up to [parallel].
 func (p *pass) makeAll(ctx context.Context) error {
 	if p.steps.inTurn {
 		return p.makeInTurn(ctx)
@@ -99,7 +99,7 @@ func (r *Reconciler) createAll(ctx context.Context, sg *trellisv1alpha1.ScalingG
 	return round, nil
 }
 
-// inParallel runs all functions, at most parallel at once, and returns all errors.
+// inParallel runs all functions, at most [parallel] at once, and returns all errors.
 func inParallel(todo []func() error) error {
 	failures := make([]error, len(todo))
 	slots := make(chan struct{}, parallel)
@@ -151,7 +151,7 @@ func (p *pass) mayMake(ctx context.Context) (allowance, error) {
 	return allowance{}, nil
 }
 
-// isGoneBefore reports whether the group or its owner is gone, before pods are created. Without creates in the steps, it returns false.
+// isGoneBefore checks, before pods are created, whether the group or its owner is gone. It returns false if the steps create nothing.
 func (p *pass) isGoneBefore(ctx context.Context) (bool, error) {
 	if len(p.steps.create)+len(p.steps.make)+len(p.steps.inPlace) == 0 {
 		return false, nil

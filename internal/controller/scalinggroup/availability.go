@@ -93,7 +93,7 @@ func (r *Reconciler) groupOfMetadata(ctx context.Context, object client.Object) 
 func sameOwner(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
 
 // lookForMetadata marks the replicas of the current revision that are not available to an update because they have not published their
-// metadata. It lists at most one DynamoWorkerMetadata per first pod, since only its existence matters.
+// metadata. For each replica's first pod it lists at most one DynamoWorkerMetadata, because only the existence of the object matters.
 func (p *pass) lookForMetadata(ctx context.Context) error {
 	if !expectsMetadata(p.sg, p.replicas) {
 		return nil

@@ -26,8 +26,8 @@ import (
 
 // +kubebuilder:rbac:groups=resource.nvidia.com,resources=computedomains,verbs=create;delete;get;list
 
-// domains caches the ComputeDomains of replicas, by group. They are listed once and not watched, because few clusters have the kind and no
-// other client changes these objects.
+// domains caches the ComputeDomains of replicas, by group. The ComputeDomains of a group are listed once and not watched, because few
+// clusters have the kind and no other client changes these objects.
 type domains struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]domainsOfGroup
@@ -102,8 +102,8 @@ func (p *pass) prepareDomains(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// spareDomains returns, in order, the ordinals whose ComputeDomains no replica will use. No replica has such an ordinal, and no replica can
-// get it later, because the ordinal is beyond the wanted number, or because at least the wanted number of replicas exists.
+// spareDomains returns, in order, the ordinals whose ComputeDomains no replica will use. No replica has such an ordinal now, and no replica
+// will get it, because the ordinal is not below the wanted number of replicas, or because at least the wanted number of replicas exists.
 func spareDomains(has map[int32]types.UID, replicas map[int32]*replica, making map[int32]bool, wanted int32) (spare []int32) {
 	for ordinal := range has {
 		if replicas[ordinal] == nil && !making[ordinal] && (ordinal >= wanted || len(replicas) >= int(wanted)) {

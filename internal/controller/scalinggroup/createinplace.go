@@ -49,10 +49,10 @@ func (p *pass) createInPlace(ctx context.Context) error {
 // errTaken means that another pod has the name of a planned pod.
 var errTaken = errors.New("another pod has its name")
 
-// errEarlier means that a pod of an earlier attempt has the name of a planned pod. It is deleted, and the create is retried.
+// errEarlier means that a pod of an earlier attempt has the name of a planned pod. The earlier pod is deleted, and the create is retried.
 var errEarlier = errors.New("a pod of an earlier attempt has its name, and is deleted")
 
-// createPodInPlace creates one pod in place, and reports whether its gang can be created as planned.
+// createPodInPlace creates one pod in place, and reports whether its gang can still be created as planned.
 func (p *pass) createPodInPlace(ctx context.Context, one *planned, index int32) (bool, error) {
 	sg, pod := p.sg, one.pods[index]
 	pin, recorded := gang.RecordedPin(sg, one.gang, one.place, index)

@@ -23,8 +23,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// This file creates gangs one after another, in turn, where a create may be refused because of existing pods. Package creationturns has the
-// rules.
+// This file creates the gangs of a namespace one after another, in turn, if existing pods may cause the API server to refuse a create.
+// Package creationturns decides which gang has the turn.
 
 // turnAgain is the requeue delay of a group that has the turn. Pod events can be lost, and another controller may create the group's pods.
 const turnAgain = 10 * time.Second
@@ -38,8 +38,8 @@ func (r *Reconciler) inTurn(ctx context.Context, namespace string) (quotas []cor
 	return quotas, len(quotas) > 0 || r.turns.Refused(namespace), err
 }
 
-// takeTurn removes from the steps, gang by gang, the creates that the group may not run now. It adds the deletion of pods that incomplete
-// gangs give back.
+// takeTurn removes from the steps the creates of gangs that may not be created now. It adds the deletion of the pods that incomplete gangs
+// have to give back.
 func (p *pass) takeTurn(ctx context.Context) (allowance, error) {
 	name := client.ObjectKeyFromObject(p.sg)
 	quotas, in, err := p.inTurn(ctx, p.sg.Namespace)
@@ -70,8 +70,8 @@ func (p *pass) takeTurn(ctx context.Context) (allowance, error) {
 	return p.follow(ctx, v, until)
 }
 
-// follow removes from the steps the creates that the decisions do not allow. It adds the deletion of pods that incomplete gangs give back.
-// allowed is the group's wait after refused creates.
+// follow applies the decisions about the gangs to the steps. It removes the creates that the decisions do not allow, and adds the deletion
+// of the pods that incomplete gangs have to give back. allowed is the group's wait after refused creates.
 func (p *pass) follow(ctx context.Context, v *view, allowed allowance) (allowance, error) {
 	s, decisions := &p.steps, p.steps.decisions
 	may := func(ordinal int32) bool { return decisions[v.keyOf(ordinal)].Create }
@@ -135,7 +135,7 @@ func (p *pass) leaveOutExisting(ctx context.Context) error {
 	return nil
 }
 
-// gangToCreate has the pods to create for one gang. succeeds: the gang is the successor of replicas that served.
+// gangToCreate has the pods to create for one gang. succeeds reports whether the gang replaces replicas that served.
 type gangToCreate struct {
 	key      creationturns.Key
 	succeeds bool
@@ -203,7 +203,8 @@ func (p *pass) makeInTurn(ctx context.Context) error {
 	return err
 }
 
-// alone returns the number of gangs to create together: one gang, or several gangs of a single pod, up to the size of the round.
+// alone returns the number of gangs to create together: one gang, or up to round gangs that have a single pod each. round is the maximum
+// number of pods that are created at once.
 func alone(gangs []gangToCreate, round int) int {
 	n := 0
 	for n < min(len(gangs), round) && len(gangs[n].pods) == 1 && gangs[n].key.Ordinal != creationturns.First &&

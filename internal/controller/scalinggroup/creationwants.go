@@ -24,12 +24,13 @@ import (
 type view struct {
 	o     observed
 	graph types.UID
-	// gated: all pods of the group are created gated, so a replica gets a place only once all its pods exist.
+	// gated reports whether the group's pods are created with Trellis' scheduling gate. The scheduler places a gated replica only once all
+	// its pods exist.
 	gated bool
 	// charges are the quota charges of the group's pods, by role.
 	charges map[string]storedPod
-	// ordinals are the replicas that exist or are to be created. base and first are the replicas that start together: base as members of
-	// the graph's base gang, first as the first replicas of the component.
+	// ordinals are the ordinals of the replicas that exist or are to be created. base and first mark the ordinals of replicas that start
+	// together: base the members of the graph's base gang, first the first replicas of the component.
 	ordinals    []int32
 	base, first map[int32]bool
 	// members are the scaling groups of the base gang.
@@ -156,7 +157,7 @@ func (v *view) addWant(ordinal int32, creatable, removed bool) {
 	v.join(want, together)
 }
 
-// wantOf returns the want of a replica, without the pods that it lacks.
+// wantOf returns the want of a replica, without the list of missing pods.
 func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want {
 	want := creationturns.Want{
 		Key: v.keyOf(ordinal), Name: v.nameOf(ordinal), Ready: creatable, Succeeds: v.served(ordinal), Others: render.InSets(v.o.sg),
@@ -169,8 +170,8 @@ func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want
 	return want
 }
 
-// served reports whether, according to the record, all pods of a replica once existed together in one place. A gang that is created gated
-// gets a place only once all its pods exist.
+// served reports whether all pods of a replica once existed together, according to the record. That is the case if the replica was bound.
+// It is also the case if a gated replica got a place, because a gated replica gets its place only once all its pods exist.
 func (v *view) served(ordinal int32) bool {
 	recorded := v.o.attempts.recorded
 	_, _, assigned := recorded.Assigned(ordinal)

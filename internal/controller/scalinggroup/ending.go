@@ -11,8 +11,8 @@ import (
 )
 
 // lookForEnds finds deleted pods that do not terminate in time, and computes when the next deleted pod is overdue. If the node of an
-// overdue pod is not ready after HoldFor, its replica is lost: whether and when the pod terminates is unknown. The replica's capacity is
-// then no longer held, and the replica is created under another ordinal.
+// overdue pod is not ready after HoldFor, the pod's replica is lost, because it is unknown whether and when the pod terminates. The
+// replica's capacity is then no longer held, and the replica is created under another ordinal.
 func (p *pass) lookForEnds(ctx context.Context) {
 	now := p.refusals.clock()
 	ready := func(node string) bool { return p.nodes().ready(ctx, node) }

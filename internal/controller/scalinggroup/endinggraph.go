@@ -33,8 +33,8 @@ func isEnding(ctx context.Context, c client.Reader, sg *trellisv1alpha1.ScalingG
 	return err == nil && dgd.UID == owner.UID && dgd.DeletionTimestamp != nil, nil
 }
 
-// leaveWhatEnds reduces the steps to the removal of broken replicas while the deployment is being deleted. It removes all steps if the pods
-// cannot be created now.
+// leaveWhatEnds restricts the steps to the removal of broken replicas while the deployment is being deleted. It removes all steps if the
+// maker of the group's pods cannot be used now.
 func (p *pass) leaveWhatEnds(ctx context.Context, next rollout.Plan) error {
 	s := &p.steps
 	if len(s.create)+len(s.make)+len(s.delete)+len(s.unmake) == 0 {

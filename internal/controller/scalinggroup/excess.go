@@ -13,8 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// lookForExcess sets the excess of each replica when replicas have to be scaled in. The excess depends on the replicas of the deployment's
-// other role.
+// lookForExcess ranks the replicas of a prefill or decode component for a scale-in; see [gang.Excess].
 func (p *pass) lookForExcess(ctx context.Context) error {
 	owner := metav1.GetControllerOf(p.sg)
 	if !constraint.Transfers(p.sg.Spec.Topology) || len(p.replicas) <= int(p.sg.Spec.Replicas) || owner == nil {

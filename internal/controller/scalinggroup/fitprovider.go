@@ -55,7 +55,7 @@ func (p *pass) fit(ctx context.Context, next rollout.Plan) steps {
 	return s
 }
 
-// replaceForeign replaces waiting replicas whose pods are not as the group's provider prepares pods. It does not replace released replicas.
+// replaceForeign replaces waiting replicas whose pods were not prepared for the group's provider. It does not replace released replicas.
 func (s *steps) replaceForeign(sg *trellisv1alpha1.ScalingGroup, placer provider.Placer, replicas map[int32]*replica) {
 	for _, ordinal := range slices.Sorted(maps.Keys(replicas)) {
 		r := replicas[ordinal]

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// generationsOf counts the outdated replicas of workers by generation. It returns the generations with the most available replicas, at most
-// MaxGenerations, sorted by name; none for a group without generations.
+// generationsOf counts the outdated replicas of workers by generation. If there are more than MaxGenerations, it returns those with the
+// most available replicas. The result is sorted by name, and empty for a group without generations.
 func generationsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) []trellisv1alpha1.GenerationCount {
 	if render.GenerationOf(sg) == "" {
 		return nil
@@ -40,7 +40,7 @@ func generationsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica
 }
 
 // progressOf returns the last progress of a group's update; nil when the update is over. The progress time restarts when the revision
-// changes and when a paused update is resumed. inPlace: the update continues in place from now on.
+// changes and when a paused update is resumed. inPlace reports whether the update continues in place from now on.
 func progressOf(
 	sg *trellisv1alpha1.ScalingGroup, status *trellisv1alpha1.ScalingGroupStatus, over, inPlace bool, now metav1.Time,
 ) *trellisv1alpha1.RolloutProgress {

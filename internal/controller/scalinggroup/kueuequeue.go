@@ -69,9 +69,9 @@ type queue struct {
 	workloads []*quota.Workload
 }
 
-// queueOf reads the queue of a group. The queue is closed while one of three conditions applies. Workloads cannot be read: a pod without
-// its Workload would have no quota, or would end pods that have quota. No quota is requested for the deployment. The base Workload does not
-// exist because a scaling group is missing.
+// queueOf reads the queue of a group. The queue is closed while the operator cannot read Workloads, because a pod without its Workload
+// would have no quota, or would cause the termination of pods that have quota. The queue is also closed while Trellis requests no quota for
+// the deployment, and while the base Workload does not exist because a scaling group is missing.
 func (r *Reconciler) queueOf(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) (queue, error) {
 	if quota.QueueOf(sg) == "" {
 		return queue{}, nil

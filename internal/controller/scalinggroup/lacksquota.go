@@ -13,10 +13,10 @@ import (
 )
 
 // quotaLackCounts is how long a replica must lack quota before replicas of its group move in place. A shorter lack is ignored, because a
-// ResourceQuota still counts a deleted pod for a moment.
+// ResourceQuota counts a deleted pod for a moment after the deletion.
 const quotaLackCounts = 5 * time.Second
 
-// quotaLacks records, by group, the time since which a replica lacks quota of a ResourceQuota. The zero value is ready to use.
+// quotaLacks records, by group, since when a replica lacks the quota of a ResourceQuota. The zero value is ready to use.
 type quotaLacks struct {
 	mu    sync.Mutex
 	since map[types.NamespacedName]time.Time
@@ -38,8 +38,8 @@ func (q *quotaLacks) note(group types.NamespacedName, lacks bool, now time.Time)
 	}
 }
 
-// counts reports whether a replica of the group has lacked quota for at least quotaLackCounts. If not, in is the remaining time, or 0 if no
-// replica lacks quota.
+// counts reports whether a replica of the group has lacked quota for at least quotaLackCounts. in is the remaining time until then, or 0 if
+// no replica lacks quota.
 func (q *quotaLacks) counts(group types.NamespacedName, now time.Time) (counts bool, in time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -51,8 +51,8 @@ func (q *quotaLacks) counts(group types.NamespacedName, now time.Time) (counts b
 	return in == 0, in
 }
 
-// lacksQuota reports whether a replica of the view lacks quota. It returns false while the group has leaving or lost pods, because they are
-// about to return their quota.
+// lacksQuota reports whether a replica of the view lacks quota. It returns false while the group has terminating or lost pods, whose quota
+// is about to become free.
 func (v *view) lacksQuota(decisions map[creationturns.Key]creationturns.Decision) bool {
 	for _, one := range v.o.replicas {
 		if len(one.leaving)+len(one.lost) > 0 {

@@ -33,8 +33,8 @@ const DefaultMoveTimeout = 10 * time.Minute
 const maxMoveWhy = 512
 
 // A replica has to leave its nodes when one of them is to be removed, when the eviction of one of its pods was requested, or when its place
-// is to be freed for a waiting deployment (package leaving). The API stores each of these reasons, on the node or in an annotation of the
-// pod. The group's status stores since when the replica has to leave, and when it is removed even without a successor. The status is
+// is to be freed for a waiting deployment (package leaving). Each of these reasons is stored in the API, on the node or in an annotation of
+// the pod. The group's status stores since when the replica has to leave, and when it is removed even without a successor. The status is
 // written before a successor is created or a replica is deleted.
 
 // lookForMoves updates the moves in the status from nodes and pods.
@@ -91,7 +91,7 @@ func (p *pass) moveOf(stored []trellisv1alpha1.ReplicaMove, ordinal int32, now t
 
 func (r *Reconciler) moveTimeout() time.Duration { return cmp.Or(r.MoveTimeout, DefaultMoveTimeout) }
 
-// hasMoved reports whether a replica that waited for its successor is gone. There is then capacity, and the next replica has its turn.
+// hasMoved reports whether a replica that waited for its successor is gone. Capacity is then free for the successors of the other replicas.
 func hasMoved(before []trellisv1alpha1.ReplicaMove, replicas map[int32]*replica) bool {
 	return slices.ContainsFunc(before, func(move trellisv1alpha1.ReplicaMove) bool {
 		one := replicas[move.Replica]
@@ -99,7 +99,7 @@ func hasMoved(before []trellisv1alpha1.ReplicaMove, replicas map[int32]*replica)
 	})
 }
 
-// waitAnew restarts the timeout of the replicas that wait for their turn.
+// waitAnew restarts the timeouts of the replicas that wait for their successors.
 func (p *pass) waitAnew(now time.Time) {
 	for i := range p.sg.Status.Moves {
 		if move := &p.sg.Status.Moves[i]; !move.InPlace {
@@ -182,8 +182,8 @@ func pinned(sg *trellisv1alpha1.ScalingGroup) bool {
 	return render.Gated(sg) && sg.Spec.Provider == specs.Gates.Name
 }
 
-// repels reports whether a node does not accept pods like this pod. If the node accepts them, their scheduler could bind a successor to the
-// same node again.
+// repels reports whether the pod does not tolerate the node's taints. If the pod tolerated them, its scheduler could bind a successor to
+// the same node again.
 func repels(node *corev1.Node, pod *corev1.Pod) bool {
 	closed := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	untolerated := func(taint *corev1.Taint) bool {

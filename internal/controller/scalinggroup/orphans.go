@@ -36,8 +36,8 @@ func isOrphan(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) bool {
 		pod.Labels[render.LabelScalingGroup] == sg.Name && pod.Labels[render.LabelGraph] == render.LabelValue(sg.Spec.Graph)
 }
 
-// adopt makes the group the owner of pods that an earlier group of the same name left behind, including running pods. done: there were pods
-// to adopt, and their events trigger the next reconcile.
+// adopt makes the group the owner of pods that an earlier group of the same name left behind, including running pods. done reports whether
+// there were pods to adopt. The events of the adopted pods trigger the next reconcile.
 func (r *Reconciler) adopt(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, orphans []*corev1.Pod) (done bool, err error) {
 	if len(orphans) == 0 {
 		return false, nil

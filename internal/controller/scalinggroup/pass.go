@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// pass is one reconcile of a group: what it observes, and what it decides.
+// pass is one reconcile of a group, with the observed state and the decision.
 type pass struct {
 	*Reconciler
 	observed
@@ -66,7 +66,7 @@ func (p *pass) observe(ctx context.Context) (err error) {
 	return errors.Join(p.lookForExcess(ctx), p.lookForNeighbours(ctx))
 }
 
-// decision is the plan of one reconcile, its steps, and what delays them.
+// decision is the plan of one reconcile, its steps, and the delays of its creates.
 type decision struct {
 	next    rollout.Plan
 	failing backOff
@@ -89,8 +89,8 @@ func (p *pass) decide(ctx context.Context) error {
 	return err
 }
 
-// seenBy is the requeue delay of a group while the cache does not show its new pods or the scheduler has not answered. An event may be
-// lost, and creates of other members of the gang may be refused for a long time.
+// seenBy is the requeue delay of a group while the cache does not show its new pods or the scheduler has not answered. The requeue is
+// needed because an event may be lost, or because creates of other members of the gang may be refused for a long time.
 const seenBy = 30 * time.Second
 
 // finish writes the status after a reconcile, and returns the time until the next reconcile.

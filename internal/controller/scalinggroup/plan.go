@@ -35,7 +35,8 @@ type steps struct {
 	// overLimit: the groups of the graph request more pods than the graph's limit. Nothing is created until the graph controller has
 	// bounded the groups.
 	overLimit bool
-	// rests: a create was refused recently, and nothing is created before the next try. The group's requests for places remain.
+	// rests: a create was refused recently, and nothing is created until the delay is over. The group's requests to the scheduler for
+	// places stay.
 	rests bool
 	// more: the plan creates more than one batch.
 	more bool

@@ -38,7 +38,7 @@ const (
 // podCause explains why a pod is not Ready, or why it ended, if the pod's status does not explain it.
 type podCause struct {
 	text string
-	// starts: the pod's containers have been started. It is also set if the pod's node is not ready.
+	// starts reports whether all containers of the pod run. It is also true if the pod's node is not ready.
 	starts bool
 }
 
@@ -55,7 +55,7 @@ type lastRead struct {
 	cause podCause
 }
 
-// of returns the last read of the events of each pod of a group.
+// of returns the last event read of each pod of a group, by pod UID.
 func (p *podCauses) of(group types.NamespacedName) map[types.UID]lastRead {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +132,7 @@ func (l lastRead) dueIn(pod *corev1.Pod, now time.Time) time.Duration {
 	return l.at.Add(every).Sub(now)
 }
 
-// read reads the events of a pod, unless the rate of reads is exceeded, and returns the time until the next read.
+// read reads the events of a pod, unless the rate limit is exceeded, and returns the time until the next read.
 func (p *podCauses) read(
 	ctx context.Context, live client.Reader, pod *corev1.Pod, last lastRead, now time.Time,
 ) (lastRead, time.Duration) {
@@ -171,7 +171,7 @@ func lastEvent(ctx context.Context, live client.Reader, pod *corev1.Pod,
 	return last, nil
 }
 
-// unreadySince returns the last time at which the pod was bound or stopped being Ready.
+// unreadySince returns the time at which the pod was last bound or last stopped being Ready, whichever is later.
 func unreadySince(pod *corev1.Pod) time.Time {
 	since := pod.CreationTimestamp.Time
 	for _, c := range pod.Status.Conditions {

@@ -31,7 +31,7 @@ type kinds struct {
 	byRole map[roleOfGroup]string
 }
 
-// kind is what the operator has learned about one kind of pods.
+// kind is what the API server stores for pods of one kind, as far as the operator knows.
 type kind struct {
 	// stored: the API server has returned a pod of the kind. spec is the spec of the first returned pod; nil if pods of the kind cannot be
 	// created in place.
@@ -145,8 +145,8 @@ func (k *kinds) put(name string, of kind) {
 	k.byKind[name] = of
 }
 
-// differ records that the API server has stored a pod that differs from the expected pod of its kind. The kind gets no further dry run. Its
-// next pod is created gated, and shows what the API server stores.
+// differ records that the API server has stored a pod that differs from the expected pod of its kind. The kind gets no further dry run. The
+// next pod of the kind is created gated, and shows what the API server stores.
 func (k *kinds) differ(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -166,7 +166,7 @@ func (r *Reconciler) tryOut(ctx context.Context, sg *trellisv1alpha1.ScalingGrou
 	r.kinds.learn(name, trial)
 }
 
-// learn adds the stored spec of a pod that was created gated to kinds.
+// learn stores in kinds what the API server has stored for a new gated pod.
 func (r *Reconciler) learn(sg *trellisv1alpha1.ScalingGroup, stored *corev1.Pod) {
 	if r.Asks != nil && gang.InPlace(sg) {
 		r.kinds.learn(r.kinds.of(sg, stored), stored)

@@ -20,7 +20,7 @@ import (
 
 // A replica with a pod that ended is recreated after a delay that doubles with each consecutive failure. The failures are stored in the
 // group's status before the pods are deleted, so that a restart of the operator does not end the delay. The failures are dropped once the
-// replica has been Ready for settledAfter, and with the next revision or restart.
+// replica has been Ready for settledAfter, or when the group gets another revision or restart.
 const (
 	firstRecreate = time.Second
 	lastRecreate  = 5 * time.Minute
@@ -32,7 +32,7 @@ const (
 	maxWhy = 200
 )
 
-// backOff has the failed replicas, and decides which replicas are recreated later. failed is sorted by replica.
+// backOff has the failed replicas, and delays their recreation. failed is sorted by replica.
 type backOff struct {
 	now    time.Time
 	failed []trellisv1alpha1.FailedReplica
@@ -87,7 +87,7 @@ func (b *backOff) current(sg *trellisv1alpha1.ScalingGroup, f trellisv1alpha1.Fa
 }
 
 // note counts a failure. It skips a failed pod that is not newer than NewestPod, because its failure is counted already. But if all pods
-// are older than NewestPod, the clock of the creation times was set back, and note counts the failure.
+// are older than NewestPod, the API server's clock was set back, and note counts the failure.
 func (b *backOff) note(f *trellisv1alpha1.FailedReplica, r *replica) {
 	pod := r.failedPod()
 	if pod == nil || r.outdated {
@@ -116,8 +116,8 @@ func failureOf(pod *corev1.Pod, cause string) string {
 	return head + ": " + limit.Middle(strings.TrimPrefix(message, "Pod was rejected: "), maxWhy-len(head)-len(": "))
 }
 
-// waits reports whether the recreation of a replica is still delayed. The replica does not wait for a stored time that is further in the
-// future than the longest delay: this operator's clock was set back, or another clock set the time.
+// waits reports whether the recreation of a replica is still delayed. It ignores a stored time that is further in the future than the
+// longest delay. Such a time comes from another clock, or from before this operator's clock was set back.
 func (b *backOff) waits(f trellisv1alpha1.FailedReplica) bool {
 	return f.RetryAt.After(b.now) && !f.RetryAt.After(b.now.Add(lastRecreate+time.Second))
 }

@@ -22,8 +22,9 @@ import (
 )
 
 // After a create was refused, for example by a quota, a group waits before it creates pods again. The delay doubles with each refusal.
-// Events of the group's own pods do not shorten the delay. A change of the group's spec, or a quota that allows more, ends the delay. Where
-// gangs are created in turn, successors of replicas that served have a separate delay, so that a refused scale-out does not delay them.
+// Events of the group's own pods do not shorten the delay. A change of the group's spec, or a quota that allows more, ends the delay. If
+// gangs are created in turn, successors of replicas that served have a separate delay, so that a refused scale-out does not delay the
+// successors.
 const (
 	firstDelay = time.Second
 	maxDelay   = 30 * time.Second
@@ -31,7 +32,7 @@ const (
 
 // allowance describes what blocks the creation of pods.
 type allowance struct {
-	// again is the time until the next try; 0 for now. refused is the last refusal.
+	// again is the time until pods may be created; 0: now. refused is the error of the last refused create.
 	again   time.Duration
 	refused error
 }
@@ -71,7 +72,7 @@ type refusal struct {
 	err        error
 }
 
-// note records the outcome of a try to create gangs.
+// note records the result of an attempt to create gangs.
 func (r *refusals) note(sg *trellisv1alpha1.ScalingGroup, which creationturns.Rests, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +81,7 @@ func (r *refusals) note(sg *trellisv1alpha1.ScalingGroup, which creationturns.Re
 	}
 }
 
-// noteOne records the outcome for gangs that share a delay. Called with the lock held.
+// noteOne records the result for the gangs of a key, which share a delay. Called with the lock held.
 func (r *refusals) noteOne(sg *trellisv1alpha1.ScalingGroup, key refusedGangs, err error) {
 	if err == nil {
 		delete(r.byGroup, key)
@@ -121,7 +122,7 @@ func (r *refusals) waitOf(sg *trellisv1alpha1.ScalingGroup, successors bool) all
 	return allowance{}
 }
 
-// has reports whether the last try of a group was refused.
+// has reports whether the last attempt to create pods of a group was refused.
 func (r *refusals) has(sg *trellisv1alpha1.ScalingGroup) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,8 +159,8 @@ func (r *refusals) clock() time.Time {
 	return time.Now()
 }
 
-// easedBy returns the scaling groups to reconcile after a quota of their namespace allows more. These are not all waiting groups, but the
-// groups that have the turn to create pods or have to give pods back.
+// easedBy returns the scaling groups to reconcile after a quota of their namespace allows more. It returns only the groups that have the
+// turn to create pods or have to give pods back, and not all waiting groups.
 func (r *Reconciler) easedBy(ctx context.Context, quota client.Object) []reconcile.Request {
 	quotas, err := quotasOfPods(ctx, r.Client, quota.GetNamespace())
 	if err != nil {
@@ -174,7 +175,7 @@ func (r *Reconciler) easedBy(ctx context.Context, quota client.Object) []reconci
 	return out
 }
 
-// tellTurns returns a channel that delivers the groups which the turns of their namespace want reconciled.
+// tellTurns returns a channel that delivers the groups that have to be reconciled because the turns of their namespace changed.
 func (r *Reconciler) tellTurns() <-chan event.GenericEvent {
 	told := make(chan event.GenericEvent, 4096)
 	r.turns.Tell = func(group types.NamespacedName) {

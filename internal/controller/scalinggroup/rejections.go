@@ -25,7 +25,7 @@ const (
 
 // rejected returns, by host, the reason why the kubelet rejected pods of the replica. A rejected pod ended before any of its containers
 // ran. The kubelet had no device, no aligned resources or no room for the pod (UnexpectedAdmissionError, TopologyAffinityError, OutOfcpu,
-// ...), whatever the Node object shows.
+// ...), even if the Node object shows free resources.
 func (r *replica) rejected() map[string]string {
 	hosts := map[string]string{}
 	for _, pod := range r.lost {
@@ -67,8 +67,9 @@ func withRejections(known []trellisv1alpha1.RejectingHost, hosts map[string]stri
 	return out[:min(len(out), maxHosts)]
 }
 
-// lastHost names the host that rejected a failed replica's pods most often, and the number of further hosts that rejected them repeatedly.
-// Placement considers these hosts last for the replica. lastHost returns "" if there are none, or if Trellis does not choose the hosts.
+// lastHost returns a text about the hosts that placement considers last for a failed replica, because their kubelets repeatedly rejected
+// the replica's pods. It names the host with the most rejections, and counts the others. lastHost returns "" if there are no such hosts, or
+// if Trellis does not choose the replica's hosts.
 func lastHost(sg *trellisv1alpha1.ScalingGroup, f trellisv1alpha1.FailedReplica) string {
 	last := gang.LastHosts(f)
 	if len(last) == 0 || !render.Gated(sg) {

@@ -24,8 +24,8 @@ var removalReasons = []string{
 }
 
 // lookForRemoval finds in the events why a kubelet ended a pod of the replica, if the pod's status does not name the reason. For example, a
-// restarted kubelet that does not admit a running pod again stops the pod's containers and reports only their exit codes. Each failure is
-// looked up once.
+// restarted kubelet that does not admit a running pod again stops the pod's containers and reports only their exit codes. The events are
+// read once for each failure.
 func (p *pass) lookForRemoval(ctx context.Context, one *replica, now time.Time) {
 	pod := one.failedPod()
 	if pod == nil || pod.Spec.NodeName == "" || pod.Status.Reason != "" || evictedBy(pod) != "" || counted(p.sg, one.ordinal, pod) ||

@@ -39,7 +39,7 @@ type replica struct {
 	// noQuota: the replica waits for quota that its queue does not have. keepsQuota: a successor of the current revision gets the replica's
 	// quota.
 	noQuota, keepsQuota bool
-	// excess orders the replicas of a role when some replicas are scaled in; see [gang.Excess].
+	// excess is the rank of a prefill or decode replica for a scale-in; see [gang.Excess].
 	excess int
 	// neighbours counts the pods of other replicas, of any graph, in the replica's domain.
 	neighbours int

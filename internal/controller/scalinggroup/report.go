@@ -17,11 +17,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/controller/statuspatch"
 )
 
-// firstAfter is how long a group's first status may be delayed. It is shorter than the delay of the deployment's status, which depends on
-// the group's status.
+// firstAfter is how long the first status of a group may be delayed. It is shorter than the delay of the deployment's first status, which
+// depends on the group's status.
 const firstAfter = pace.Interval / 2
 
-// report writes the status if it has changed. again is the time after which another reconcile writes a change that can wait.
+// report writes the status if it has changed. again is the delay after which another reconcile writes a change that can wait; 0 if nothing
+// waits.
 func (r *Reconciler) report(ctx context.Context, sg *trellisv1alpha1.ScalingGroup,
 	status trellisv1alpha1.ScalingGroupStatus) (again time.Duration, err error) {
 	name := client.ObjectKeyFromObject(sg)

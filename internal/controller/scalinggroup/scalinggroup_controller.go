@@ -41,7 +41,7 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads past the cache, for example before objects are deleted because an owner or a node seems gone.
 	Live client.Reader
-	// Domains writes ComputeDomains without read-your-writes, which would start a watch on a kind that may not be installed.
+	// Domains writes ComputeDomains. It does not read its own writes, because that would start a watch on a kind that may not be installed.
 	Domains client.Writer
 	// Providers are the providers, by name.
 	Providers *provider.Registry
@@ -50,14 +50,15 @@ type Reconciler struct {
 	// HoldFor is how long the capacity of a lost replica is held for its successor (scheduler.Options).
 	HoldFor time.Duration
 	// Asks has the requests to the scheduler for places of replicas to be created in place; nil: all pods are created gated. Placed
-	// delivers the groups that have an answer, and triggers their reconcile.
+	// delivers the groups whose requests the scheduler has answered, and triggers their reconcile.
 	Asks   *scheduler.Asks
 	Placed <-chan event.GenericEvent
 	// Recorded is [scheduler.Scheduler.Recorded].
 	Recorded func(context.Context, *trellisv1alpha1.ScalingGroup) (assignment.Replicas, error)
 	// Retries are the delays after failures.
 	Retries blocked.Retries
-	// Leaving decides which nodes are to be removed, and MoveTimeout is how long a replica on such a node waits for its successor.
+	// Leaving has the rules that determine which nodes are to be removed. MoveTimeout is how long a replica on such a node waits for its
+	// successor.
 	Leaving     leaving.Rules
 	MoveTimeout time.Duration
 	// Responds: new pods name the operator as a responder to Evictions, except pods of LeaderWorkerSets, whose CRD drops the field.
@@ -113,7 +114,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Complete(r)
 }
 
-// Reconcile observes the group's pods, decides, writes pods, and reports.
+// Reconcile reads the group's pods, plans the rollout, creates and deletes pods, and reports the status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	sg, pods, err := r.find(ctx, req.NamespacedName)
 	if err != nil || sg == nil {
@@ -177,7 +178,7 @@ func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (*trel
 	return sg, pods, nil
 }
 
-// earliest returns the shorter of two times from now; 0 is never.
+// earliest returns the shorter of two delays. A delay of 0 means never.
 func earliest(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)

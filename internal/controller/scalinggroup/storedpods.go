@@ -27,8 +27,9 @@ type storedPod struct {
 	class    string
 }
 
-// storedPods has a storedPod for each role. It comes from the first pod of the role that the API server has stored, because quotas count
-// LimitRange defaults, the overhead of a RuntimeClass, and additions by webhooks. The zero value is ready to use.
+// storedPods has a storedPod for each role, from the first pod of the role that the API server has stored. The role's template is not
+// sufficient, because quotas count LimitRange defaults, the overhead of a RuntimeClass, and additions by webhooks. The zero value is ready
+// to use.
 type storedPods struct {
 	mu     sync.Mutex
 	byRole map[roleOfGroup]storedPod

@@ -77,8 +77,8 @@ func (r *Reconciler) addGroupsOnNode(
 	}
 }
 
-// concernedBy returns the scaling groups to reconcile after a change of a provider. If the change concerns one graph, they are the graph's
-// groups that depend on another system. The state of the graph's other groups shows in their pods.
+// concernedBy returns the scaling groups to reconcile after a change of a provider. If the change concerns one graph, it returns only the
+// graph's groups that depend on another system, because the pods of the other groups show their state.
 func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
 	name, one := provider.GraphOf(change)
 	groups := &trellisv1alpha1.ScalingGroupList{}

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
-// countWorkload reports the replicas of a group whose provider creates the pods itself. There is nothing else to do for such a group.
+// countWorkload reports the replicas of a group whose provider creates the pods itself. The controller does nothing else for such a group.
 func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, workload provider.Workload) (again time.Duration,
 	err error) {
 	seen, err := workload.Observe(ctx, r.Providers.Own(sg.Spec.Provider), []*trellisv1alpha1.ScalingGroup{sg})
@@ -31,8 +31,8 @@ func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.Scal
 }
 
 // workloadStatus returns the status with the provider's counts. An update or restart begins when the group requests a revision or restart
-// that differs from the last completed one. It is over when the provider reports its end, and stays over whatever else the provider
-// replaces in the graph.
+// that differs from the last completed one. It is over when the provider reports its end. It does not begin again if the provider later
+// replaces other pods of the graph.
 func workloadStatus(sg *trellisv1alpha1.ScalingGroup, counts provider.Counts) trellisv1alpha1.ScalingGroupStatus {
 	status := *sg.Status.DeepCopy()
 	status.ObservedGeneration, status.FailedReplicas = sg.Generation, nil

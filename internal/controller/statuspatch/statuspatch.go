@@ -22,10 +22,10 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// Write replaces the status of an object, and updates the object to the stored state. It returns false without an error when the object is
-// gone, or was replaced by another object with the same name, which has its own event.
+// Write replaces the status of an object, and updates the object to the stored state. It returns false without an error if the object is
+// gone, or if another object now has its name. The other object has its own event.
 //
-// The patch tests the UID. A merge patch cannot test it: in a patch of the status, the API server ignores metadata, and so a wrong UID. A
+// The patch tests the UID. A merge patch cannot test the UID, because in a patch of the status the API server ignores the metadata. A
 // resource version would cause a conflict after any other change of the object.
 func Write(ctx context.Context, c client.StatusClient, object client.Object, status any) (written bool, err error) {
 	patch, err := json.Marshal([]operation{{"test", "/metadata/uid", object.GetUID()}, {"add", "/status", status}})
@@ -39,8 +39,8 @@ func Write(ctx context.Context, c client.StatusClient, object client.Object, sta
 	return err == nil, err
 }
 
-// notApplied reports whether a JSON patch did not apply to the object because its test failed. If the API server refuses the patched object
-// instead, the error has the same code but names the kind. The error of a webhook with this code has no details.
+// notApplied reports whether a JSON patch did not apply to the object because its test failed. The error has the same code if the API
+// server refuses the patched object, but then its details name the kind. The error of a webhook with this code has no details.
 func notApplied(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {

@@ -50,7 +50,7 @@ func storageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
 	return ""
 }
 
-// outdated returns the other versions in which objects may be stored.
+// outdated returns the versions, other than the storage version, in which objects may be stored.
 func outdated(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	var versions []string
 	for _, version := range crd.Status.StoredVersions {
@@ -104,8 +104,7 @@ type refusal struct {
 
 func (r refusal) String() string { return r.NamespacedName.String() + ": " + r.err.Error() }
 
-// shrink removes the outdated versions from the status. It returns false if the definition is not the revision whose objects were
-// rewritten.
+// shrink removes the outdated versions from the status. It returns false if the definition has changed since its objects were rewritten.
 func shrink(crd *apiextensionsv1.CustomResourceDefinition, rewritten revision) bool {
 	if revisionOf(crd) != rewritten {
 		return false

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package storageversion rewrites objects that are stored in an older version of their kind. The API server converts such an object at
-// every read. It also keeps the older version in the definition's status.storedVersions, so that the older version can never be removed.
+// every read. It also keeps the older version in status.storedVersions of the CustomResourceDefinition, so that the older version can never
+// be removed.
 //
 //	status.storedVersions [v1alpha1 v1beta1], storage version v1beta1
 //	  every object gets a patch that changes nothing: the API server writes it, in v1beta1
@@ -11,9 +12,9 @@
 //
 // Objects are rewritten to the definition's current storage version. To return to a release that supports only v1alpha1, make v1alpha1 the
 // storage version, and wait for the condition. Objects are listed as metadata, in pages, past every cache, and the patches contain only the
-// identity of an object. The API server does not write an object that is already stored in the right version. All state is in the API, so
-// the rewrite begins again after a restart of the operator. An operator limited to namespaces cannot know how objects in other namespaces
-// are stored, so it leaves storedVersions unchanged.
+// identity of an object. The API server does not write an object that is already stored in the right version. The operator stores no
+// progress of its own, so after a restart it begins a rewrite again. An operator limited to namespaces cannot know how objects in other
+// namespaces are stored, so it leaves storedVersions unchanged.
 //
 // The crdmigrator of Cluster API solves the same problem differently: it watches all definitions of the cluster, lists all namespaces,
 // begins before every API server has learned of the new storage version, and does not report remaining or refused objects.

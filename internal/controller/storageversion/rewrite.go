@@ -72,8 +72,8 @@ func goOn(err error) string {
 	return ""
 }
 
-// one writes an object. It ignores an object that is gone, or that was changed since it was listed, because the change has already written
-// it.
+// one writes an object. It ignores an object that is gone. It also ignores an object that was changed since it was listed, because the
+// change has already stored the object in the right version.
 func (r rewriter) one(ctx context.Context, resource schema.GroupVersionResource, object *metav1.PartialObjectMetadata) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.UID, "resourceVersion": object.ResourceVersion}})
 	if err != nil {
