@@ -61,8 +61,8 @@ func (o observed) frozen() map[string]*trellisv1alpha1.ResolvedTopology {
 	return constraintsIn(o.groups)
 }
 
-// constrained reports whether the deployment has a constraint that is not automatic. If the deployment has groups, this is their frozen
-// constraint, and otherwise the stated constraint.
+// constrained reports whether the deployment has a constraint that is not automatic. It checks the frozen constraints of the deployment's
+// groups, or without groups the stated constraint.
 func (o observed) constrained() bool {
 	for _, sg := range o.groups {
 		if t := sg.Spec.Topology; t != nil && !t.Automatic {

@@ -78,7 +78,7 @@ type Reconciler struct {
 
 	written  pace.Writes
 	uncached uncached
-	// sshKeys maps the names of deployments whose namespace has the key pair to their UIDs.
+	// sshKeys has the UIDs of the deployments whose namespace has the key pair, by deployment name.
 	sshKeys sync.Map
 	// joins holds the locks of shared objects, by a hash of kind, namespace and name.
 	joins [256]sync.Mutex

@@ -32,9 +32,9 @@ type observed struct {
 	now time.Time
 	// stated is the constraint that the deployment states.
 	stated constraint.Statement
-	// clusterTopology is the deployment's ClusterTopology; nil if the deployment has none, or if it does not exist.
+	// clusterTopology is the deployment's ClusterTopology; nil if the deployment names none, or if the ClusterTopology does not exist.
 	clusterTopology *grovev1alpha1.ClusterTopology
-	// refreshed has, by component, the constraints with the topology's current levels that the groups get; nil if the groups keep their
+	// refreshed has, by component, the constraints that the groups get, with the topology's current levels; nil if the groups keep their
 	// frozen constraints.
 	refreshed map[string]*trellisv1alpha1.ResolvedTopology
 	// defaults are the default topologies, read for a new deployment without a constraint. nodes are the cluster's nodes, read if there are
@@ -46,7 +46,7 @@ type observed struct {
 	// adapters are the scaling adapters that refer to the deployment's name.
 	adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter
 	// settled is the deployment with its allowed replicas. overLimit is the message that the pod limit allows fewer replicas than
-	// requested; "" if it does not apply. See [Reconciler.settle].
+	// requested; "" if the limit allows all of them. See [Reconciler.settle].
 	settled   *nvidiav1beta1.DynamoGraphDeployment
 	overLimit string
 	// result is the result of the scheduler. judged reports whether there is a result since the operator's start.

@@ -115,8 +115,8 @@ func (r *Reconciler) mayApplyOrphan(ctx context.Context, dgd *nvidiav1beta1.Dyna
 	return isOrphan(existing, dgd), nil
 }
 
-// deploymentsOfOrphan returns the deployments that may adopt or report an object without a controller. Events of objects with a controller
-// go to their owners.
+// deploymentsOfOrphan returns the deployments that may adopt or report an object without a controller. An object with a controller is
+// ignored, because its events trigger a reconcile of its owner.
 func (r *Reconciler) deploymentsOfOrphan(ctx context.Context, object client.Object) []reconcile.Request {
 	label := object.GetLabels()[render.LabelGraph]
 	if label == "" || metav1.GetControllerOfNoCopy(object) != nil {

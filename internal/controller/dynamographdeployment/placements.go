@@ -50,7 +50,7 @@ func placesOf(o observed, components []component) (out map[string][]nvidiav1beta
 	return out, cut
 }
 
-// fitting returns as many of the first places as fit into a number of bytes.
+// fitting returns the first places, as many as fit into the given number of bytes.
 func fitting(places []nvidiav1beta1.ReplicaPlacement, bytes int) []nvidiav1beta1.ReplicaPlacement {
 	for i := range places {
 		if bytes -= sizeOf(places[i : i+1]); bytes < 0 {

@@ -176,7 +176,7 @@ func (r *Reconciler) deployments(ctx context.Context, options ...client.ListOpti
 	return out
 }
 
-// aboutPlaces adds two facts to a message about places: the NVLink cliques, and the resources that the scheduler did not count.
+// aboutPlaces adds the NVLink cliques, and the resources that the scheduler did not count, to a message about places.
 func aboutPlaces(o observed, message string) string {
 	message += aboutCliques(o)
 	if components := slices.Sorted(maps.Keys(o.result.UncountedClaims)); len(components) > 0 {

@@ -23,8 +23,7 @@ const formerProviderReady = "EngineReady"
 // providerView is the provider of a deployment in one reconcile.
 type providerView struct {
 	render.ProviderChoice
-	// asked is the provider that would be chosen for a new deployment. It differs from the current provider while the deployment has pods
-	// of that other provider.
+	// asked is the provider that would be chosen for a new deployment. A deployment with pods of another provider keeps that provider.
 	asked render.ProviderChoice
 	state provider.State
 	// unsuited is the reason why the provider cannot place this graph; "" if it can.

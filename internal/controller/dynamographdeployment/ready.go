@@ -77,7 +77,7 @@ func notReadyReason(o observed, s component, placed *metav1.Condition) string {
 }
 
 // waitsForObject names the missing object, such as a claim, for which all waiting replicas of a component wait. More capacity would not
-// help these replicas. It returns "" if one of them waits for something else.
+// help these replicas. It returns "" if one of these replicas waits for something else.
 func waitsForObject(o observed, s component) (why string) {
 	for i := range o.result.Waiting {
 		if w := &o.result.Waiting[i]; w.Component == s.name {

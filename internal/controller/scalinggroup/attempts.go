@@ -29,8 +29,8 @@ const (
 // attempts has the placement attempts of a group's replicas.
 type attempts struct {
 	recorded assignment.Replicas
-	// answered has, by ordinal, the attempts that the scheduler answered for replicas to be created in place. begun are the ordinals of the
-	// replicas whose creation has begun.
+	// answered has, by ordinal, the attempts in the scheduler's answers for replicas to be created in place. begun has the ordinals of the
+	// replicas whose creation in place has begun.
 	answered map[int32]int32
 	begun    []int32
 }
@@ -40,9 +40,9 @@ func (a attempts) next(ordinal int32) int32 {
 	return cmp.Or(a.answered[ordinal], a.recorded.Last(ordinal)+1)
 }
 
-// lookForCreations marks replicas that cannot stay as misplaced: replicas with released pods of an earlier attempt, which another operator
-// instance released or created, and replicas whose pods have host names of different attempts. It marks replicas with pods that the cache
-// does not show yet as beingMade.
+// lookForCreations sets misplaced for replicas that cannot stay: replicas with released pods of an earlier attempt, which another operator
+// instance released or created, and replicas whose pods have host names of different attempts. It sets beingMade for replicas with pods
+// that the cache does not show yet.
 func (p *pass) lookForCreations(ctx context.Context) (err error) {
 	if p.unseen, err = p.unseenCreations(ctx); err != nil {
 		return err
@@ -71,8 +71,8 @@ func (r *replica) earlierThan(attempt int32) bool {
 	})
 }
 
-// hostAttempt returns the attempt for the host names of new pods. It is the attempt in the host names of existing pods, so that all pods
-// find each other, or next if no pod exists.
+// hostAttempt returns the attempt for the host names of new pods. It is the attempt in the host names of existing pods, so that all pods of
+// the replica find each other. If no pod exists, it is the attempt next.
 func (r *replica) hostAttempt(next int32) int32 {
 	if r != nil {
 		for _, pod := range r.pods {
@@ -92,7 +92,7 @@ func (r *replica) mixesHosts() bool {
 }
 
 // unseenCreations returns, in order, the ordinals of replicas whose creation in place this operator has begun and that have pods in the API
-// server which the cache does not show. The cache then lags by more than the time that reads wait for it.
+// server which the cache does not show. Such pods exist if the cache lags by more than the time for which reads wait for the cache.
 func (p *pass) unseenCreations(ctx context.Context) (unseen []int32, err error) {
 	for _, ordinal := range p.attempts.begun {
 		if one := p.replicas[ordinal]; one == nil || len(one.uids()) < one.size {

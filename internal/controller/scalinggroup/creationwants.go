@@ -217,7 +217,7 @@ func (v *view) part() creationturns.Part {
 }
 
 // begunSet returns the gang whose sets exist while LeaderWorkerSet creates their pods. Without such a gang, it returns the gang whose sets
-// are to be created first. It returns false if there is no such gang either, or if Trellis creates the pods itself.
+// are to be created first. It returns false if neither gang exists, or if Trellis creates the pods itself.
 func (v *view) begunSet(decisions map[creationturns.Key]creationturns.Decision) (key creationturns.Key, is bool) {
 	if !render.InSets(v.o.sg) {
 		return key, false

@@ -15,9 +15,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// The finalizer of another controller may delay the deletion of a deployment, and of its scaling groups, for a long time. Serving replicas
-// continue to run meanwhile. No pods are created, so updates, restarts and scale-ins are suspended, because they would only remove serving
-// replicas.
+// The finalizer of another controller may delay the deletion of a deployment, and of its scaling groups, for a long time. Meanwhile serving
+// replicas continue to run, and no pods are created. Updates, restarts and scale-ins are suspended, because without new pods they would
+// only remove serving replicas.
 
 // isEnding reports whether the deployment of a group is being deleted.
 func isEnding(ctx context.Context, c client.Reader, sg *trellisv1alpha1.ScalingGroup) (bool, error) {

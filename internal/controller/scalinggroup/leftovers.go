@@ -59,7 +59,7 @@ func (r *Reconciler) deleteLeftovers(ctx context.Context, group types.Namespaced
 	return leftovers.DeleteAll(ctx, r.Client, r.Live, owner, pods)
 }
 
-// waitFor removes from the creates the pods whose names existing pods still have.
+// waitFor removes from the creates the pods whose names are still taken by the given pods.
 func (s *steps) waitFor(others ...[]*corev1.Pod) {
 	taken := map[string]bool{}
 	for _, pod := range slices.Concat(others...) {

@@ -24,7 +24,7 @@ type pass struct {
 	decision
 }
 
-// observed is the state from which one reconcile decides.
+// observed is the state from which one reconcile plans its steps.
 type observed struct {
 	sg       *trellisv1alpha1.ScalingGroup
 	pods     found
@@ -74,8 +74,8 @@ type decision struct {
 	allowed allowance
 }
 
-// decide plans the rollout, drops from the plan the replicas whose recreation is delayed, and turns the plan into steps. If another client
-// has changed the spec, decide adds no steps until the graph controller has applied its spec again.
+// decide plans the rollout, removes from the plan the creates of replicas whose recreation is delayed, and turns the plan into steps. If
+// another client has changed the spec, decide adds no steps until the graph controller has applied its spec again.
 func (p *pass) decide(ctx context.Context) error {
 	p.next = plan(p.sg, p.replicas, p.attempts.recorded.Ordinals()...)
 	p.failing = backOffOf(p.sg, p.replicas, p.refusals.clock())

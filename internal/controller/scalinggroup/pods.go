@@ -45,7 +45,8 @@ func (r *Reconciler) createPod(ctx context.Context, sg *trellisv1alpha1.ScalingG
 	return r.takenName(ctx, sg, pod)
 }
 
-// withLimits adds the names of the LimitRanges that refuse a pod to the error of the API server, which does not name them.
+// withLimits adds to the API server's error the names of the LimitRanges that refuse the pod, because the error does not contain these
+// names.
 func (r *Reconciler) withLimits(ctx context.Context, pod *corev1.Pod, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
