@@ -38,8 +38,8 @@ const PoolDefinition = "inferencepools.inference.networking.k8s.io"
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=inferencepools.inference.networking.k8s.io,verbs=list;watch
 
-// watchExtras watches the objects of deployments other than scaling groups, and their prerequisites.
-// Objects may have several deployments as owners.
+// watchExtras watches the prerequisites of deployments, and the objects of deployments other than scaling groups. A shared object has
+// several deployments as owners.
 func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
 	owners := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &nvidiav1beta1.DynamoGraphDeployment{})
 	for _, kind := range []client.Object{
@@ -165,7 +165,8 @@ func whyUnbound(o client.Object) string {
 	return ""
 }
 
-// graphOfPod finds the deployment of a pod through a scaling group with the same label, because the label may hold a shortened name.
+// graphOfPod returns the deployment of a pod. It finds the deployment through the scaling groups with the pod's graph label, because the
+// label may hold a shortened name.
 func (r *Reconciler) graphOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
 	groups := &trellisv1alpha1.ScalingGroupList{}
 	if err := r.Client.List(ctx, groups, client.InNamespace(pod.GetNamespace()),
