@@ -74,9 +74,8 @@ func reserve(c *topology.Cluster, sg *trellisv1alpha1.ScalingGroup, place placem
 	}
 }
 
-// ReserveRest reserves capacity for the gated pods of partly released gangs, for example after a restart in the middle of a release. These
-// pods are planned like other waiting pods, but until then no other gang may take their capacity. ReserveRest returns the names of their
-// gangs, by pod ID.
+// ReserveRest reserves capacity for the gated pods of partly released gangs, for example after a restart in the middle of a release.
+// Otherwise another gang could take this capacity before the pods are planned. ReserveRest returns the name of each pod's gang, by pod ID.
 func ReserveRest(c *topology.Cluster, o Observation) map[string]string {
 	r := NewRequest(o)
 	rest := map[string]string{}

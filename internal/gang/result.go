@@ -79,7 +79,7 @@ type Result struct {
 	Waiting []Waiting
 	// Outside are replicas and single-node components with pods outside the domain that must hold them.
 	Outside []Outside
-	// Checked has, by name of a Kueue Workload, the result of the search for a place that Trellis makes before Kueue admits the Workload.
+	// Checked has, by Workload name, the result of the placement search that Trellis runs before Kueue admits the Workload.
 	Checked map[string]Checked
 	// Surplus are replicas without capacity that an update would add beyond the number that is wanted permanently.
 	Surplus []Waiting

@@ -41,7 +41,7 @@ type templateInput struct {
 	KVTransfer *nvidiav1beta1.KVTransferPolicy `json:"kvTransferPolicy,omitempty"`
 }
 
-// alphaInput holds a component's fields that only v1alpha1 has, except those in its podTemplate.
+// alphaInput holds the fields of a component that only v1alpha1 has and that affect the component's pods.
 type alphaInput struct {
 	ComponentType     string `json:"componentType,omitempty"`
 	SubComponentType  string `json:"subComponentType,omitempty"`

@@ -23,7 +23,7 @@ const (
 // Annotations lists the annotations with which users choose how a component is updated.
 var Annotations = []string{AnnotationStrategy, AnnotationMaxSurge, AnnotationMaxUnavailable}
 
-// Annotations with which users choose how many steps of a deployment's workers are replaced at the same time. Shared defines a step.
+// Annotations with which users limit the update of a deployment's workers, in steps as defined by [Shared].
 const (
 	AnnotationSharedMaxSurge       = "trellis.dev/rolling-update-max-surge"
 	AnnotationSharedMaxUnavailable = "trellis.dev/rolling-update-max-unavailable"

@@ -214,7 +214,7 @@ func (t *Tree) child(at DomainID, value string) (int, bool) {
 	})
 }
 
-// resize adds k nodes to a domain and all domains around it. Domains that become empty are dead.
+// resize adds k, which may be negative, to the size of a domain and of all domains that enclose it. It unlinks domains that become empty.
 func (t *Tree) resize(at DomainID, k int) {
 	for id := at; id != Nowhere; id = t.domains[id].parent {
 		d := &t.domains[id]

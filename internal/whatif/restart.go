@@ -45,10 +45,9 @@ func (r *Restart) Text() string {
 	return fmt.Sprintf("no %s holds all %d packed replicas (%s: %d)", r.Level, r.Wanted, r.Domain, r.Placed)
 }
 
-// Restart plans a deployment as after a Parallel restart: without its pods, and in a newly chosen domain. Packed replicas do not preempt
-// pods of lower priority. The chosen domain may be the current domain and not hold the whole graph. Restart then plans in the domain with
-// capacity that a refusal of g names, if there is one. Call it before the plan is rolled back. It returns false if there is nothing to
-// plan.
+// Restart plans the deployment of g as if a Parallel restart had removed its pods, in a newly chosen domain. Packed replicas do not preempt
+// pods of lower priority. If the chosen domain is the current domain and does not hold the whole graph, Restart plans in the domain that a
+// refusal in g names, if any. Call Restart before g is rolled back. It returns false if there is nothing to plan.
 func (p *Planner) Restart(g *Plan) (Restart, bool) {
 	if g.request == nil {
 		return Restart{}, false

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/tree"
 )
 
-// freeText returns the amounts of a domain as text: the free amount of the total amount.
+// freeText returns the free and the total amount of a domain as text, such as "3 of 8 free".
 func freeText(d *tree.Domain) string {
 	if d.Amount == nil {
 		return ""

@@ -70,7 +70,7 @@ type Options struct {
 	// Preset is the kind of capacity request for deployments without the annotation.
 	Preset string
 	capacity.Limits
-	// NewNodeLabels are the labels whose values the autoscaler knows for new nodes.
+	// NewNodeLabels are the node labels whose values the autoscaler knows before it adds a node.
 	NewNodeLabels []string
 	// Image is the image of placeholders.
 	Image string

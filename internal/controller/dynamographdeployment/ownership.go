@@ -35,7 +35,7 @@ func ownershipCondition(o observed, failure error) *condition {
 	return nil
 }
 
-// takenAdapters lists a conflict for each scaling adapter that has a name which the deployment needs but that another controller owns. An
+// takenAdapters returns a conflict for each scaling adapter whose name the deployment needs and whose owner is another controller. An
 // adapter of an earlier deployment of this name is deleted, and an adapter without a controller is adopted, so neither is a conflict.
 func takenAdapters(dgd *nvidiav1beta1.DynamoGraphDeployment,
 	adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter) []*adoption.Conflict {

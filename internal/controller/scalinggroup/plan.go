@@ -121,8 +121,8 @@ func stepsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, atte
 	return s
 }
 
-// remove adds the removal of a replica to the steps: the deletion of its set if a maker creates the pods, or else of each pod that is not
-// being deleted yet.
+// remove adds the removal of a replica to the steps: the removal of its set if another controller creates the pods, or else the removal of
+// its live and lost pods.
 func (s *steps) remove(sg *trellisv1alpha1.ScalingGroup, r *replica, why string) {
 	if render.InSets(sg) {
 		s.unmake = append(s.unmake, removal{r, why})

@@ -117,8 +117,8 @@ func placesOf(names []string) map[string]int {
 	return out
 }
 
-// apply applies an operation, if the tree has the value with which it was recorded, and reports whether it did. It does not change the
-// tree; the result shares the unchanged parts.
+// apply returns a copy of the tree with an operation applied, and true; the copy shares the unchanged parts. If the old value that the
+// operation recorded does not match the tree, apply returns the tree itself and false.
 func apply(tree any, o *op) (any, bool) { return applyAt(tree, o.path, o) }
 
 func applyAt(tree any, path []string, o *op) (any, bool) {
@@ -178,7 +178,7 @@ func applyToList(t []any, path []string, o *op) (any, bool) {
 	return t, false
 }
 
-// step is the effect of an operation on the child of an object or a list that its path names.
+// step is what an operation does at one key of its path: nothing, add or remove the child, or descend into the child.
 type step int
 
 const (
