@@ -144,7 +144,14 @@ func (e *Registry) handler(w Watch) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: notify, UpdateFunc: func(_, now any) { notify(now) }, DeleteFunc: notify}
 }
 
+// changed calls the functions for a changed object of a graph. Without a namespace, the object is a provider's topology object.
 func (e *Registry) changed(graph types.NamespacedName) {
+	if graph.Namespace == "" {
+		for _, f := range e.topologyWatchers {
+			f()
+		}
+		return
+	}
 	for _, f := range e.watchers {
 		f(graph)
 	}

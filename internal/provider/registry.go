@@ -59,10 +59,12 @@ type Registry struct {
 
 	mu     sync.Mutex
 	states map[string]State
-	// subscribers are called when the state of a provider changes, watchers when an object of a graph changes.
-	subscribers []func(provider string)
-	watchers    []func(graph types.NamespacedName)
-	informers   map[string]*informers
+	// subscribers are called when the state of a provider changes or its kinds become readable. watchers are called when an object of a
+	// graph changes, topologyWatchers when a topology object changes.
+	subscribers      []func(provider string)
+	watchers         []func(graph types.NamespacedName)
+	topologyWatchers []func()
+	informers        map[string]*informers
 }
 
 // New returns a registry of the given providers.
@@ -98,11 +100,15 @@ func (e *Registry) OnState(f func(provider string)) { e.subscribers = append(e.s
 // OnChange registers a function that is called with the graph of each changed object of a provider's kinds. Call OnChange before Start.
 func (e *Registry) OnChange(f func(graph types.NamespacedName)) { e.watchers = append(e.watchers, f) }
 
+// OnTopologyChange registers a function that is called when a cluster-scoped topology object of a provider changes. Call OnTopologyChange
+// before Start.
+func (e *Registry) OnTopologyChange(f func()) { e.topologyWatchers = append(e.topologyWatchers, f) }
+
 // changesBuffered is the buffer size of a Changes channel. The buffer holds events while the channel's controller is busy.
 const changesBuffered = 4096
 
 // Changes returns a channel for a controller to watch. The channel delivers an event for every change that [Registry.OnState] and
-// [Registry.OnChange] report, except changes of topology objects. Use [GraphOf] to read the event. Call Changes before Start.
+// [Registry.OnChange] report. Use [GraphOf] to read the event. Call Changes before Start.
 func (e *Registry) Changes() <-chan event.GenericEvent {
 	changes := make(chan event.GenericEvent, changesBuffered)
 	deliver := func(graph types.NamespacedName) {
@@ -110,11 +116,7 @@ func (e *Registry) Changes() <-chan event.GenericEvent {
 			Name: graph.Name}}}
 	}
 	e.OnState(func(string) { deliver(types.NamespacedName{}) })
-	e.OnChange(func(graph types.NamespacedName) {
-		if graph.Namespace != "" { // otherwise it is a topology object, without a graph
-			deliver(graph)
-		}
-	})
+	e.OnChange(deliver)
 	return changes
 }
 

@@ -6,11 +6,13 @@ package provider
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -191,9 +193,9 @@ func TestChangesNameTheGraph(t *testing.T) {
 	changes := e.Changes()
 	for _, report := range []func(){
 		func() { e.subscribers[0]("Fake") },
-		func() { e.watchers[0](types.NamespacedName{Namespace: "ns", Name: "g"}) },
-		func() { e.watchers[0](types.NamespacedName{Name: "topology"}) }, // of no graph
-		func() { e.watchers[0](types.NamespacedName{Namespace: "ns", Name: "h"}) },
+		func() { e.changed(types.NamespacedName{Namespace: "ns", Name: "g"}) },
+		func() { e.changed(types.NamespacedName{Name: "topology"}) }, // of no graph
+		func() { e.changed(types.NamespacedName{Namespace: "ns", Name: "h"}) },
 	} {
 		report()
 	}
@@ -204,6 +206,21 @@ func TestChangesNameTheGraph(t *testing.T) {
 		if name, one := GraphOf((<-changes).Object); !one || name != (types.NamespacedName{Namespace: "ns", Name: want}) {
 			t.Errorf("an object of %s concerns %s", want, name)
 		}
+	}
+}
+
+// TestTopologyObjectsHaveNoGraph: the scheduler would read a deployment without a namespace, and with --watch-namespaces would try again for ever.
+func TestTopologyObjectsHaveNoGraph(t *testing.T) {
+	e := New(Options{}, All{Placers: []Placer{&fake{}}})
+	var graphs []types.NamespacedName
+	topologies := 0
+	e.OnChange(func(graph types.NamespacedName) { graphs = append(graphs, graph) })
+	e.OnTopologyChange(func() { topologies++ })
+	handler := e.handler(Watch{Graph: func(o client.Object) (types.NamespacedName, bool) { return client.ObjectKeyFromObject(o), true }})
+	handler.OnAdd(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "topology"}}, false)
+	handler.OnAdd(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}}, false)
+	if want := []types.NamespacedName{{Namespace: "ns", Name: "g"}}; !slices.Equal(graphs, want) || topologies != 1 {
+		t.Errorf("graphs %v, want %v; %d topology objects, want 1", graphs, want, topologies)
 	}
 }
 

@@ -41,11 +41,7 @@ func (r *Reconciler) providersChanged() <-chan event.GenericEvent {
 		}
 	}
 	r.Providers.OnState(func(string) { notify() })
-	r.Providers.OnChange(func(name types.NamespacedName) {
-		if name.Namespace == "" {
-			notify()
-		}
-	})
+	r.Providers.OnTopologyChange(notify)
 	return changed
 }
 
