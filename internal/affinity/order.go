@@ -194,8 +194,8 @@ func (o *order) Alike(i int) string {
 }
 
 // Orderly implements topology.Order. The answer is known if only spread constraints can refuse pods, and each pod with such a constraint
-// has only one and is counted by no other. Pods can then be bound as long as a pod remains for the domain with the fewest pods. Once no
-// such pod remains, that domain's count is the final minimum.
+// has only one and is counted by no other. A pod for the domain with the fewest pods can always be bound next. If no such pod remains, that
+// domain's count is the final minimum.
 func (o *order) Orderly(some []int) (every, known bool) {
 	for _, i := range some {
 		c := o.classes[i]

@@ -216,7 +216,7 @@ func (r *Record) Ran(key Key) bool {
 }
 
 // FormerDomain returns the domain of a replica's last place; nil for none. It returns nil for a place with planned hosts if the replica was
-// never bound. A replica that was bound before may have been bound at its planned hosts too, since the record shows this with a delay.
+// never bound. If the replica was bound before, it may already be bound at the planned hosts: the record shows this with a delay.
 func (r *Record) FormerDomain(key Key) topology.Path {
 	if place, _ := r.PlaceOf(key); len(place.Hosts) == 0 || !place.NeverBound {
 		return place.Domain
@@ -231,7 +231,7 @@ func (r *Record) AttemptOf(key Key) int32 {
 }
 
 // LowestAttempt returns the lowest attempt at which the pods of a replica are valid. For a replica in Former, this is the attempt after the
-// last attempt. Another operator instance may still have released or created pods at the last attempt, and these pods are not valid.
+// last attempt. Pods of the last attempt are not valid, even if another operator instance released or created them late.
 func (r *Record) LowestAttempt(key Key) int32 {
 	if last, is := r.Former[key]; is {
 		return last.Attempt + 1

@@ -39,7 +39,7 @@ func (c *cleared) lost(ask string, missing []Index) (n int) {
 	return n
 }
 
-// forget drops the records of capacity requests that no longer exist.
+// forget drops the records of gangs that no longer wait for capacity.
 func (c *cleared) forget(waiting map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

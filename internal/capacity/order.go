@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
-// turnEvery sets the share of requests by turn: one of every turnEvery capacity requests is for the namespace whose turn it is, regardless
-// of priority. Otherwise a namespace with ever new gangs of high priority would exclude all other namespaces.
+// turnEvery is the interval of turns: one of every turnEvery capacity requests goes to the namespace whose turn it is, regardless of
+// priority. Without turns, a namespace that keeps adding gangs of high priority would exclude all others.
 const turnEvery = 4
 
 // served holds the serial number of each namespace's last capacity request.

@@ -85,7 +85,7 @@ type Steps struct {
 }
 
 // Planner stores the start time of each capacity request, the requests that ended without success, and the last request of each namespace.
-// If this state is lost, capacity is requested again without a pause, and all namespaces have equal turns.
+// If this state is lost, capacity is requested again without a pause, and the turns of namespaces start anew.
 type Planner struct {
 	Limits
 	asks map[string]*memory
@@ -134,8 +134,8 @@ func (p *Planner) Plan(o Observation, now time.Time) Steps {
 	return r.steps
 }
 
-// forget drops the state of gangs that no longer wait. It keeps pauses for some time, because a gang that is absent only while it is
-// recreated has not been placed.
+// forget drops the state of gangs that no longer wait. It keeps pauses for some time, because a gang may be absent only because it is being
+// recreated.
 func (p *Planner) forget(gangs []Gang, now time.Time) {
 	waiting, namespaces := map[string]bool{}, map[string]bool{}
 	for i := range gangs {

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// NewNodeLabels is the default for the labels whose values an autoscaler knows for new nodes.
+// NewNodeLabels is the default for the labels of new nodes that an autoscaler can predict.
 var NewNodeLabels = []string{corev1.LabelTopologyRegion, corev1.LabelTopologyZone}
 
 // Source contains the input for Gangs, for one deployment.
@@ -32,7 +32,7 @@ type Source struct {
 	Result gang.Result
 	// Kind is the kind of capacity requests.
 	Kind string
-	// NewNodeLabels are the labels whose values an autoscaler knows for new nodes.
+	// NewNodeLabels are the labels of new nodes that an autoscaler can predict.
 	NewNodeLabels []string
 }
 

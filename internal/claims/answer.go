@@ -239,8 +239,8 @@ func (c *class) words(which []int) string {
 // maxRoom is the maximum number of pods counted on one node.
 const maxRoom = 256
 
-// room returns the number of further pods of a class for which a node's devices suffice. It ignores shared claims. It returns false for no
-// limit.
+// room returns how many further pods of a class a node's devices suffice for. It ignores shared claims. It returns false at maxRoom pods or
+// more.
 func (b *binding) room(c *class, h *hostDevices, taken state, lacks uint64) (n int32, limited bool) {
 	all := uint64(1)<<len(c.claims) - 1
 	q := question{like: b.store.like(h, c), taken: taken.sum, lacks: lacks}

@@ -42,7 +42,7 @@ type hostDevices struct {
 	likes map[string]uint64
 }
 
-// state is a set of taken devices. If nodes are alike, equal states of these nodes have equal sums.
+// state is a set of taken devices. On nodes that are alike, equal states have the same sum.
 type state struct {
 	results []resourcev1.DeviceRequestAllocationResult
 	sum     uint64

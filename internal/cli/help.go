@@ -22,7 +22,7 @@ const optionsName = "options"
 // helpFlag is the flag that cobra adds to every command.
 const helpFlag = "help"
 
-// SetHelp makes all commands below root show their help and usage in the width of the terminal, with only their own flags. It also adds the
+// SetHelp makes commands below root show help and usage in the width of the terminal, with their own flags and shownFlags. It also adds the
 // command "options", which lists kubectl's flags.
 func SetHelp(root *cobra.Command) {
 	root.AddCommand(newOptionsCommand())

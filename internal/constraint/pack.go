@@ -83,9 +83,8 @@ func Packed(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Spec.Multinode || !OfGraph(t).Empty() || !OfComponent(t).Empty() || Spread(t) || Transfers(t)
 }
 
-// TopologyOf returns a frozen topology of the graph, for the fields that all its groups share: name, levels and deployment level. It
-// returns nil if no group has a topology. If groups use different default topologies, it returns the topology of the first component by
-// name.
+// TopologyOf returns the frozen topology of the first component, by name, that has one; nil if none has. Its name, levels and deployment
+// level are those of all groups of the graph, unless groups use different default topologies.
 func TopologyOf(groups []*trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ResolvedTopology {
 	var first *trellisv1alpha1.ScalingGroup
 	for _, sg := range groups {

@@ -13,7 +13,7 @@ import (
 
 // Refreshed returns the frozen constraints of a deployment with the current levels and node selector of their ClusterTopology. It returns
 // nil when nothing has changed. It also returns nil when the constraints do not fit the current topology: a level in use is gone or has
-// moved, or annotations name a level by its former key. It does not refresh constraints from several topologies, because these are default
+// moved, or annotations name a level by its former key. It also returns nil for constraints from several topologies: they are default
 // topologies, which never block a deployment.
 func Refreshed(frozen map[string]*trellisv1alpha1.ResolvedTopology, stated Statement, now *grovev1alpha1.ClusterTopology,
 ) map[string]*trellisv1alpha1.ResolvedTopology {

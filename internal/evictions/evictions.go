@@ -119,7 +119,7 @@ func (r Requests) Store(ctx context.Context, t *Target) error {
 	return r.annotate(ctx, t.Pod, &value)
 }
 
-// Withdraw removes the request from the pod. It keeps a request that was made after the time until, and a request that frees a place for a
+// Withdraw removes the request from the pod. It keeps a request that is newer than the given time, and a request that frees a place for a
 // waiting deployment.
 func (r Requests) Withdraw(ctx context.Context, t *Target, until time.Time) error {
 	if request, has := leaving.EvictionOf(t.Pod); !has || request.For != "" || request.At.After(until) {

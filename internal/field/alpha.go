@@ -12,8 +12,8 @@ var (
 	gpu      = "nvidia.com/gpu"
 )
 
-// componentFields and specFields list the fields whose paths differ in v1alpha1: fields of a component, and fields of the spec. A longer
-// path comes before a shorter path that it begins with.
+// componentFields and specFields list the fields whose paths differ in v1alpha1: fields of a component, and fields of the spec. A path
+// comes before its prefixes, as the first match counts.
 var (
 	componentFields = table{
 		{mainPath.Child("resources", "limits").Key(gpu), NewPath("resources", "limits", "gpu")},

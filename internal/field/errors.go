@@ -83,7 +83,7 @@ func NotSupported[T ~string](path *Path, value any, supported []T) *Error {
 	return &Error{Type: err.Type, Field: path, BadValue: err.BadValue, Detail: Say(err.Detail)}
 }
 
-// TooMany returns an error about a list with more items than the maximum, most.
+// TooMany returns an error about a list with too many items. most is the maximum.
 func TooMany(path *Path, items, most int) *Error {
 	err := k8sfield.TooMany(nil, items, most)
 	return &Error{Type: err.Type, Field: path, BadValue: err.BadValue, Detail: Say(err.Detail)}

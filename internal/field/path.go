@@ -62,8 +62,8 @@ func (p *Path) Index(i int) *Path { return p.with(element{kind: ofIndex, index: 
 // Key returns the path of an entry in a map or in a list of named objects.
 func (p *Path) Key(name string) *Path { return p.with(element{kind: ofKey, name: name}) }
 
-// InAlpha returns the path together with its v1alpha1 form, for a form that componentFields and specFields do not contain. In alpha, the
-// fields inside a component are already v1alpha1 fields.
+// InAlpha returns the path with a v1alpha1 form that componentFields and specFields do not contain. The given form already has v1alpha1
+// fields inside a component.
 func (p *Path) InAlpha(alpha *Path) *Path {
 	if p == nil {
 		return alpha

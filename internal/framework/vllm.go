@@ -67,7 +67,7 @@ func launchVLLM(replica Replica, leader, worker *corev1.PodSpec) bool {
 }
 
 // vllmParallelism returns the number of GPUs for one copy of the model, and the number of data-parallel copies. ok is false if the value of
-// a flag is not a number.
+// a flag is not a positive integer.
 func vllmParallelism(main *corev1.Container) (model, data int64, ok bool) {
 	tensor, okTensor := flagNumber(main, "--tensor-parallel-size", "-tp")
 	pipeline, okPipeline := flagNumber(main, "--pipeline-parallel-size", "-pp")

@@ -61,8 +61,7 @@ func Score(c *topology.Cluster, o Observation) float64 {
 	return least
 }
 
-// WillBeFollowed reports whether the replica of gone, a deleted or terminated pod, will be recreated. pods are the remaining pods of the
-// group.
+// WillBeFollowed reports whether the replica of a deleted or terminated pod will be recreated. pods are the remaining pods of the group.
 func WillBeFollowed(sg *trellisv1alpha1.ScalingGroup, gone *corev1.Pod, pods []*corev1.Pod, recorded assignment.Replicas) bool {
 	ordinal, _, ok := render.ReplicaOf(gone)
 	if !ok {

@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// EndsWithin is the time after the end of its grace period for which a deleted pod may still exist before Trellis reports it. The kubelet
-// needs time to confirm the pod's termination.
+// EndsWithin is how long a deleted pod may still exist after the end of the pod's grace period before Trellis reports it. The kubelet needs
+// time to confirm the pod's termination.
 const EndsWithin = 30 * time.Second
 
 // EndsBy returns the time by which a deleted pod should no longer exist; false for a pod without a deletion timestamp.

@@ -105,7 +105,7 @@ func (a *admission) holdAll(why string, components []placement.Component, gated 
 	}
 }
 
-// holdEach makes only those replicas of a component wait whose own pods wait for admission.
+// holdEach makes a replica of a component wait only if its own pods wait for admission.
 func (a *admission) holdEach(s *placement.Component, gated map[string]*corev1.Pod) {
 	for i := range s.Waiting {
 		if why := a.awaiting[Key{Component: s.Name, Ordinal: s.Waiting[i].Ordinal}]; why != "" {

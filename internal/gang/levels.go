@@ -93,7 +93,7 @@ func OtherKey(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.Cluste
 	return "", "", false
 }
 
-// unavailable explains that no pod is placed by a level, because the ClusterTopology lacks the level or offers it with another key.
+// unavailable explains why replicas that need a level are not placed: the ClusterTopology lacks the level or offers it with another key.
 func unavailable(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.ClusterTopology, level string) string {
 	if was, now, differ := OtherKey(frozen, ct, level); differ {
 		return fmt.Sprintf("level '%s' has the key %s now, and pods are placed by its former key %s: restore it, or recreate the deployment",
@@ -103,8 +103,8 @@ func unavailable(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.Clu
 		level, ct.Source(), frozen.ClusterTopology)
 }
 
-// Available reports whether a frozen level still has its meaning. The ClusterTopology must have the level with the same key, and below all
-// remaining levels that were above it when it was frozen. The empty level ("") is always available.
+// Available reports whether a frozen level still has its meaning: the ClusterTopology has the level with the same key, and all remaining
+// levels that were above it are still above it. The empty level ("") is always available.
 func Available(frozen *trellisv1alpha1.ResolvedTopology, ct *grovev1alpha1.ClusterTopology, domain string) bool {
 	if domain == "" {
 		return true

@@ -133,8 +133,8 @@ var quotaError = regexp.MustCompile(`(?s)^.*exceeded quota: ([^,]+), requested: 
 // refusedPod matches the start of the error of a refused create, which names the pod. The cause follows it.
 var refusedPod = regexp.MustCompile(`creating pod \S+(?: in place)?: (?:pods "\S+" is forbidden: )?`)
 
-// shortRefusal shortens the error of a refused create if it has more than most bytes. It removes the names of pods, because they precede
-// the cause, and the end of a long text is cut off. It replaces the error of a ResourceQuota by the quota's numbers.
+// shortRefusal shortens the error of a refused create if it exceeds the given number of bytes. It replaces the error of a ResourceQuota by
+// the quota's numbers. From other errors it removes the pod's name, which precedes the cause; the caller cuts off the end.
 func shortRefusal(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -22,14 +22,14 @@ import (
 // Movable finds replicas that may move to free a place for other gangs.
 type Movable struct {
 	Cluster *topology.Cluster
-	// Admit returns a pod that does not exist yet as the API server would store it, and Priority returns the priority of an existing pod.
+	// Admit returns a new pod as the API server would store it, and Priority returns the priority of an existing pod.
 	Admit    func(*corev1.Pod) *corev1.Pod
 	Priority func(*corev1.Pod) int32
 	// GPUs counts the GPUs of a pod; false when they cannot be counted.
 	GPUs func(*corev1.Pod) (int64, bool)
 }
 
-// Of returns the fully bound replicas of a group that a plan on the topology of place can place again. pods are the group's pods. The
+// Of returns the fully bound replicas of a group that a plan with the topology of the given place can move. pods are the group's pods. The
 // caller must check that the deployment has the annotation [render.AnnotationMayMove].
 func (m *Movable) Of(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place *repack.Place) (out []repack.Replica) {
 	if !render.Gated(sg) || render.Oversized(sg) || sg.Spec.Moves == trellisv1alpha1.MovesNever || !place.SameTopology(placedBy(sg)) {
@@ -98,8 +98,8 @@ func (m *Movable) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []
 	return out
 }
 
-// successor returns the pods of a replica's successor as a group to place. The successor must stay in the graph's domain, and in the domain
-// that rules about several replicas require. successor returns false when the replica is outside any such domain.
+// successor returns the pods of a replica's successor as a group to place. Rules about several replicas, such as the graph's constraint,
+// keep the successor in the replica's current domain. successor returns false if the replica is in no such domain.
 func (m *Movable) successor(sg *trellisv1alpha1.ScalingGroup, ordinal int, r *repack.Replica) (*placement.Group, bool) {
 	g := &placement.Group{Required: topology.NoLevel, Preferred: topology.NoLevel, Apart: render.DistinctHosts(sg)}
 	if t := sg.Spec.Topology; t != nil {

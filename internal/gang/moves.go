@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// left is the former domain of a replica for which the plan does not try this domain first, and the reason.
+// left is the former domain of a replica, and the reason why the plan does not try this domain first.
 type left struct {
 	from topology.Path
 	// host is the host that rejected the replica's pods. If the pods ended before their domain was recorded, the labels of the host give

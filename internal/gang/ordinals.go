@@ -16,9 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// Ordinals lists the ordinals of the replicas of a group that exist or will be created. It chooses them from the group's pods as the
-// operator does. Of the replicas to create, it lists at most as many as the API allows for a component. Recorded replicas are created
-// before other replicas.
+// Ordinals lists the ordinals of the replicas of a group that exist or will be created, as the scaling group controller chooses them. Of
+// the replicas to create, it lists at most as many as the API allows for a component. Recorded replicas are created before other replicas.
 func Ordinals(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, recorded assignment.Replicas) []int {
 	ordinals, _ := ordinalsOf(sg, podsByOrdinal(pods), recorded, nvidiav1beta1.MaxReplicas)
 	return ordinals
@@ -57,8 +56,8 @@ func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Po
 	return ordinals, group.Wanted(replicas) - len(ordinals)
 }
 
-// markSurplus marks unplaced replicas as surplus if there are more replicas than the component wants permanently, the highest ordinals
-// first. beyond is the number of replicas without a state. markSurplus adds them to the wanted replicas unless they are surplus.
+// markSurplus marks unplaced replicas as surplus, the highest ordinals first, if there are more replicas than the component wants
+// permanently. The beyond replicas, which have no state, count as surplus first. markSurplus counts the rest of them as wanted.
 func (r *Request) markSurplus(sg *trellisv1alpha1.ScalingGroup, states []replicaState, beyond int) {
 	surplus := len(states) + beyond - int(sg.Spec.Replicas)
 	r.Wanted += beyond - min(beyond, max(0, surplus))

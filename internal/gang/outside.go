@@ -49,7 +49,7 @@ func OutsideMessage(list []Outside) string {
 // FindOutside returns the replicas, and single-node components, with bound pods outside a required domain. If the graph requires a level,
 // graphDomain is the required domain of all pods. If a component requires a level, the required domain of a replica or single-node
 // component is the domain to which its pods are pinned, because later pods follow the pins of existing pods. Without graphDomain or pins,
-// the required domain is the domain of most pods.
+// the required domain is the domain with the most pods.
 func FindOutside(c *topology.Cluster, o Observation, graphDomain topology.Path) []Outside {
 	f, pods := outsideFinder{cluster: c, domains: map[string]topology.Path{}}, podsByGroup(o.Pods)
 	var groups []boundGroup
@@ -161,8 +161,8 @@ func (f *outsideFinder) outsideUnits(g boundGroup, noted map[string]bool) {
 	}
 }
 
-// home returns the domain of a level that must hold the pods of a unit: the pinned domain or, without pins, the domain of most pods. A
-// multinode replica may be recreated as a unit in any domain, so its pinned domain counts only if it contains one of the replica's pods.
+// home returns the domain of a level that must hold the pods of a unit: the pinned domain or, without pins, the domain with the most pods.
+// A multinode replica may be recreated as a unit in any domain, so its pinned domain counts only if it contains one of the replica's pods.
 func (g boundGroup) home(unit boundPods, level int) topology.Path {
 	for _, pod := range unit.pods {
 		pinned := g.levels.PathOf(pod.Spec.NodeSelector).Truncate(level)

@@ -64,8 +64,8 @@ func Planned(pod *corev1.Pod) bool { return isPlanned(string(pod.UID)) }
 
 func isPlanned(id string) bool { return strings.HasPrefix(id, plannedPrefix) }
 
-// InPlace reports whether replicas of a group may be created in place, that is, without a gate and pinned to their place. The provider must
-// create nothing for a gang before the gang's release, and Trellis must create the pods itself.
+// InPlace reports whether replicas of a group may be created in place, that is, without a gate and pinned to their place. The provider of
+// such a group creates nothing for a gang before its release, and Trellis creates the pods itself.
 func InPlace(sg *trellisv1alpha1.ScalingGroup) bool {
 	return render.Gated(sg) && specs.Named(sg.Spec.Provider).InPlace && !render.InSets(sg)
 }

@@ -16,7 +16,7 @@ import (
 type RecordedDomains struct {
 	// decided are the domains that released pods determine, by owner. taken also has the domains of accepted gangs.
 	decided, taken map[string]topology.Path
-	// failed are the owners whose domains were undecided when a gang that shares these domains was rejected.
+	// failed are the owners of the undecided domains of rejected gangs.
 	failed map[string]bool
 }
 

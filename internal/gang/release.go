@@ -132,7 +132,7 @@ func (r *Request) widest(s *placement.Component, replica placement.ReplicaResult
 }
 
 // PinnedDomain returns the narrowest domain, above the host, that holds all planned nodes of a replica. The replica's pods are pinned to
-// the labels of this domain, from which later plans, also of earlier versions of the operator, read the graph domain.
+// the labels of this domain. Later plans, and earlier versions of the operator, read the graph domain from these labels.
 func PinnedDomain(c *topology.Cluster, levels topology.Levels, replica placement.ReplicaResult) topology.Path {
 	var common topology.Path
 	for i, pod := range replica.Pods {

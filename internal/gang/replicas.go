@@ -110,8 +110,8 @@ func (state replicaState) replaced() bool {
 	return len(state.leaving) > 0 || (state.absent > 0 && len(state.open) > 0)
 }
 
-// neverWhole reports whether the gated pods existed when the open pods were bound, so that no gated pod is the successor of a lost member.
-// All times are in whole seconds.
+// neverWhole reports whether all gated pods existed when the open pods were bound. A younger gated pod may be the successor of a lost
+// member. All times are in whole seconds.
 func (state replicaState) neverWhole() bool {
 	for _, pod := range state.open {
 		if pod.Spec.NodeName == "" {

@@ -34,8 +34,8 @@ type Request struct {
 	// incomplete are replicas with pods that are wanted and do not exist yet. A plan includes these pods, but the replicas are not
 	// released.
 	incomplete map[Key]bool
-	// replacing are components of which so many replicas are being recreated that a base gang would begin without replicas that belong to
-	// it (docs/placement.md#how-much-begins-together).
+	// replacing are components with too few waiting replicas to begin a base gang, because replicas are being recreated
+	// (docs/placement.md#how-much-begins-together).
 	replacing map[string]bool
 	// left has, by replica, the former domain that the plan does not try first, and the reason.
 	left map[Key]left
@@ -169,7 +169,7 @@ func (r *Request) setConstraint(groups []*trellisv1alpha1.ScalingGroup) {
 }
 
 // anchorGraph reads the graph domain from the path to which active replicas are pinned (docs/placement.md#which-domain). A replica that is
-// being replaced does not count, because its successor may not fit into the domain that it would determine for the other replicas.
+// being replaced does not count: it would tie the other replicas to its domain, into which its successor may not fit.
 func (r *Request) anchorGraph(states map[string][]replicaState) {
 	if r.Graph.Required == topology.NoLevel {
 		return

@@ -15,8 +15,8 @@ import (
 )
 
 // Reserve reserves capacity for the graph's released, unbound pods without a reservation, on the hosts to which they are pinned. Some pods
-// are pinned only by labels, for example by an earlier version of the operator. For these pods, Reserve looks for capacity in their domain,
-// which their scheduler will find as well. Idle pods ([Observation].Idle) get no reservation.
+// are pinned only by labels, for example by an earlier version of the operator. For these pods, Reserve looks for capacity anywhere in
+// their domain, as their scheduler does. Idle pods ([Observation].Idle) get no reservation.
 func Reserve(c *topology.Cluster, o Observation) {
 	byGroup := podsByGroup(o.Pods)
 	for _, sg := range o.Groups {

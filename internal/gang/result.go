@@ -12,9 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Checked is the result of a search for places for a Workload. Why is the reason why the Workload has no place; "" if all its pods have a
-// place. Fingerprint identifies the pods for which the search was made, and the additions that Kueue will make to these pods; see
-// quota.Promise.
+// Checked is the result of the placement search for a Workload. Why is the reason why the Workload has no place; "" if all its pods have a
+// place. Fingerprint identifies the pods that the search covered, and the additions that Kueue will make to these pods; see quota.Promise.
 type Checked struct{ Why, Fingerprint string }
 
 // Waiting is one replica that is not placed or not bound yet, and the reason.
@@ -81,7 +80,7 @@ type Result struct {
 	Outside []Outside
 	// Checked has, by Workload name, the result of the placement search that Trellis runs before Kueue admits the Workload.
 	Checked map[string]Checked
-	// Surplus are replicas without capacity that an update would add beyond the number that is wanted permanently.
+	// Surplus are the replicas that an update would add beyond the permanently wanted number but that have no capacity.
 	Surplus []Waiting
 	// Asked describes the capacity that is requested from an autoscaler; "" for none.
 	Asked string

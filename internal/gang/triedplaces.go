@@ -38,8 +38,8 @@ func TriedFor(groups []*trellisv1alpha1.ScalingGroup, pod *corev1.Pod) (Tried, b
 }
 
 // hostsNamed returns the nodes to which a pod's required node affinity restricts it by name, sorted; nil when other nodes are allowed, too.
-// Terms are alternatives, and a term without requirements matches no node. All requirements of a term must hold, so a pin narrows the names
-// in the pod's own term.
+// Terms are alternatives, and a term without requirements matches no node. All requirements of a term must hold, so a term allows only the
+// names in all of its lists.
 func hostsNamed(pod *corev1.Pod) (hosts []string) {
 	terms := requiredNodeTerms(pod)
 	if terms == nil {
@@ -68,9 +68,9 @@ func hostsNamed(pod *corev1.Pod) (hosts []string) {
 	return slices.Compact(hosts)
 }
 
-// RefusedEverywhere plans a graph once more if the plan refused replicas, as if no scheduler had refused a place. It changes nothing in the
-// cluster. It returns the new results of the refused replicas. If a replica is placed this time, only places where a scheduler refused it
-// have capacity for it.
+// RefusedEverywhere plans a graph again as if no scheduler had refused a place. It returns the new results of the replicas that the first
+// plan refused, and changes nothing in the cluster. If a replica is placed this time, only places where a scheduler refused it have
+// capacity for it.
 func (r *Request) RefusedEverywhere(c *topology.Cluster, planned *placement.Result) map[Key]placement.ReplicaResult {
 	out := map[Key]placement.ReplicaResult{}
 	if len(r.Graph.Refused) == 0 || planned.Placed() {

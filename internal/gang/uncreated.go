@@ -11,10 +11,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// shapeLike returns the shape that a pod that does not exist yet will have after admission. Admission adds tolerations, defaults of a
-// LimitRange, the overhead of a RuntimeClass and the changes of the cluster's webhooks. Therefore, shapeLike uses a waiting pod of the same
-// role and revision. It does not use a released pod, which has pins of its own. Without a waiting pod, it uses the pod that template
-// builds, which lacks the changes of webhooks.
+// shapeLike returns the shape that a missing pod will have after admission. Admission adds tolerations, defaults of a LimitRange, the
+// overhead of a RuntimeClass and the changes of the cluster's webhooks. Therefore, shapeLike uses a waiting pod of the same role and
+// revision. It does not use a released pod, which has pins of its own. Without a waiting pod, it uses the pod that template builds, which
+// lacks the changes of webhooks.
 func (g *groupView) shapeLike(role string, template func() *corev1.Pod) *topology.Shape {
 	if shape := g.wanted[role]; shape != nil {
 		return shape

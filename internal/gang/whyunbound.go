@@ -35,7 +35,7 @@ func (o *Observation) whyUnbound(state replicaState) (code, message string) {
 	return "", ""
 }
 
-// firstSaid returns the first of the pods that has a text in said, and this text; "" for none. The keys of said are pod IDs.
+// firstSaid returns the first of the pods with a text in the given map, and this text; "" for none. The keys of the map are pod IDs.
 func firstSaid(pods []*corev1.Pod, said map[string]string) (*corev1.Pod, string) {
 	for _, pod := range pods {
 		if what := said[topology.PodID(pod)]; what != "" {

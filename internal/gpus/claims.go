@@ -24,8 +24,8 @@ type Devices struct {
 // used identifies a request in a claim.
 type used struct{ claim, request string }
 
-// claimed returns the number of GPUs in the template claims that containers of one pod use. It adds the GPUs in named claims to the total
-// itself, because a named claim counts only once for all pods.
+// claimed returns the number of GPUs in the template claims that containers of one pod use. It adds the GPUs in named claims directly to
+// t.total, because a named claim counts only once for all pods.
 func (t *tally) claimed(spec *corev1.PodSpec, containers []*corev1.Container) (int64, error) {
 	entries := map[string]*corev1.PodResourceClaim{}
 	for i := range spec.ResourceClaims {

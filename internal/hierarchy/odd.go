@@ -90,7 +90,7 @@ func (p *proposer) straddling(above, c *column) {
 	}
 }
 
-// some joins the first names and counts the others. total is the number of all names, some of which may be missing in names.
+// some joins the first names and counts the others. total is the number of all names; the given list may be shorter.
 func some(names []string, total int) string {
 	return limit.Join(names, total, maxNames, ", ")
 }

@@ -18,8 +18,8 @@ const AnnotationEviction = "trellis.dev/eviction-requested"
 
 const (
 	// EvictionCounts is how long a request is valid if the pod's node was cordoned or leaving at the time of the request, or if the move
-	// frees a place. A repeated request extends the time. A drain repeats its request every few seconds, and the webhook then writes a new
-	// time. The operator writes a new time until the place is free.
+	// frees a place. A repeated request extends this time, once the old request is refreshAfter old. A drain repeats its request every few
+	// seconds. The operator repeats its request until the place is free.
 	EvictionCounts = 5 * time.Minute
 	// refreshAfter is the minimum age of a request at which a repeated request writes a new time.
 	refreshAfter = time.Minute

@@ -10,7 +10,7 @@ import (
 )
 
 // Join joins the first items, and appends the number of all other items: "a, b, c and 2 more". most is the maximum number of joined items.
-// total is the number of all items, some of which may be missing in items.
+// total is the number of all items; the given list may be shorter.
 func Join(items []string, total, most int, separator string) string {
 	shown := items[:min(len(items), most)]
 	text := strings.Join(shown, separator)
@@ -21,7 +21,7 @@ func Join(items []string, total, most int, separator string) string {
 }
 
 // First keeps the first items, and replaces all other items by their number: "2 more replicas". most is the maximum number of kept items.
-// what is the noun, here "replicas"; it may be empty.
+// The noun "replicas" is the parameter what; it may be empty.
 func First(items []string, most int, what string) []string {
 	if len(items) <= most {
 		return items

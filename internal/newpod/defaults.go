@@ -10,8 +10,8 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// Defaults sets those of the API server's defaults that affect the capacity that a new pod uses on a node: requests default to limits, and
-// with hostNetwork every port is a host port.
+// Defaults sets the API server's defaults that affect how much capacity of a node a new pod uses: requests default to limits, and with
+// hostNetwork every port is a host port.
 func Defaults(pod *corev1.Pod) {
 	defaultContainers(pod)
 	defaultPodResources(pod)

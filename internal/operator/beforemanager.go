@@ -38,9 +38,9 @@ const (
 	validatingWebhook = "trellis-validating-webhook-configuration"
 )
 
-// front serves the API server and the kubelet: webhooks with their certificate, and probes. It is a separate manager, without leader
-// election and without caches of deployments, because the operator's caches need /convert: the API server calls /convert for every object
-// whose stored version differs from the listed version. The front therefore starts first and ends last.
+// front serves the webhooks, with their certificate, and the probes. It is a separate manager without leader election and without caches of
+// deployments. The operator's caches need its path /convert, because the API server calls /convert for every object whose stored version
+// differs from the listed version. The front therefore starts first and ends last.
 type front struct {
 	ctrl.Manager
 	// served is closed once the API server trusts the served certificate.

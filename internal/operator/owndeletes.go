@@ -109,7 +109,7 @@ func (one deleted) shown(ctx context.Context, cached client.Reader) (bool, error
 	return err == nil && (obj.GetUID() != one.uid || obj.GetDeletionTimestamp() != nil), err
 }
 
-// followed reports whether ownDeletes follows deletions of the object's type. It follows types that have their own Go type, because they
+// followed reports whether ownDeletes follows deletions of the object's type. It skips Unstructured and PartialObjectMetadata; other types
 // are read from the cache.
 func followed(obj client.Object) bool {
 	switch obj.(type) {

@@ -82,7 +82,7 @@ func (p patient) read(ctx context.Context, ownWrites func(context.Context) error
 	return asIs()
 }
 
-// itemsOf returns the type of a list's objects; nil if the objects do not have their own Go type.
+// itemsOf returns the type of a list's objects, as a pointer type; nil if the list has no field Items.
 func itemsOf(list client.ObjectList) reflect.Type {
 	items, has := reflect.TypeOf(list).Elem().FieldByName("Items")
 	if !has {

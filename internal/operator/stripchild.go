@@ -71,8 +71,8 @@ func metadataOf(o client.Object) *metav1.ObjectMeta {
 	return of
 }
 
-// stripDeployment is a cache transform for deployments. It keeps, within bounds, the annotations that Trellis reads. It also keeps the
-// annotation with those fields of the spec that only the other API version has.
+// stripDeployment is a cache transform for deployments. It keeps, within bounds, the annotations that Trellis reads, and the annotation
+// with the spec fields that exist only in the other API version.
 func stripDeployment(obj any) (any, error) {
 	if o, ok := obj.(*nvidiav1beta1.DynamoGraphDeployment); ok {
 		o.ManagedFields = nil

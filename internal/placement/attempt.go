@@ -55,7 +55,7 @@ func newAttempt(p *planner, bound topology.DomainID) *attempt {
 
 // attempt places the waiting replicas that fit inside one domain. It first tries to place all of them at once. If this fails, it places the
 // base gang if base is set, else the replicas without which components cannot run. It then places every other replica as a gang of its own,
-// in component and ordinal order. The base gang is placed with the shared search, whose steps other attempts use too.
+// in component and ordinal order. It places the base gang with the shared search, whose step budget other attempts use too.
 func (p *planner) attempt(bound topology.DomainID, base bool, shared *search) *attempt {
 	if p.pairing != nil && slices.ContainsFunc(p.components, p.pairable) {
 		return p.attemptPaired(bound, base, shared)
@@ -87,7 +87,7 @@ func (a *attempt) placeOthers() {
 	}
 }
 
-// open reports whether a replica still needs a result. It returns false for a replica whose role places it after all other replicas.
+// open reports whether a replica still needs a result. It returns false for a replica with a role that is placed after all others.
 func (a *attempt) open(si, ri int) bool {
 	r := &a.results[si][ri]
 	return r.Refusal == nil && len(r.Pods) == 0 && !a.later(si)

@@ -62,7 +62,7 @@ func (g Demand) avoiding() Demand {
 	return out
 }
 
-// refused returns the places that a scheduler refused for pods of a shape. With useLast, it omits the last-resort places.
+// refused returns the refused places that pods of a shape must not use. With useLast, they may use the last-resort places.
 func (g Demand) refused(s *topology.Shape, useLast bool) (places []topology.Refused) {
 	if len(g.Refused) == 0 {
 		return nil

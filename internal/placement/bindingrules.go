@@ -117,7 +117,7 @@ func (s *search) oneByOne(dm *demand, at, scope topology.DomainID, n int) (place
 }
 
 // bestAllowed returns the host for one more pod, -1 for none. It prefers the sub-domain of the previous pod, then the tightest host that
-// holds all remaining pods, then the host that holds most of them, then the first host.
+// holds all remaining pods, then the host that holds the most of them, then the first host.
 func (s *search) bestAllowed(dm *demand, at, scope topology.DomainID, left int, last topology.DomainID) topology.NodeID {
 	best, most, near := topology.NodeID(-1), 0, false
 	s.tree.AllNodes(at, func(n topology.NodeID) bool {
@@ -145,8 +145,8 @@ func (s *search) allowed(dm *demand, n topology.NodeID, scope topology.DomainID,
 	return some
 }
 
-// scopeOf returns the domain that must hold a unit. This is the narrowest of three domains: around, the domain to which the unit is tied,
-// and the domain of the unit's required level that contains d.
+// scopeOf returns the domain that must hold a unit: the narrowest of the enclosing domain, the domain to which the unit is tied, and the
+// domain of the unit's required level that contains d.
 func (s *search) scopeOf(u *unit, d, around topology.DomainID) topology.DomainID {
 	scope := around
 	if u.within != topology.Nowhere && s.tree.Within(u.within, scope) {
@@ -171,7 +171,7 @@ func (a *attempt) again() {
 	}
 }
 
-// retry retries the replicas of a component that were refused individually under rules, and reports whether it placed any.
+// retry retries the individually placed replicas of a component that were refused under rules, and reports whether it placed any.
 func (a *attempt) retry(si int) bool {
 	refusals := make([]*Refusal, len(a.results[si]))
 	for ri := range a.results[si] {

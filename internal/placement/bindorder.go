@@ -67,8 +67,8 @@ const maxStates = 2048
 // orders searches the orders in which pods can be bound. At first, no pod is on its host.
 type orders struct {
 	search *search
-	// waiting counts, by demand and host, the pods that are not on their hosts yet. way lists, in the order of binding, the indexes in
-	// waiting of the pods that are on their hosts.
+	// waiting counts, by demand and host, the pods that are not on their hosts yet. way lists the pods that are on their hosts in the order
+	// of binding, as indexes of waiting.
 	waiting []take
 	way     []int
 	by      []topology.Order
@@ -151,7 +151,7 @@ func (o *orders) someOrder() bool {
 	return !o.gets(o.all(), (*orders).unfinished)
 }
 
-// greedily puts the pods that wanted selects on their hosts, until the rules allow no further selected pod.
+// greedily puts the pods for which wanted returns true on their hosts, until the rules allow no further such pod.
 func (o *orders) greedily(wanted func(i int) bool) {
 	for progress := true; progress; {
 		progress = false
@@ -175,7 +175,7 @@ func (o *orders) left(some []int) (list []int) {
 	return list
 }
 
-// gets reports whether into returns true for any group of mutually tied pods.
+// gets reports whether into(o, tied) is true for any group of mutually tied pods.
 func (o *orders) gets(some []int, into func(o *orders, tied []int) bool) bool {
 	for _, tied := range o.tied(o.left(some)) {
 		o.states, o.seen, o.doubted = 0, map[uint64]bool{}, false

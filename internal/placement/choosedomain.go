@@ -78,7 +78,7 @@ func (c *choices) next() topology.DomainID {
 	}
 }
 
-// offer queues a domain ahead of the ranking, if it holds the unit and was not tried.
+// offer queues a domain ahead of the ranking, if it holds the unit and has not been tried.
 func (c *choices) offer(d topology.DomainID) {
 	if d != topology.Nowhere && c.s.tree.Within(d, c.bound) && !slices.Contains(c.tried, d) && c.s.holds(c.u, d) {
 		c.tried = append(c.tried, d)
@@ -86,8 +86,8 @@ func (c *choices) offer(d topology.DomainID) {
 	}
 }
 
-// open queues the first domains of the current level: the domains in use, then the best domain as found by quick. If quick finds none, open
-// queues the shortlist instead.
+// open queues the first domains of the current level: the domains in use, then the best domain from [choices.quick]. If quick finds none,
+// open queues the shortlist instead.
 func (c *choices) open() {
 	for _, n := range c.u.near {
 		c.offer(c.s.tree.At(n, c.level))

@@ -10,11 +10,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// closestTries is the maximum number of domains into which a search tries to pack a unit to find the closest domain, where counting pods
-// does not suffice.
+// closestTries is the maximum number of domains into which a search tries to pack a unit if counting pods does not suffice to find the
+// closest domain.
 const closestTries = 8
 
-// closest finds the domain that holds most pods of the unit, and compares the other domains with it.
+// closest finds the domain that holds the most pods of the unit, and compares the other domains with it.
 func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 	bounds := make([]int, len(domains))
 	for i, d := range domains {
@@ -36,7 +36,7 @@ func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 	}
 	before := s.here()
 	part := s.part(u, best)
-	// The second condition is true for a replica whose constraint adds no domain inside the domain to which the replica is spread.
+	// The second condition is true for a spread replica that requires no further domain inside the domain to which it is spread.
 	if part == nil || u.spread != nil && part.required == topology.NoLevel {
 		s.back(before)
 		if u.spread != nil {
@@ -53,7 +53,7 @@ func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 // maxCompared is the maximum number of otherwise equal domains, first in path order, that are compared by the free capacity of their hosts.
 const maxCompared = 32
 
-// nearest returns the domain that holds most pods of the unit, and the number of these pods. It counts the pods if all of them have one
+// nearest returns the domain that holds the most pods of the unit, and the number of these pods. It counts the pods if all of them have one
 // shape, and otherwise tries to pack the unit. bounds contains, per domain, an upper bound on the number of pods. nearest replaces the
 // bound of each domain that it tries by the number of packed pods.
 func (s *search) nearest(u *unit, domains []topology.DomainID, bounds []int) (topology.DomainID, int) {
@@ -78,8 +78,8 @@ func (s *search) nearest(u *unit, domains []topology.DomainID, bounds []int) (to
 	return domains[at], bounds[at]
 }
 
-// firstClosest returns the index of the closest domain, among the given indexes. The closest domain holds most pods of the unit, then has
-// most hosts that suit the unit's scarcest pods, then has most free capacity on these hosts, then is first.
+// firstClosest returns the index of the closest domain, among the given indexes. This domain holds the most pods of the unit, then has the
+// most hosts that suit the unit's scarcest pods, then has the most free capacity on these hosts, then is first.
 func (s *search) firstClosest(u *unit, domains []topology.DomainID, holds []int, among []int) int {
 	hosts := func(i int) int {
 		if len(u.total) == 0 {
@@ -126,7 +126,7 @@ func atMost(u *unit, d topology.DomainID) int {
 	return n
 }
 
-// partial returns how many pods of a unit can be packed into a domain. It packs a part that needs a domain of its own entirely or not at
+// partial returns how many pods of a unit can be packed into a domain. It packs a part that needs its own domain either entirely or not at
 // all, and other pods one by one.
 func (s *search) partial(u *unit, d topology.DomainID) int {
 	before := s.here()

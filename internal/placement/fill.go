@@ -11,7 +11,7 @@ import (
 )
 
 // fill distributes n pods of a demand over as few sub-domains as possible, level by level, down to the hosts. It takes the tightest
-// sub-domain that holds all pods, else the sub-domain that holds most, and continues with the remaining pods
+// sub-domain that holds all pods, else the sub-domain that holds the most, and continues with the remaining pods
 // (docs/placement.md#which-domain). The domain must hold n pods.
 func (s *search) fill(dm *demand, at topology.DomainID, n int) {
 	if n > 0 && n == dm.fit(s.tree, at) {
@@ -49,9 +49,9 @@ func (s *search) fillUp(dm *demand, at topology.DomainID) {
 	}
 }
 
-// tightest returns the child domain or the node of the domain at that holds n pods with the least spare capacity, or else the child or node
-// that holds most pods. It also returns how many pods this child or node holds. Among equal hosts, it returns the host that the pods
-// prefer. closed contains, per child domain, the capacity that does not count because the replica has already taken the host.
+// tightest returns, of a domain's child domains and nodes, the one that holds n pods with the least spare capacity, or else the one that
+// holds the most pods. It also returns how many pods the chosen one holds. Among equal hosts, it returns the host that the pods prefer.
+// closed contains, per child domain, the capacity that does not count because it is on hosts that the replica has already taken.
 func tightest(
 	t *topology.Tree, dm *demand, closed map[topology.DomainID]int, at topology.DomainID, n int,
 ) (topology.DomainID, topology.NodeID, int) {
@@ -87,8 +87,7 @@ type liking struct {
 	cluster *topology.Cluster
 	shape   *topology.Shape
 	best    topology.Preference
-	// known: best is the preference of the picked host. It is unset if the pick is a domain with several hosts, which is not compared by
-	// preference.
+	// known: a host was picked, and best is its preference. A picked domain with several hosts is not compared by preference.
 	known bool
 }
 
@@ -122,7 +121,7 @@ func better(fit, best, n int) bool {
 	return best < n && fit > best
 }
 
-// spread adds to used, for each level narrower than the domain at, the number of domains over which fill would distribute n pods. A host
+// spread adds to used the number of domains over which fill would distribute n pods, for each level narrower than the given domain. A host
 // outside any domain counts as a domain.
 func spread(t *topology.Tree, v *topology.View, at topology.DomainID, n int, used []int) {
 	level := t.LevelOf(at) + 1
@@ -164,8 +163,8 @@ type part struct {
 	fit    int
 }
 
-// every tries all distributions of a demand's pods over the hosts of a domain, each followed by the remaining goals. Hosts that are alike
-// are filled in order, each with at most as many pods as the previous one, so no distribution is tried twice.
+// every tries all distributions of a demand's pods over the hosts of a domain, and for each the remaining goals. Hosts that are alike are
+// filled in order, each with at most as many pods as the previous one, so no distribution is tried twice.
 func (s *search) every(g *goal) bool {
 	var hosts []candidateHost
 	home, last := 0, topology.Nowhere
@@ -197,7 +196,7 @@ type candidateHost struct {
 	alike            uint64
 }
 
-// over tries each number of pods, up to most, on the first host, and the remaining pods on the hosts after it.
+// over tries each number of pods, up to the limit, on the first host, and the remaining pods on the hosts after it.
 func (s *search) over(g *goal, hosts []candidateHost, left, most int) bool {
 	if left == 0 {
 		return s.promising(g.next) && s.solve(g.next)

@@ -114,7 +114,7 @@ func (a *attempt) placeHead(si, n int) {
 	a.settleHead(si, u.subs[0], func(r *ReplicaResult) { r.Head = true })
 }
 
-// lacks reports whether the component cannot run without a waiting replica: the replica is among the first MinAvailable, or some of its
+// lacks reports whether the component cannot run without a waiting replica: the replica is needed to reach MinAvailable, or some of its
 // pods are released.
 func (s *component) lacks(ri int) bool {
 	return ri < max(s.MinAvailable, 1)-s.Placed || len(s.Waiting[ri].Anchor) > 0

@@ -12,8 +12,9 @@ import (
 )
 
 // choose finds the graph domain (docs/placement.md#which-domain), which must be of the required level and hold the base gang. The best
-// domain holds most replicas. Among domains that hold equally many, the best domain uses the fewest sub-domains, then is the tightest, then
-// is the first by path. choose tries to place the graph in the domains, most promising first, until no other domain can hold more replicas.
+// domain holds the most replicas. Among domains that hold equally many, the best domain uses the fewest sub-domains, then is the tightest,
+// then is the first by path. choose tries to place the graph in the domains, most promising first, until no other domain can hold more
+// replicas.
 func (p *planner) choose() *attempt {
 	base := p.free()
 	if a := cmp.Or(p.refuseLevel(), p.refusePartnerless()); base && a != nil {
@@ -114,7 +115,7 @@ func (p *planner) candidates(base bool) []candidate {
 // candidate is a possible graph domain. ahead is an upper bound on the number of replicas that the domain holds.
 type candidate struct {
 	choice
-	// former: most waiting replicas were in this domain before.
+	// former: this domain held the most waiting replicas before.
 	former bool
 	// breadth is the number of sub-domains over which the replicas can be spread.
 	breadth int
@@ -130,7 +131,7 @@ func compareCandidates(a, b candidate) int {
 	return compareChoices(&a.choice, &b.choice)
 }
 
-// former returns the domain of the required level in which most waiting replicas were before; Nowhere when there is none.
+// former returns the domain of the required level that held the most waiting replicas before; Nowhere when there is none.
 func (p *planner) former() topology.DomainID {
 	counts := map[topology.DomainID]int{}
 	best := topology.Nowhere
@@ -160,8 +161,8 @@ func (p *planner) atMost(d topology.DomainID) int {
 	return n
 }
 
-// best tries the candidates in order and returns the attempt that placed most replicas; nil when no attempt placed any. All candidates
-// share one budget. Each candidate may use an equal share of the remaining steps, but at least a quarter.
+// best tries the candidates in order and returns the attempt that placed the most replicas; nil when no attempt placed any. All candidates
+// share one budget. Each candidate may use its equal share of the remaining steps, or a quarter if more.
 func (p *planner) best(list []candidate, base bool, s *search, quick bool) *attempt {
 	var found, kept *attempt
 	p.half(func() { found, kept = p.compare(list, base, s, quick) })
@@ -227,7 +228,7 @@ func (p *planner) foundNothing(s *search, ranOut bool) {
 	s.spent = ranOut
 }
 
-// tied reports whether some replica must go to a particular domain, so that alike domains are not interchangeable.
+// tied reports whether some replica must go to a particular domain, so that similar domains are not interchangeable.
 func (p *planner) tied() bool {
 	for _, s := range p.components {
 		if len(s.Anchor) > 0 || slices.ContainsFunc(s.Waiting, func(r Replica) bool { return len(r.Anchor) > 0 }) {

@@ -47,8 +47,8 @@ func PlanGroup(c *topology.Cluster, levels topology.Levels, nodeSelector map[str
 	return groupResult(c, t, u, g), nil
 }
 
-// Locate finds and reserves capacity for released pods that are pinned to the domain within but not to a host, for example by an earlier
-// version of the operator. It returns the node per pod ID. If not all pods fit, it reserves nothing.
+// Locate finds and reserves capacity in a domain for released pods that are pinned to this domain but not to a host, for example by an
+// earlier version of the operator. It returns the node per pod ID. If not all pods fit, it reserves nothing.
 func Locate(c *topology.Cluster, within topology.Path, place Place, pods []Pod) (map[string]string, bool) {
 	t := c.Tree(place.Levels, place.NodeSelector)
 	g := &Group{Required: topology.NoLevel, Preferred: topology.NoLevel, Within: within, Pods: pods}
@@ -66,7 +66,7 @@ func Locate(c *topology.Cluster, within topology.Path, place Place, pods []Pod) 
 	return nodes, true
 }
 
-// reserve turns the taken capacity of a unit into reservations, each pinned to the domain of the narrowest group around the pod.
+// reserve turns the taken capacity of a unit into reservations, each pinned to the domain of the innermost group that contains the pod.
 func (s *search) reserve(u *unit) {
 	s.settle()
 	for _, c := range u.total {

@@ -59,7 +59,7 @@ func WhenEmpty(c *topology.Cluster, g Demand, r *Result, in topology.Path, most 
 	return nil, needs
 }
 
-// firstRefused returns the first gang refused for lack of capacity, the level whose domain must hold it, and the domain around it.
+// firstRefused returns the first gang refused for lack of capacity, the level whose domain must hold it, and the enclosing domain.
 func (p *planner) firstRefused(r *Result) (*Group, int, topology.DomainID) {
 	a := newAttempt(p, topology.Root)
 	bound := topology.Root
@@ -108,8 +108,8 @@ func (a *attempt) alone(si, ri, level int) (*Group, int) {
 }
 
 // hostsWhenEmpty returns the hosts that a group needs in a domain; nil when the group does not fit even into the empty domain. It empties
-// the hosts with the fewest pods first, and stops when the group fits on a number of hosts within the limit most. If the group needs more
-// hosts in the empty domain, the result exceeds this limit.
+// the hosts with the fewest pods first, and stops when the group fits on at most the given number of hosts. If the group needs more hosts
+// even in the empty domain, it returns these hosts.
 func (p *planner) hostsWhenEmpty(g *Group, d topology.DomainID, most int) []string {
 	var nodes []topology.NodeID
 	p.tree.AllNodes(d, func(n topology.NodeID) bool {

@@ -151,8 +151,8 @@ func (r *Refusal) closestText() string {
 	return text
 }
 
-// details lists how many hosts are excluded for each reason. It adds each resource that is scattered, so that no single host has enough for
-// one pod. If hosts are excluded only for lack of resources, it also adds each other resource that is short.
+// details lists how many hosts are excluded for each reason. It adds each resource that suffices for one pod in total, but not on any host.
+// If hosts are excluded only for lack of resources, it adds each other short resource that suffices for one pod.
 func (c *Closest) details() string {
 	var parts []string
 	barred := false

@@ -24,7 +24,7 @@ type Never struct {
 	// separately.
 	Resource   string
 	Need, Have int64
-	// Domain is the domain that holds most of the pods when empty, and Holds is the number of these pods. Together: each shape fits
+	// Domain is the domain that holds the most pods when empty, and Holds is the number of these pods. Together: each shape fits
 	// separately, but not all shapes together.
 	Domain   topology.Path
 	Holds    int
@@ -148,7 +148,8 @@ func (s *search) tooSmall(u *unit, level int, domains []topology.DomainID) *Neve
 	return &Never{Pods: u.size, Level: s.tree.Levels().Name(level), Together: true}
 }
 
-// WhyNever explains why no domain could ever hold the gang, "" if a domain could: "no rack has 6 hosts: the largest has 4 (zone-0/rack-0)".
+// WhyNever explains why no domain could ever hold the gang, e.g. "no rack has 6 hosts: the largest has 4 (zone-0/rack-0)"; "" if a domain
+// could.
 func (r *Refusal) WhyNever() string {
 	n := r.Never
 	if n == nil {

@@ -21,9 +21,9 @@ const (
 	othersFirst
 )
 
-// attemptPaired is attempt for a graph with roles. It tries several orders, because the best order is not known in advance. It takes the
-// first order that places all replicas. If there is none, it takes the order that places most replicas without which components cannot run,
-// then most replicas, then the order with least imbalance, then the earliest order.
+// attemptPaired is attempt for a graph with roles. It tries several orders, because the best order is not known in advance, and takes the
+// first order that places all replicas. Otherwise, it prefers orders with more placed replicas that components need to run, then with more
+// placed replicas, then with less imbalance, then earlier orders.
 func (p *planner) attemptPaired(bound topology.DomainID, base bool, shared *search) *attempt {
 	orders := []pairOrder{pairsFirst, othersFirst, unpaired}
 	if p.pairing.Required && (!base || !p.headsPair((*component).first)) {
@@ -77,7 +77,7 @@ func (a *attempt) complete() bool {
 	return a.placed > 0
 }
 
-// lacking counts the placed replicas without which their components could not run.
+// lacking counts the placed replicas that their components need to run.
 func (a *attempt) lacking() (n int) {
 	for si, s := range a.p.components {
 		for ri := range s.now() {
@@ -157,7 +157,7 @@ func (a *attempt) placePairedBase(s *search) bool {
 	return a.placeBase(s, func(s *component) bool { return !a.p.pairable(s) })
 }
 
-// headsPlaced reports whether all heads that are placed by their roles have places, and marks their replicas as part of the base gang.
+// headsPlaced reports whether the heads of all pairable components have places, and marks their replicas as part of the base gang.
 func (a *attempt) headsPlaced() bool {
 	for si, s := range a.p.components {
 		if !a.p.pairable(s) {

@@ -12,11 +12,11 @@ import (
 
 // Bounds of a plan that computes the replica counts of all domains at once. Beyond these bounds, the replicas are planned a few at a time.
 const (
-	// mostPairDomains is the maximum number of compared domains. Domains in use take precedence, then domains that hold both roles.
+	// mostPairDomains is the maximum number of compared domains: domains in use first, then domains with capacity for both roles.
 	mostPairDomains = 64
 	// mostPairSets is the maximum number of combinations of replica counts for one domain.
 	mostPairSets = 400
-	// mostPairSteps is the maximum number of additions of such a combination to a sum.
+	// mostPairSteps is the maximum number of times a combination is added to a sum.
 	mostPairSteps = 1_000_000
 )
 
@@ -25,11 +25,10 @@ type pairProblem struct {
 	a       *attempt
 	kinds   []pairKind
 	domains []pairDomain
-	// same is the view of the pods if all of them have one shape and counting them gives the capacity; nil if a search must find the
-	// capacity.
+	// same is the view of all pods if they have one shape and counting them gives the exact capacity; nil if only a search gives it.
 	same *topology.View
-	// marker computes the marks of domains. known caches the sets of a domain by its mark, because alike domains hold the same sets. tied
-	// disables the cache, because some replicas must go to a particular domain inside a domain of the pairing's level.
+	// marker computes the marks of domains. known caches sets by mark, because domains with the same mark have the same sets. tied disables
+	// this cache, because some replicas must go to a particular domain below the pairing's level.
 	marker *search
 	known  map[uint64][][]int
 	tied   bool
@@ -40,7 +39,7 @@ type pairDomain struct {
 	id   topology.DomainID
 	mark uint64
 	used bool
-	// former counts, by kind, the replicas that were in the domain before.
+	// former counts, by kind, the replicas whose Hint is in the domain.
 	former []int
 	// room is how many pods of the scarcest shape the domain holds.
 	room int
@@ -135,8 +134,8 @@ func (a *attempt) hasPairs(d topology.DomainID) bool {
 	return false
 }
 
-// shortlist keeps at most mostPairDomains domains: first the domains in use, then the domains that hold both roles. Among equal domains it
-// prefers those that hold most waiting replicas.
+// shortlist keeps at most mostPairDomains domains: domains in use first, then domains with capacity for both roles. Next, it prefers
+// domains with capacity for most waiting replicas.
 func (q *pairProblem) shortlist() {
 	holds := make(map[topology.DomainID]int, len(q.domains))
 	for i := range q.domains {
@@ -153,7 +152,7 @@ func (q *pairProblem) shortlist() {
 	slices.SortFunc(q.domains, func(a, b pairDomain) int { return q.a.p.tree.Path(a.id).Compare(q.a.p.tree.Path(b.id)) })
 }
 
-// holdsBoth reports whether a domain holds a replica of each role, counted separately.
+// holdsBoth reports whether a domain has capacity for each role, counted separately.
 func (q *pairProblem) holdsBoth(d topology.DomainID) bool {
 	var holds [2]bool
 	for i := range q.kinds {
@@ -177,7 +176,7 @@ func (q *pairProblem) most(k *pairKind, d topology.DomainID) int {
 	return of.holds(d, nil)
 }
 
-// former counts the replicas of each kind that were in a domain before.
+// former counts the replicas of each kind whose Hint is in a domain.
 func (q *pairProblem) former(d topology.DomainID) []int {
 	path, level := q.a.p.tree.Path(d), q.a.p.pairing.Level
 	out := make([]int, len(q.kinds))

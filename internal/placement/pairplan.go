@@ -13,7 +13,7 @@ import (
 // sumsPerComparison is the number of sums that take as long as one comparison of the plan's budget.
 const sumsPerComparison = 8
 
-// pairSums adds up the sets of the domains, one domain after the other. For each sum, it keeps the best choice of one set per domain.
+// pairSums combines one set of each domain. A sum is the resulting replica counts. For each sum, pairSums keeps the best sets.
 type pairSums struct {
 	q *pairProblem
 	// weights turn a sum, which is a replica count per kind, into its index in values. numbers is the inverse and contains the counts of
@@ -38,7 +38,7 @@ func (v *pairValue) compare(o *pairValue) int {
 		cmp.Compare(v.room, o.room))
 }
 
-// steps returns how many times a set is added to a sum for one choice of locks.
+// steps bounds how often sum adds a set to a sum for one choice of locks.
 func (q *pairProblem) steps() int {
 	states, sets := 1, 0
 	for i := range q.kinds {
@@ -86,8 +86,8 @@ func (q *pairProblem) solve() (*pairPlan, bool) {
 	return best, true
 }
 
-// locks returns every choice of domains to which the kinds can be locked, with one domain per kind. The kinds of a component whose replicas
-// must share a domain are locked to one domain. The entry of any other kind is Nowhere.
+// locks returns the choices of domains to which kinds are locked, with one entry per kind. If a component's replicas must share a domain,
+// all of its kinds have the same entry. The entry of any other kind is Nowhere.
 func (q *pairProblem) locks() [][]topology.DomainID {
 	a, t := q.a, q.a.p.tree
 	choices := [][]topology.DomainID{make([]topology.DomainID, len(q.kinds))}

@@ -54,7 +54,7 @@ func (q *pairProblem) allowed(d *pairDomain, set []int, locks []topology.DomainI
 	return allowed
 }
 
-// cost returns the part that a set of replicas in a domain contributes to the value of a plan.
+// cost returns what a set of replicas in a domain adds to the value of a plan.
 func (q *pairProblem) cost(d *pairDomain, set []int) pairValue {
 	v := pairValue{reached: true}
 	q.generations(func(generation string) {

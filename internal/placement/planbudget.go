@@ -68,7 +68,7 @@ func unplanned(c *topology.Cluster, t *topology.Tree, g *Group, level int, o Opt
 	}
 }
 
-// needsOf adds up the requests of a group without counting them on any node.
+// needsOf returns the needs of a group, by shape. It examines no nodes.
 func needsOf(g *Group) (list []Need) {
 	keys := map[string]int{}
 	var add func(g *Group)

@@ -22,8 +22,8 @@ const (
 )
 
 // preempt preempts pods of lower priority for the gangs that found no free capacity: for the base gang, or for each further gang
-// separately. It chooses the domain and hosts where preemption breaks the fewest other gangs, then the gangs with the lowest priority, then
-// the fewest pods. It ignores preferred levels, because they do not justify a preemption.
+// separately. It chooses the hosts where the fewest gangs lose pods, then where the highest priority of a victim is lowest, then where the
+// fewest pods are lost. It ignores preferred levels: they do not justify a preemption.
 func (p *planner) preempt(a *attempt) *attempt {
 	if base := a.refusedBase(); base != nil {
 		if r := base.Code; r != CodeInsufficientCapacity && r != CodeBudgetExhausted {
@@ -145,8 +145,8 @@ func (r *freeing) reserve(p *planner) {
 	})
 }
 
-// freeCapacity finds the domain of a level in which preemption for a group costs least; nil when there is none. It first tries the domains
-// that currently hold most of the group.
+// freeCapacity finds the domain of a level in which preemption for a group costs least; nil if there is none. It first tries domains with
+// free capacity for most of the group.
 func (p *planner) freeCapacity(g *Group, level int, bound topology.DomainID) *freeing {
 	withoutPreference(g)
 	if p.over() {
@@ -186,7 +186,7 @@ func withoutPreference(g *Group) {
 	}
 }
 
-// nearest sorts the domains of a level by the number of the unit's pods that they currently hold, most first.
+// nearest sorts the domains of a level by how many of the unit's pods their free capacity holds, most first.
 func (p *planner) nearest(u *unit, level int, bound topology.DomainID) []topology.DomainID {
 	list := u.onlyAmong(p.tree, p.spreadOnly(u, bound, slices.Clone(p.tree.Domains(level, bound))))
 	holds := make(map[topology.DomainID]int, len(list))

@@ -7,8 +7,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// enough compares the unit's total requests with the free capacity of a domain, resource by resource, on hosts that take any of the unit's
-// pods. It detects shortages that counting each shape separately misses, so the search need not prove them pod by pod.
+// enough reports whether a domain has free capacity for the unit's total requests, resource by resource, on hosts that take any of the
+// unit's pods. It detects shortages that counting each shape alone misses, so the search need not prove them pod by pod.
 func (s *search) enough(u *unit, d topology.DomainID) bool {
 	if len(u.total) < 2 {
 		return true

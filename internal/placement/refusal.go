@@ -13,8 +13,8 @@ const (
 	CodeInsufficientCapacity = "InsufficientCapacity"
 	// CodeNeverFits: with today's nodes, no domain could hold the gang, not even an empty domain.
 	CodeNeverFits = "NeverFits"
-	// CodeNoDomain: no node is in a domain of the required level. Or labels are missing or levels are in the wrong order, and the existing
-	// domains could not hold the gang.
+	// CodeNoDomain: no node is in a domain of the required level, or no existing domain could hold the gang because labels are missing or
+	// levels are in the wrong order.
 	CodeNoDomain = "NoDomain"
 	// CodeDomainGone: the domain that active members are pinned to no longer has nodes.
 	CodeDomainGone = "DomainGone"
@@ -49,14 +49,14 @@ type Refusal struct {
 	Apart bool
 	// Closest is the domain that holds most of the gang; nil when there is none.
 	Closest *Closest
-	// OthersEqual counts the other domains of the level that hold at least as many pods as the closest domain; OthersFewer counts the
-	// domains that hold fewer.
+	// OthersEqual counts the other domains of the level that may hold as many pods as the closest domain; OthersFewer counts the domains
+	// that hold fewer.
 	OthersEqual, OthersFewer int
 	// Elsewhere is a domain outside Within that would hold the gang. It is set only if running pods pin the graph to Within; empty for
 	// none.
 	Elsewhere topology.Path
-	// LeftOut counts the nodes that suit the gang's pods but that NodeSelector, the topology's node selector, excludes. It is set if no
-	// node of the topology suits these pods.
+	// LeftOut counts nodes that suit the gang's pods but do not match NodeSelector, the topology's node selector. It is set if no node of
+	// the topology suits these pods.
 	LeftOut      int
 	NodeSelector map[string]string
 	// Domains lists the compared domains inside Within, in path order. Outside lists the other domains of the level. Both are set only with
@@ -65,7 +65,7 @@ type Refusal struct {
 	// Never explains why no domain of today's nodes could hold the gang; set for [CodeNeverFits], and for [CodeNoDomain] where labels or
 	// levels are the cause.
 	Never *Never
-	// Spreading lists the domains to which the component's spread limits the replica; nil: no limit.
+	// Spreading describes how the component's spread limits the replica's domains; nil: no limit.
 	Spreading *Spreading
 	// Paired: the domain must hold replicas of both roles. Partner is the missing role; set for [CodeNoPartner].
 	Paired  bool

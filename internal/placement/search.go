@@ -55,8 +55,7 @@ type take struct {
 	scope topology.DomainID
 }
 
-// goal is one task of the search: choosing a domain for a unit, or hosts for the pods of a demand. The chosen domain or hosts must be
-// inside the domain at.
+// goal is one task of the search, inside the domain in the field at: choosing a domain for a unit, or hosts for the pods of a demand.
 type goal struct {
 	unit   *unit
 	demand *demand

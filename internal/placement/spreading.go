@@ -194,8 +194,8 @@ func (s *search) eligibleFor(u *unit, scope topology.DomainID) []topology.Domain
 	return list
 }
 
-// allows reports whether a required spread allows a group to go to a domain. The replicas that are still to be placed must suffice to fill
-// up every domain that is then more than one replica behind.
+// allows reports whether a required spread allows a group to go to a domain. If this leaves domains more than one replica behind the
+// fullest, the remaining replicas must suffice to fill them up.
 func (s *search) allows(u *unit, scope, d topology.DomainID) bool {
 	sp, eligible := u.spread, s.eligibleFor(u, scope)
 	if !slices.Contains(eligible, d) {
@@ -219,7 +219,7 @@ func (s *search) allows(u *unit, scope, d topology.DomainID) bool {
 }
 
 // spreadOver lists the domains for a group of a spread component, best first: fewest replicas, then the former domain, then the usual
-// ranking. For a preferred spread, the last entry is the whole domain around the group.
+// ranking. For a preferred spread, the last entry is the argument bound.
 func (s *search) spreadOver(u *unit, bound, scope topology.DomainID) []topology.DomainID {
 	sp := u.spread
 	if s.tree.LevelOf(bound) >= sp.level {

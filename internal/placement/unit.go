@@ -221,7 +221,7 @@ func (u *unit) spreads() bool {
 	return u.spread != nil && u.spread.hard || slices.ContainsFunc(u.subs, (*unit).spreads)
 }
 
-// ruled reports whether any pod of the unit has binding rules, which concern more than single nodes.
+// ruled reports whether a rule about more than one node applies to any pod of the unit.
 func (u *unit) ruled() bool {
 	return slices.ContainsFunc(u.own, func(d *demand) bool { return len(d.shape().Rules()) > 0 }) || slices.ContainsFunc(u.subs, (*unit).ruled)
 }

@@ -107,8 +107,8 @@ func (m *unmetGang) count(shape *topology.Shape) {
 	m.pods = append(m.pods, shapeCount{shape, 1})
 }
 
-// MayFit reports whether a refused gang may fit into a domain around a node whose free capacity has grown or whose labels have changed. It
-// counts each shape separately. It never returns false when a plan would place the gang in that domain.
+// MayFit reports whether a refused gang may now fit into a domain of the node, whose free capacity has grown or whose labels have changed.
+// It counts each shape separately. It never returns false if a plan would place the gang there.
 func (u *Unmet) MayFit(c *topology.Cluster, node string) bool {
 	t := c.Tree(u.levels, u.selector)
 	n, known := c.Node(node)

@@ -125,8 +125,8 @@ func newShare(spec *nvidiav1beta1.ComponentSpec, sg *trellisv1alpha1.ScalingGrou
 	return s
 }
 
-// grow adds replicas to the share until the share has the number of replicas in the argument replicas, or the remaining pods do not suffice
-// for another one. left is the number of remaining pods. grow returns the number of pods that remain afterwards.
+// grow raises s.given to the argument replicas, as far as the remaining pods, left, suffice for entire replicas. It returns how many pods
+// remain afterwards.
 func (s *share) grow(left int64, replicas int32) int64 {
 	replicas = min(replicas, s.wanted, nvidiav1beta1.MaxReplicas)
 	if s.fixed || left <= 0 || replicas <= s.given {

@@ -18,8 +18,8 @@ const (
 	annotationAskAfter = "trellis.dev/ask-for-quota-after"
 )
 
-// Waits are the waiting times of a Workload. A Workload without a place keeps its quota for Keep if the scheduler has planned its pods,
-// otherwise for Unplanned. The pause before it requests quota again starts at Retry, and doubles with each retry up to Most.
+// Waits are the waiting times of a Workload without a place. It keeps its quota for the time Keep if its pods are planned, otherwise for
+// the time Unplanned. The pause before it requests quota again is Retry at first. It doubles with each retry, up to Most.
 type Waits struct{ Keep, Unplanned, Retry, Most time.Duration }
 
 // DefaultWaits are the times that Trellis uses.

@@ -60,7 +60,7 @@ func (o *Observation) abandoned(w *Workload, a asks) bool {
 	return len(groups) > 0 && before != madeFrom(groups)
 }
 
-// madeFrom returns a hash of the pod templates of scaling groups, and of the restarts for which their pods are created.
+// madeFrom returns a hash of the pod template revisions and restart IDs of scaling groups.
 func madeFrom(groups []*trellisv1alpha1.ScalingGroup) string {
 	parts := make([]string, 0, len(groups))
 	for _, sg := range groups {

@@ -71,8 +71,8 @@ func (w *Workload) hold() {
 // awaited returns the Workloads that get quota before all other Workloads of their deployment: the Workloads of the first replicas, until
 // all of these have quota. Without this rule, a later replica could get quota first, because Kueue admits Workloads in no reliable order.
 // In a graph packed into one domain, the later replica would not be placed before the first replicas, but would take the quota that they
-// need. If the base contains a first replica, the base comes first, followed by first replicas with their own Workloads. Workloads that
-// have quota keep it, because Kueue may have preempted the base for them. While pods of the deployment run, each replica waits separately,
+// need. If the base contains a first replica, the base comes first, followed by first replicas with their own Workloads. First replicas
+// with quota keep it, because Kueue may have preempted the base for them. While pods of the deployment run, each replica waits separately,
 // and awaited returns none.
 func (o *Observation) awaited(a asks) map[string]bool {
 	if o.Queue() == "" || slices.ContainsFunc(o.Pods, begun) {

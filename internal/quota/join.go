@@ -27,8 +27,7 @@ const (
 	annotationRole    = "kueue.x-k8s.io/role-hash"
 )
 
-// parent is the value of Kueue's annotation for the controller that starts and ends the pods. Kueue sets no finalizer on pods for which the
-// annotation names another controller than Kueue.
+// parent names, in Kueue's annotation, the controller that starts and ends the pods. Kueue sets no finalizer on pods of another controller.
 const parent = "trellis"
 
 // expected is the number of pods of a Workload that must exist before Kueue treats the Workload's pods as ready, if Kueue waits for

@@ -100,13 +100,13 @@ func (o *Observation) outdated(w *Workload, a asks) bool {
 	return !slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return !o.complete(sg) })
 }
 
-// follows reports whether a Workload must get no quota before the awaited Workloads have quota.
+// follows reports whether a Workload must not get quota until the awaited Workloads have it.
 func follows(name string, awaited map[string]bool) bool { return len(awaited) > 0 && !awaited[name] }
 
-// firstWord is the time for which the creation of all other Workloads waits for Kueue's decision about the first replicas. Usually Kueue
-// reserves quota immediately, and the other Workloads are created active. Without a decision in this time, they are created inactive. The
-// time is short, because Kueue retries pods without an existing Workload at increasing intervals. The time may end up to one second early,
-// because the API server's timestamps are whole seconds.
+// firstWord is the time that Trellis waits for Kueue's decision about the first replicas before it creates the other Workloads. Usually
+// Kueue reserves quota immediately, and the other Workloads are created active. Otherwise they are created inactive. The time is short,
+// because Kueue retries pods whose Workload does not exist at increasing intervals. The wait may end up to one second early, because the
+// API server's timestamps are whole seconds.
 const firstWord = 2 * time.Second
 
 // create selects the missing Workloads to create now: first the awaited Workloads, then the Workloads that follow them.
@@ -135,9 +135,9 @@ func (s *Steps) create(o Observation, a asks, awaited map[string]bool, members m
 	}
 }
 
-// undecided returns the time until which the creation of a Workload for these pods waits for Kueue's decision about the awaited Workloads;
-// zero once Kueue has decided. For awaited Workloads that neither exist nor are created now, the waiting time starts with the creation of
-// the pods.
+// undecided returns the time until which the Workload for these pods is not created, because Kueue may still decide about the awaited
+// Workloads; zero once Kueue has decided. If an awaited Workload does not exist and is not created now, the wait starts with the creation
+// of the pods.
 func (s *Steps) undecided(o Observation, a asks, awaited map[string]bool, pods []*corev1.Pod) (until time.Time) {
 	for name := range awaited {
 		w, since := a.workloads[name], o.Now
@@ -225,7 +225,7 @@ func (o *Observation) kept(a asks) map[string]bool {
 	return out
 }
 
-// suits reports whether the base's Workload equals the Workload that would be created now.
+// suits reports whether the base's Workload has the podset names and counts of a new one.
 func (o *Observation) suits(base Base) bool {
 	at := slices.IndexFunc(o.Workloads, func(w *Workload) bool { return w.Name == base.Name })
 	return at >= 0 && len(base.PodSets) > 0 && slices.EqualFunc(o.Workloads[at].Spec.PodSets, base.PodSets, func(a, b PodSet) bool {

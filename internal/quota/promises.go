@@ -92,8 +92,8 @@ func (p *Promises) Forget(graph types.NamespacedName) {
 	delete(p.byGraph, graph)
 }
 
-// Known reports whether the Workloads of a deployment were read since the operator started. A nil store has no Workloads, so it always
-// returns true.
+// Known reports whether the Workloads of a deployment have been read since the operator started. It is true for a nil store, which has no
+// Workloads.
 func (p *Promises) Known(graph types.NamespacedName) bool {
 	if p == nil {
 		return true
@@ -114,8 +114,8 @@ func (p *Promises) Of(graph types.NamespacedName) map[string]Promise {
 	return maps.Clone(p.byGraph[graph].Promises)
 }
 
-// Fingerprint identifies those pods of a Workload that only Kueue holds, and the additions that Kueue will make to them. A scheduling
-// result with another fingerprint is out of date.
+// Fingerprint identifies the pods of a Workload that are held by Kueue alone, and what Kueue will add to these pods. A scheduling result
+// with another fingerprint is out of date.
 func (p Promise) Fingerprint(workload string, pods []*corev1.Pod) string {
 	var uids []string
 	for _, pod := range pods {

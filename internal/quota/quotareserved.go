@@ -65,9 +65,9 @@ func (o *Observation) Report() *Report {
 	return &r
 }
 
-// WhileUnread returns the condition of a deployment while Workloads cannot be read, for the reason in why. If Kueue is not installed,
-// WhileUnread returns nil for a deployment without a queue and without pods in Workloads. A deployment with pods in Workloads has the
-// condition, because Kueue's API may be served again.
+// WhileUnread returns the condition of a deployment while Workloads cannot be read, for the reason in "why". If Kueue is not installed,
+// WhileUnread returns nil for a deployment that has neither a queue nor pods in Workloads. Pods in Workloads still need the condition,
+// because Kueue's API may be served again.
 func (o *Observation) WhileUnread(why Report) *Report {
 	switch {
 	case o.Queue() != "":

@@ -27,8 +27,8 @@ func (w *Workload) Finished() bool {
 // usable reports whether pods can join a Workload.
 func (w *Workload) usable() bool { return w.DeletionTimestamp == nil && !w.Finished() }
 
-// BaseEnds reports whether the Workload of a deployment's first replicas is being deleted or is finished. Until this Workload is gone, no
-// pod can join it, nor a new Workload of the same name.
+// BaseEnds reports whether the Workload of a deployment's first replicas is being deleted or is finished. Until it is gone, no pod can join
+// it, and no new Workload can have its name.
 func BaseEnds(workloads []*Workload, groups []*trellisv1alpha1.ScalingGroup) bool {
 	base := BaseAmong(workloads, groups)
 	return base != nil && !base.usable()
@@ -57,8 +57,8 @@ func (w *Workload) undecided() bool {
 	return w.active() && w.usable() && meta.FindStatusCondition(w.Status.Conditions, workloadReserved) == nil && !w.isEvicted()
 }
 
-// denied reports whether Kueue has no quota for a Workload. It returns false for a Workload that requests no quota now. It also returns
-// false for an evicted Workload that Kueue has not evaluated again: until then, Kueue repeats the eviction's message.
+// denied reports whether Kueue has no quota for a Workload. It returns false for a Workload that requests no quota now, and for an evicted
+// Workload until Kueue evaluates it again. Until then, QuotaReserved only repeats the eviction's message.
 func (w *Workload) denied() bool {
 	reserved := meta.FindStatusCondition(w.Status.Conditions, workloadReserved)
 	if !w.active() || reserved == nil || reserved.Status != metav1.ConditionFalse {
@@ -85,8 +85,8 @@ func (w *Workload) placesPods() bool {
 	return false
 }
 
-// why returns the reason why a Workload is not admitted. If neither Trellis nor another client holds the Workload, the reason is Kueue's
-// message about the eviction, or otherwise about the missing quota.
+// why returns the reason why a Workload is not admitted: that it waits, is paused or is inactive, or otherwise Kueue's message that it is
+// finished, evicted, without quota or not admitted, in this order.
 func (w *Workload) why() string {
 	if w.Follows() {
 		return "it waits until the first replicas have quota"

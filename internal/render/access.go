@@ -66,8 +66,8 @@ func endpointPickerRules() []rbacv1.PolicyRule {
 	}
 }
 
-// AccountOf returns the ServiceAccount of a graph's pods: the user's account, or the default account of the component type. The template
-// determines the default account, so the revision need not cover it.
+// AccountOf returns the ServiceAccount of a graph's pods: the user's account, or a default that depends on the template's labels; "" for
+// none. The revision covers the labels, and thus the default.
 func AccountOf(template *corev1.PodTemplateSpec, graph string) string {
 	switch {
 	case template.Spec.ServiceAccountName != "":

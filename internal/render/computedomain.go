@@ -125,8 +125,8 @@ func (t *templater) computeDomain(main *corev1.Container) string {
 	return domain
 }
 
-// ComputeDomainsOf lists the ComputeDomains that Trellis creates for a deployment, under the names in the deployment's annotations. Each
-// entry contains the indexes of the components whose pods join the domain.
+// ComputeDomainsOf lists the ComputeDomains that Trellis creates for a deployment, with the names that annotations give them. Each entry
+// contains the indexes of the components whose pods join the domain.
 func ComputeDomainsOf(dgd *nvidiav1beta1.DynamoGraphDeployment) []nvlink.Shared {
 	var out []nvlink.Shared
 	for i := range dgd.Spec.Components {

@@ -44,8 +44,8 @@ func fillProbes(c *corev1.Container, d defaults) {
 	c.StartupProbe = firstProbe(c.Ports, c.StartupProbe, d.startup)
 }
 
-// firstProbe returns a copy of the first probe that is not nil. The last probe in the list is the default. If the container has no port
-// with the name in the default probe, because a port of the user has replaced it, firstProbe uses the well-known port number.
+// firstProbe returns a copy of the first probe that is not nil. The last probe in the list is the default. The default probe refers to its
+// port by name, or by the well-known number if a port of the user has replaced the named port.
 func firstProbe(ports []corev1.ContainerPort, probes ...*corev1.Probe) *corev1.Probe {
 	for i, p := range probes {
 		if p == nil {

@@ -121,7 +121,7 @@ func workerDefaults(runtime *version.Version) defaults {
 		},
 		liveness:  probe(httpGet("/live", portSystem), 0, 5, 4, failures),
 		readiness: probe(httpGet("/health", portSystem), 0, 10, 4, 3),
-		// Loading a model may take long, so the startup probe gives it two hours before the liveness probe starts.
+		// Loading a model can be slow, so the startup probe allows two hours before the liveness probe starts.
 		startup:      probe(httpGet("/live", portSystem), 0, 10, 5, 720),
 		graceSeconds: defaultGraceSeconds,
 	}

@@ -41,8 +41,8 @@ func DisruptionBudget(sg *trellisv1alpha1.ScalingGroup, podsThatStay int32) *pol
 	}
 }
 
-// OwnBudget reports whether Trellis has created a budget. This is the case if a scaling group is the budget's controller. It is also the
-// case if the budget has no controller, but the label and the name of a Trellis budget.
+// OwnBudget reports whether Trellis has created a budget: either the budget's controller is a scaling group, or the budget has no
+// controller, and its label and name are those of a Trellis budget.
 func OwnBudget(budget *policyv1.PodDisruptionBudget) bool {
 	if owner := metav1.GetControllerOfNoCopy(budget); owner != nil {
 		return owner.Kind == "ScalingGroup" && owner.APIVersion == trellisv1alpha1.GroupVersion.String()

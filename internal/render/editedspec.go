@@ -22,9 +22,9 @@ type Edit struct {
 }
 
 // EditOf returns the changes that other clients have made to a scaling group's spec since Trellis last wrote it; nil for an unchanged spec.
-// It reads the managed fields. A client that changes a field's value becomes the field's owner, so the result does not depend on the
-// version of the operator that wrote the spec. If Trellis owns no field of a scaling group, another client created the group, for example
-// by restoring a backup. Trellis adopts such a group, and its fields are not an edit.
+// It compares owners in the managed fields, not values: a client that changes a value becomes its owner. The result therefore does not
+// depend on the version of the operator. If Trellis owns no field of a scaling group, another client created the group, for example by
+// restoring a backup. Trellis adopts such a group, and its fields are not an edit.
 func EditOf(sg *trellisv1alpha1.ScalingGroup) *Edit {
 	ours, theirs, last := fieldpath.NewSet(), map[string]*fieldpath.Set{}, lastWrite(sg)
 	for i := range sg.ManagedFields {

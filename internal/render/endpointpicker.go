@@ -141,8 +141,8 @@ func pickerConfig(config *nvidiav1beta1.FreeObject) (string, error) {
 	return string(raw), err
 }
 
-// inferencePool returns the InferencePool through which the gateway finds the graph. The pool selects the workers, targets the frontend in
-// each worker, and refers to the endpoint picker.
+// inferencePool returns the InferencePool through which the gateway finds the graph. The pool selects the workers, targets their frontend
+// sidecars, and refers to the endpoint picker.
 func (g *Graph) inferencePool(s *Component, dynamoNamespace string) Object {
 	pool := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{
@@ -163,10 +163,9 @@ func (g *Graph) inferencePool(s *Component, dynamoNamespace string) Object {
 	return pool
 }
 
-// workersOf returns the labels by which a pool selects the workers of a Dynamo namespace. Usually all workers have the type worker, with
-// prefill and decode as sub-types. The type label then selects them, including pods that were created before the endpoint picker, or by an
-// older operator that set no class label. In v1alpha1, prefill and decode may be types of their own. The class label then selects the
-// workers.
+// workersOf returns the labels by which a pool selects the workers of a Dynamo namespace. If all workers have the type worker, which is
+// usual, it uses the type label. This label also selects pods that were created before the endpoint picker, or by an older operator that
+// set no class label. In v1alpha1, a worker may have the type prefill or decode. In this case, workersOf uses the class label.
 func (g *Graph) workersOf(dynamoNamespace string) map[string]any {
 	labels := map[string]any{LabelNamespace: LabelValue(dynamoNamespace)}
 	if slices.ContainsFunc(g.Components, func(s Component) bool { return isWorker(s.ComponentType) && s.ComponentType != typeWorker }) {

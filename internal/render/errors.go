@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// ErrInvalid is the [Error.Kind] of fields that cannot be rendered as pods. Errors about the topology constraint have the kinds of package
+// ErrInvalid is the [Error.Kind] for fields that cannot be rendered as pods. Errors about the topology constraint have a kind from package
 // constraint instead.
 var ErrInvalid = errors.New("invalid")
 

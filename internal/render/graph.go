@@ -51,7 +51,7 @@ type Inputs struct {
 	Platform Platform
 }
 
-// Graph is a resolved deployment. It contains all decisions that need no view of the nodes.
+// Graph is a resolved deployment: all decisions that do not depend on the nodes' capacity.
 type Graph struct {
 	Name, Namespace string
 	Provider        string

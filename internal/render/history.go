@@ -163,9 +163,9 @@ type Rollback struct {
 	To []*StoredGeneration
 }
 
-// asked reports whether the deployment still requests the aborted generation. This is the case if the user has changed no worker since the
-// generation was aborted, even if the operator now renders the workers differently. Inputs of different forms cannot be compared. In this
-// case, a rollback in force continues.
+// asked reports whether the deployment still requests the aborted generation, because the user has changed no worker since the abort. The
+// operator may render the workers differently now. If the inputs have different forms, they cannot be compared, and asked returns true only
+// while a rollback is in force.
 func (b *Rollback) asked(input string) bool {
 	if b == nil || b.Aborted == "" || b.Input == "" {
 		return false

@@ -38,7 +38,7 @@ func (g *Graph) componentService(s *Component) *corev1.Service {
 
 func (g *Graph) headlessService(s *Component) *corev1.Service {
 	service := g.kubernetesService(s, headlessName(s.GroupName))
-	// Programs that use these labels to discover workers expect only ready pods.
+	// With these labels, programs would discover workers that are not ready.
 	delete(service.Labels, LabelDiscoveryBackend)
 	delete(service.Labels, LabelDiscoveryEnabled)
 	service.Spec.ClusterIP = corev1.ClusterIPNone

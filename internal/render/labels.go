@@ -42,8 +42,8 @@ const AnnotationKueueQueue = "trellis.dev/kueue-queue"
 // PlacementGate is the scheduling gate that holds a gang's pods until the gang is placed.
 const PlacementGate = "trellis.dev/placement"
 
-// AnnotationGang on a pod names the gang as part of which the pod was released or created. The deployment's GraphPlacement uses the same
-// gang name.
+// AnnotationGang on a pod names the gang with which the pod was released or created. The deployment's GraphPlacement uses the same gang
+// name.
 const AnnotationGang = "trellis.dev/gang"
 
 // AnnotationAttempt on a pod is the replica's attempt for which the pod was released or created. The attempt counts how often the replica

@@ -129,7 +129,7 @@ func inReplica(pod *corev1.Pod, ordinal int32, vars []corev1.EnvVar) *corev1.Pod
 	return &out
 }
 
-// markForSet sets the label with the scaling group's UID, and replaces the label with the pod's index by LeaderWorkerSet's label.
+// markForSet sets the label with the scaling group's UID, and moves the pod's index to LeaderWorkerSet's label.
 func markForSet(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	pod.Labels[LabelSetIndex] = pod.Labels[LabelPodIndex]
 	delete(pod.Labels, LabelPodIndex)

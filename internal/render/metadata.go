@@ -9,14 +9,14 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// inheritedAnnotations are the deployment annotations that apply to all its components.
+// inheritedAnnotations are a deployment's annotations that apply to all components.
 var inheritedAnnotations = []string{
 	annotationEnableMetrics, annotationDiscoveryBackend, annotationDiscoveryMode, annotationVLLMExecutor, annotationOriginVersion,
 	AnnotationDistinctHosts,
 	AnnotationComputeDomain, AnnotationComputeDomainPer,
 }
 
-// dynamoNamespace returns the Dynamo namespace, which separates graphs in Dynamo: <Kubernetes namespace>-<deployment>.
+// dynamoNamespace returns the component's Dynamo namespace: <Kubernetes namespace>-<deployment>, or "dynamo" if global.
 func (t *templater) dynamoNamespace() string { return dynamoNamespace(t.dgd, t.spec) }
 
 func dynamoNamespace(dgd *nvidiav1beta1.DynamoGraphDeployment, spec *nvidiav1beta1.ComponentSpec) string {
@@ -62,7 +62,7 @@ func setIf(labels map[string]string, key, text string) {
 	}
 }
 
-// inherited returns the deployment annotations that apply to all its components.
+// inherited returns a deployment's annotations that apply to all components.
 func inherited(dgd *nvidiav1beta1.DynamoGraphDeployment) map[string]string {
 	annotations := map[string]string{}
 	for _, key := range inheritedAnnotations {

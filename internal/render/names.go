@@ -34,7 +34,7 @@ func shortHash(s string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// dnsLabel lower-cases a name, and replaces every character that a DNS label cannot contain by '-'. It does not shorten the name.
+// dnsLabel lower-cases a name, replaces invalid characters with '-', and trims '-' from both ends. It does not limit the length.
 func dnsLabel(name string) string {
 	mapped := strings.Map(func(r rune) rune {
 		switch {

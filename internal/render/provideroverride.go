@@ -113,8 +113,8 @@ func unitOverride(c *nvidiav1beta1.ComponentSpec) (json.RawMessage, bool) {
 	return placeOf(c).constraintIn(c.ProviderOverride)
 }
 
-// roleOverride returns the override of a role. It reads the field roles or, if this field has no override, the former field of the role. It
-// returns nil if there is no override, or if the former field cannot be read.
+// roleOverride returns the override of a role, from the field "roles" or, if this field has none, from the role's former field. It returns
+// nil if there is no override, or if the former field cannot be read.
 func roleOverride(c *nvidiav1beta1.ComponentSpec, role string) *nvidiav1beta1.ProviderOverride {
 	if r := c.Role(role); r != nil && r.ProviderOverride != nil {
 		return r.ProviderOverride
@@ -122,7 +122,7 @@ func roleOverride(c *nvidiav1beta1.ComponentSpec, role string) *nvidiav1beta1.Pr
 	return formerOverride(formerRole(c, role))
 }
 
-// formerRole returns multinode.leader or multinode.worker, the former fields for a role, which the field roles has replaced.
+// formerRole returns multinode.leader or multinode.worker, which held a role before the field "roles".
 func formerRole(c *nvidiav1beta1.ComponentSpec, role string) *nvidiav1beta1.FreeObject {
 	switch {
 	case c.Multinode == nil:

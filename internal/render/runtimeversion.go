@@ -22,7 +22,7 @@ var (
 	slowFrontend = version.MustParseSemantic("1.6.0")
 )
 
-// since reports whether the version runtime is at least first; false for an unknown version.
+// since reports whether "runtime" is version "first" or later; false for an unknown version.
 func since(runtime, first *version.Version) bool { return runtime != nil && !runtime.LessThan(first) }
 
 // NativePicker reports whether the runtime of a component has a native endpoint picker. known is false if the runtime's version is unknown.

@@ -11,7 +11,7 @@ func Shorten(name, identity string, limit int) string { return fit(name, identit
 // this name.
 func Hashed(name, identity string, limit int) string { return hashed(name, identity, limit) }
 
-// DNSLabel lower-cases a name, and replaces every character that a DNS label cannot contain by '-'. It does not shorten the name.
+// DNSLabel lower-cases a name, replaces invalid characters with '-', and trims '-' from both ends. It does not limit the length.
 func DNSLabel(name string) string { return dnsLabel(name) }
 
 // Selector returns labels that select the pods of one component of a graph.

@@ -27,7 +27,7 @@ const inputForm = 2
 // templateInput is the input that determines the pods of a component: the addresses in the operator's flags, and the user's fields. It
 // omits fields that affect only replicas, placement or traffic. It also omits the deployment's name and namespace, which never change.
 type templateInput struct {
-	// Inherited are the deployment annotations that apply to its components.
+	// Inherited are the deployment's annotations that apply to components.
 	Inherited        map[string]string              `json:"inherited,omitempty"`
 	Annotations      map[string]string              `json:"annotations,omitempty"`
 	Labels           map[string]string              `json:"labels,omitempty"`
@@ -52,7 +52,7 @@ type alphaInput struct {
 // input returns a hash of the input from which the component's roles are made.
 func (t *templater) input() *trellisv1alpha1.TemplateInput { return t.inputOn(t.platform) }
 
-// inputOn returns the same as input, but for the given addresses of the platform.
+// inputOn is like input, but uses the given addresses of the platform.
 func (t *templater) inputOn(platform Platform) *trellisv1alpha1.TemplateInput {
 	component := *t.spec
 	component.Replicas, component.MinAvailable, component.ScalingAdapter = nil, nil, nil

@@ -47,7 +47,7 @@ type whereabouts struct {
 	env    []corev1.EnvVar
 }
 
-// whereaboutsOf returns the whereabouts for the pods of a topology; nil for pods that are not packed.
+// whereaboutsOf returns the whereabouts for a topology; nil if [packs] is false or no levels exist.
 func whereaboutsOf(topology *trellisv1alpha1.ResolvedTopology) *whereabouts {
 	if !packs(topology) || len(topology.Levels) == 0 {
 		return nil

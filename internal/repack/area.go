@@ -12,8 +12,8 @@ import (
 
 // area is one domain with the replicas on its hosts, from which lower bounds are computed.
 type area struct {
-	// movers lists replicas by their index in finder.movers. The first replicas, up to the number inside, have pods in the domain. If the
-	// search includes every set, the other replicas follow.
+	// movers lists replicas by their index in finder.movers. The first "inside" replicas have pods in the domain. The other replicas follow
+	// only if the search includes every set.
 	movers []int32
 	inside int
 	// spans has, for each mover with pods in the domain, the number of hosts in the domain on which these pods run.
@@ -26,9 +26,8 @@ type areaKind struct {
 	// base is the number of pods that fit on the domain's other hosts, on which moves make no space.
 	base  int
 	hosts []areaHost
-	// left has, for each host, the unused amount of each requested resource. takes lists, host by host, the replicas that may leave the
-	// host, by their index in area.movers. gives has, for each element of takes, the amount of each requested resource that the replica
-	// releases.
+	// left has, for each host, the unused amount of each requested resource. The slice takes has, host by host, the replicas that may leave
+	// the host, by their index in area.movers. The slice gives has, for each element of takes, the amounts that the replica releases.
 	left  []int64
 	takes []int32
 	gives []int64
@@ -43,8 +42,8 @@ type areaHost struct {
 // unlimited is the remaining amount of a resource that is not counted on a host.
 const unlimited = math.MaxInt64 / 4
 
-// least returns a lower bound of the GPUs that restart for the gang to fit in a domain, without reading the domain's hosts; false if the
-// gang cannot fit.
+// least returns a lower bound of the number of GPUs that restart to make the gang fit in a domain; false if it cannot fit. It reads no
+// hosts.
 func (f *finder) least(d topology.DomainID) (gpus int64, possible bool) {
 	for i := range f.kinds {
 		k := &f.kinds[i]

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// maxSubsets is the maximum number of replicas on a host up to which every subset of these replicas is examined.
+// maxSubsets is the largest number of replicas on a host for which every subset is examined.
 const maxSubsets = 5
 
 // offer describes what a host gains when replicas leave it. pods is an upper bound of the additional pods that fit. price is a lower bound
@@ -22,9 +22,8 @@ type offer struct {
 	pods  int
 }
 
-// rest returns a lower bound of the GPUs that have to restart in addition to the GPUs of the chosen replicas. in marks the chosen replicas;
-// nil for none. Only replicas with an index of at least next may be added to them. rest returns false if the counts show that no such
-// addition suffices.
+// rest returns a lower bound of the GPUs that have to restart in addition to those of the chosen replicas, which "in" marks (nil: none).
+// Only replicas with an index of at least next may be added. rest returns false if the counts show that no addition suffices.
 func (f *finder) rest(a *area, in []bool, next int32) (gpus int64, possible bool) {
 	for i := range f.kinds {
 		more, possible := f.restOf(a, &a.kinds[i], &f.kinds[i], in, next)
@@ -70,7 +69,7 @@ func (f *finder) restOf(a *area, on *areaKind, k *kind, in []bool, next int32) (
 	return 0, false
 }
 
-// give adds to left the amounts that the chosen replicas on a host release, and reports whether the host has chosen replicas.
+// give adds to "left" what the chosen replicas on a host release, and reports whether the host has chosen replicas.
 func give(on *areaKind, h *areaHost, left []int64, in []bool) (some bool) {
 	if in == nil {
 		return false
@@ -104,7 +103,7 @@ func (f *finder) offerOf(a *area, on *areaKind, k *kind, host, missing int, in [
 	for t := h.from; t < h.to; t++ {
 		if l := on.takes[t]; l >= next && (in == nil || !in[l]) {
 			f.rests = append(f.rests, int32(t))
-			// of the replica's hosts, at most as many count as pods are missing
+			// divide a replica's GPUs among its hosts, at most "missing" hosts
 			f.shares = append(f.shares, float64(f.gpus[a.movers[l]])/float64(min(int(a.spans[l]), missing)))
 		}
 	}
@@ -178,8 +177,8 @@ func (f *finder) byRates(on *areaKind, k *kind, left []int64, fit, missing int) 
 	return best
 }
 
-// roomy reports whether all hosts together have as many free GPUs as the gang requests. Moves free no GPUs in total, except for replicas
-// that request less when they are placed again.
+// roomy reports whether all hosts together have as many free GPUs as the gang requests. A move frees GPUs in total only if its replica
+// requests less when placed again; these GPUs count.
 func (f *finder) roomy() bool {
 	for i := range f.kinds {
 		k := &f.kinds[i]

@@ -15,7 +15,7 @@ import (
 
 // classes groups replicas that have the same possible places and the same cost.
 type classes struct {
-	// of has the class of each mover. Classes are numbered from 1; 0 means that the class has not been computed yet.
+	// of[m] is the class of mover m. Classes are numbered from 1; 0 means that the class has not been computed yet.
 	of    []int32
 	byKey map[string]int32
 	// moves caches the result of finder.mayMove, by class.

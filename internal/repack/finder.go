@@ -20,7 +20,7 @@ const (
 
 // bounds limit the work of a search.
 type bounds struct {
-	// visits limits the hosts that are read for lower bounds, plans limits the plans made on the cluster copy, and steps limits the packing
+	// visits, plans and steps are the maximum numbers of hosts read for lower bounds, of plans made on the cluster copy, and of packing
 	// steps.
 	visits, plans, steps int
 	// options are the options of one plan.
@@ -28,9 +28,9 @@ type bounds struct {
 }
 
 var (
-	// exactBounds keep a search on few hosts within some tenths of a second.
+	// exactBounds keep a search on few hosts within tenths of a second.
 	exactBounds = bounds{visits: 2_000_000, plans: 1_000, steps: 2_000_000, options: placement.Options{Budget: 50_000}}
-	// largeBounds keep a search on a large cluster within some tens of milliseconds.
+	// largeBounds keep a search on a large cluster within tens of milliseconds.
 	largeBounds = bounds{visits: 400_000, plans: 100, steps: 1, options: placement.Options{Budget: 500, PlanBudget: 1_000_000}}
 )
 

@@ -15,9 +15,9 @@ import (
 // maxPacking bounds the steps of one packing.
 const maxPacking = 200_000
 
-// packing checks whether groups fit at the same time, by the requested amounts alone. It remembers states that have no packing, so that it
-// proves in few steps that no packing exists. The planner applies more rules, but would have to try every order for such a proof. packing
-// is suitable only for few hosts.
+// packing checks whether groups fit at the same time, by the requested amounts alone; the planner applies more rules. packing remembers
+// states that have no packing, so it proves in few steps that none exists. The planner would have to try every order. packing is suitable
+// only for few hosts.
 type packing struct {
 	tree  *topology.Tree
 	hosts []packHost
@@ -131,7 +131,7 @@ func (p *packing) pod(s *topology.Shape, names map[string]int) packPod {
 	return out
 }
 
-// unit places the units from index at on, and reports whether it placed all of them.
+// unit places all units from index "at", and reports whether it succeeded.
 func (p *packing) unit(at int) bool {
 	if at == len(p.units) {
 		return true
@@ -152,8 +152,8 @@ func (p *packing) unit(at int) bool {
 	return false
 }
 
-// pods places the pods of a unit in a domain, starting at index pod, and then the remaining units. To skip equivalent packings, it places
-// equal pods on hosts in ascending order, and tries only the first of several equal hosts.
+// pods places the pods of a unit from index "pod" in a domain, and then the remaining units. To skip equivalent packings, it places equal
+// pods on hosts in ascending order, and tries only the first of several equal hosts.
 func (p *packing) pods(at int, d topology.DomainID, pod, from int) bool {
 	u := &p.units[at]
 	if pod == len(u.pods) {
@@ -181,7 +181,7 @@ func (p *packing) pods(at int, d topology.DomainID, pod, from int) bool {
 	return false
 }
 
-// tried reports whether the hosts from index from up to h include a host that is equal to host h.
+// tried reports whether a host with an index in [from, h) is equal to host h.
 func (p *packing) tried(from, h int) bool {
 	for o := from; o < h; o++ {
 		if p.hosts[o].home == p.hosts[h].home && slices.Equal(p.hosts[o].left, p.hosts[h].left) && p.allowedAlike(o, h) {

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Rest is the default time after its creation during which a replica does not move. It prevents a replica that moved from moving again
-// soon. See [Limits].
+// Rest is the default time after a replica's creation during which it does not move. It prevents a moved replica from moving again soon.
+// See [Limits].
 const Rest = time.Hour
 
 // Replica is a running replica that may move.
@@ -29,8 +29,8 @@ type Replica struct {
 	Created time.Time
 	// Pods are the replica's bound pods.
 	Pods []Pod
-	// Group describes the replica's pods for the plan of a new place. Their IDs differ from the IDs of all existing pods. They must stay
-	// inside the domain of the replica's graph.
+	// Group describes the replica's pods for the plan of a new place, with IDs that no existing pod has. The pods must stay inside the
+	// domain of the replica's graph.
 	Group *placement.Group
 }
 

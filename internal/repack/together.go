@@ -45,7 +45,7 @@ type placed struct {
 	at     *placement.GroupResult
 }
 
-// planned plans groups while the replicas in off are removed from the cluster copy and the places in others are reserved.
+// planned plans groups on the cluster copy without the replicas in "off", and with the places in "others" reserved.
 func (p *Place) planned(groups []*placement.Group, off []*Replica, o placement.Options, others ...placed) *placement.GroupResult {
 	p.Cluster.Begin()
 	defer p.Cluster.Rollback()
@@ -69,7 +69,7 @@ func bounded(gang *placement.Group, domain topology.Path) *placement.Group {
 	return &bound
 }
 
-// groupsOf returns a copy of each replica's group, named after the replica, and calls count for each group.
+// groupsOf returns a copy of each replica's group, named after the replica, and calls p.count for it.
 func (p *Place) groupsOf(moving []*Replica) (out []*placement.Group) {
 	for _, r := range moving {
 		one := *r.Group

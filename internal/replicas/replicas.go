@@ -51,8 +51,8 @@ func Owns(a *nvidiav1beta1.DynamoGraphDeploymentScalingAdapter, dgd *nvidiav1bet
 }
 
 // Settled returns the deployment to act on. If the number of a component's adapter differs from the number in the deployment, the component
-// keeps its current number of replicas according to the map has. Without an entry in this map, the deployment's number applies. The result
-// shares unchanged parts with the deployment.
+// keeps its current number of replicas, which "has" contains. Without an entry in "has", the deployment's number applies. The result shares
+// unchanged parts with the deployment.
 func Settled(dgd *nvidiav1beta1.DynamoGraphDeployment, adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter,
 	has map[string]int32) *nvidiav1beta1.DynamoGraphDeployment {
 	settled := dgd

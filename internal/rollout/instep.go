@@ -151,8 +151,8 @@ func budget(components []Component) (missing, window part) {
 	return missing, window.max(missing)
 }
 
-// least returns the lowest quotient over the components: the number that of returns for a component, divided by the component's wanted
-// replicas. The result is at most 1. Components without wanted replicas are ignored.
+// least divides the number that "of" returns for a component by the component's wanted replicas, and returns the lowest quotient, at most
+// 1. It ignores components without wanted replicas.
 func least(components []Component, of func(Component) int) part {
 	out := one
 	for _, c := range components {

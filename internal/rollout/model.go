@@ -43,8 +43,8 @@ type Replica struct {
 	Unplaceable bool
 	// Generation is the worker generation to which the replica belongs; "" for none.
 	Generation string
-	// Excess ranks the replica by how far the replicas of its role exceed those of the other role in its domain; 0 for no rank. The replica
-	// with the larger Excess is scaled in first.
+	// Excess is the replica's rank by the excess of its role over the other role in its domain; 0 for no rank. The replica with the larger
+	// Excess is scaled in first.
 	Excess int
 	// Neighbours counts the pods of other replicas, of any graph, in the replica's domain. The replica with fewer neighbours is scaled in
 	// first.

@@ -18,10 +18,10 @@ func (g Group) overdue(r Replica) bool {
 		slices.ContainsFunc(g.Leaving, func(l Leave) bool { return l.Ordinal == r.Ordinal && l.Overdue })
 }
 
-// surges reports whether successors are created before replicas leave their nodes. It returns false while an update replaces replicas. The
+// surges reports whether successors are created before replicas leave their nodes. It returns false while an update replaces replicas: the
 // update first replaces the replicas that have to leave, and creates the new replicas on other nodes. An overdue replica gets no successor.
-// However, a successor that exists and waits stays, unless its Kueue queue has no quota for it. The leaving replica's quota may apply only
-// to the leaving replica's ordinal.
+// An existing successor stays, unless its Kueue queue has no quota for it: the leaving replica's quota may apply only to the leaving
+// replica's ordinal.
 func (g Group) surges(replicas []Replica) bool {
 	waits := count(replicas, Replica.active) > g.Replicas && !slices.ContainsFunc(replicas, Replica.denied)
 	return g.Replicas > 0 && !g.Recreate && !g.Stopped && !g.MovesInPlace && g.settled(replicas) &&

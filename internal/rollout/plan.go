@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// Next returns the next step. remembered lists the ordinals whose former place is known. most limits how many other new ordinals are
-// created in one step; see Ordinals.
+// Next returns the next step. remembered lists the ordinals whose former place is known. The parameter most limits the other new ordinals
+// of one step; see Ordinals.
 func (g Group) Next(replicas []Replica, remembered []int, most int) Plan {
 	s := step{Group: g, replicas: slices.Clone(replicas)}
 	s.repair()

@@ -67,7 +67,7 @@ func (s *step) staying() map[int]bool {
 	return out
 }
 
-// lossOf describes why a replica is scaled in rather than another replica of active.
+// lossOf describes why a replica is scaled in before the other active replicas.
 func (s *step) lossOf(r Replica, active []Replica) string {
 	what := [...]string{Partial: "is not whole yet", Waiting: "is not placed", Starting: "does not serve",
 		Available: "is the youngest"}[r.State]

@@ -93,8 +93,8 @@ var (
 	ofSteps    = boundKeys{AnnotationSharedMaxUnavailable, AnnotationSharedMaxSurge, "steps"}
 )
 
-// read reads the bounds from annotations. If both bounds are 0, no replica could be replaced. read then reports a surge annotation as a
-// problem. Without a surge annotation, it sets the surge to 1. mayBeZero disables this check.
+// read reads the bounds from annotations. If both are 0, no replica could be replaced. In this case, read reports the surge annotation as a
+// problem or, if it is not set, sets the surge to 1. mayBeZero disables this check.
 func (k boundKeys) read(annotations map[string]string, packed, mayBeZero bool) (trellisv1alpha1.RolloutStrategy, []Problem) {
 	s := trellisv1alpha1.RolloutStrategy{MaxUnavailable: intstr.FromString("25%"), MaxSurge: intstr.FromString("25%")}
 	if packed {

@@ -20,9 +20,9 @@ func InPlace(sg *trellisv1alpha1.ScalingGroup) bool {
 }
 
 // LacksQuota reports whether an update lacks only quota and could continue within its existing quota. This is true if no replica may be
-// missing, all wanted replicas serve, and all other replicas wait for quota that their queue does not have. Each replaced replica leaves
-// its quota to its successor, so at most one replica is missing at a time. LacksQuota returns false if a surplus replica has quota. The
-// replicas that it replaces free their quota, so the lack may be temporary.
+// missing, all wanted replicas serve and will leave their quota to their successors, and all other replicas wait for quota that their queue
+// does not have. At most one replica is then missing at a time. LacksQuota returns false if a replica of the new revision has quota. The
+// replica that it replaces frees quota, so the lack may be temporary.
 func (g Group) LacksQuota(replicas []Replica) bool {
 	if !g.onlyBySurge() || g.Replicas == 0 || count(replicas, isAvailable) != g.Replicas {
 		return false

@@ -88,8 +88,7 @@ func changedMeanwhile(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || overtaken(err)
 }
 
-// logNotRecorded logs a failed write of a record. A failure because of changes by other clients is normal operation, and not logged as an
-// error.
+// logNotRecorded logs a failed write of a record. Failures caused by changes of other clients are normal, and are not logged as errors.
 func logNotRecorded(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, err error) {
 	switch {
 	case ctx.Err() != nil:

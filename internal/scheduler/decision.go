@@ -48,8 +48,8 @@ type decision struct {
 	// are released or created; nil for no change.
 	recorded recorded
 	record   *assignment.Record
-	// assigned maps the placed replicas to their attempts. again has the replicas, by [gang.Of], that lose a recorded place. Another
-	// operator may have released pods of these replicas in that place.
+	// assigned maps the placed replicas to their attempts. The map again has, by [gang.Of], the replicas that lose a recorded place.
+	// Another operator may have released their pods in that place.
 	assigned map[gang.Key]int32
 	again    map[string]bool
 	// stands has the recorded gangs that keep their places. These gangs are released now or later.
@@ -74,7 +74,7 @@ func (d *decision) evict(gang string, why eviction) {
 // lookAt schedules another evaluation of the graph at the given time.
 func (d *decision) lookAt(at time.Time) { d.wake.at(d.graph, at) }
 
-// wakeWaiting requeues all graphs that wait for capacity, if so is true.
+// wakeWaiting requeues all graphs that wait for capacity if "so" is set.
 func (d *decision) wakeWaiting(so bool) { d.wake.waiting = d.wake.waiting || so }
 
 func (d *decision) report(reason, format string, args ...any) {
@@ -112,7 +112,7 @@ type knownPlace struct {
 
 // wake lists the graphs to evaluate again after an event or a decision.
 type wake struct {
-	// now are the graphs to evaluate immediately, later the graphs to evaluate at a given time.
+	// now and later list the graphs to evaluate immediately, and at a given time.
 	now   []types.NamespacedName
 	later []look
 	// waiting: evaluate all graphs that wait for capacity. ruled: evaluate the waiting graphs that are restricted by volumes or by rules

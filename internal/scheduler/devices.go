@@ -47,8 +47,8 @@ type devices struct {
 	known func(func() bool)
 }
 
-// watch watches devices for two reasons. First, claims allocate devices. Second, a pod can request a resource that a DeviceClass serves,
-// and then also fits nodes that lack this resource. If the API server does not serve the kinds yet, a goroutine waits until it does.
+// watch watches devices for two reasons. First, claims allocate devices. Second, a pod that requests a resource of a DeviceClass also fits
+// nodes that lack this resource. If the API server does not serve the kinds yet, a goroutine waits until it does.
 func (d *devices) watch(ctx context.Context) error {
 	served, err := d.served("DeviceClass")
 	if err != nil {
@@ -156,8 +156,7 @@ func (d *devices) followKind(ctx context.Context, kind client.Object) (toolscach
 	return registration.HasSynced, nil
 }
 
-// classesChanged calls serve with the resources that DeviceClasses currently serve. After the change, there may be capacity for a waiting
-// graph.
+// classesChanged calls serve with the resources that DeviceClasses currently serve. If they have changed, serve wakes the waiting graphs.
 func (d *devices) classesChanged(ctx context.Context) {
 	list := &resourcev1.DeviceClassList{}
 	if err := d.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -171,8 +170,8 @@ func (d *devices) classesChanged(ctx context.Context) {
 	d.serve(topology.ServedBy(classes))
 }
 
-// StripClaim is a cache transform. It keeps the request of a claim without an allocation, and the allocated devices of a claim with the
-// nodes that can use these devices. It keeps the controller reference of every claim. Of a claim template, it keeps the request. It passes
+// StripClaim is a cache transform. Of a claim without an allocation, it keeps the request. Of an allocated claim, it keeps the devices and
+// the nodes that can use them. Of every claim, it keeps the controller reference. Of a claim template, it keeps the request. It passes
 // other objects to [strip.Object].
 func StripClaim(obj any) (any, error) {
 	if t, is := obj.(*resourcev1.ResourceClaimTemplate); is {

@@ -52,8 +52,8 @@ func (r *domainReserver) reserveDomain(
 }
 
 // takeTurn adds a graph to the line of graphs that wait for a domain reservation, and starts the graph's turn if it is due. If the graph
-// already has the current turn, takeTurn chooses the reserved hosts again, unless moves of replicas determine them. note is the reason why
-// no hosts are reserved for the graph; "" if the reason is not known.
+// already has the current turn, takeTurn chooses the reserved hosts again, unless moves of replicas determine them. note says that the
+// graph needed too many hosts in its last turn; "" otherwise.
 func (r *domainReserver) takeTurn(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, d *decision,
 	now time.Time,
@@ -79,7 +79,7 @@ func (r *domainReserver) has(name types.NamespacedName) bool {
 	return r.current != nil && r.current.graph == name
 }
 
-// byMoves reports whether replicas move so that the hosts become free.
+// byMoves reports whether moves of replicas free the hosts.
 func (d *domainReservation) byMoves() bool { return d.moves.Replicas > 0 }
 
 // described describes the moves that free the hosts, for example: 2 replicas with 8 GPUs move.
@@ -229,8 +229,8 @@ func (d *domainReservation) holds(p topology.Path) bool {
 	return len(p) >= len(d.domain) && p[:len(d.domain)].Equal(d.domain)
 }
 
-// leave removes a graph from the line and ends its turn. It returns true if the graph had the current turn, because other graphs may then
-// use the hosts.
+// leave removes a graph from the line and ends its turn. It reports whether the graph had the current turn. If so, other graphs may now use
+// the hosts.
 func (r *domainReserver) leave(name types.NamespacedName, placed bool, now time.Time) bool {
 	delete(r.line, name)
 	if !r.has(name) {

@@ -18,7 +18,7 @@ import (
 // namespace gets no turn for as long as a turn lasts, so that no tenant can keep hosts reserved all the time.
 type domainReserver struct {
 	cluster *topology.Cluster
-	// after is the time that a graph waits before its turn; 0: no graph gets a turn. lasts is the duration of a turn.
+	// after is the time that a graph waits before its turn; 0: only moves give turns. lasts is the duration of a turn.
 	after, lasts time.Duration
 	// share is the maximum share of a topology's nodes that may be reserved.
 	share float64

@@ -66,9 +66,9 @@ func (l *ledger) notEvicted(pod *corev1.Pod) {
 	}
 }
 
-// keepUnbegun ends the eviction of each gang that is not in begun, because none of its pods was deleted. The next evaluation judges these
-// gangs by their current state, and the next write corrects the record. A gang that is evicted because of the base gang stays evicted if
-// the base gang is in begun or was refused. An eviction that was recorded earlier also continues.
+// keepUnbegun ends the eviction of each gang of which no pod was deleted; begun has the other gangs. The next evaluation judges these gangs
+// by their current state, and the next write corrects the record. An eviction that was recorded earlier continues. An eviction that follows
+// the base gang continues if the base gang is in begun or was refused.
 func (l *ledger) keepUnbegun(o gang.Observation, gangs map[string]eviction, begun map[string]bool) {
 	if o.Record == nil {
 		return

@@ -15,9 +15,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// withFollowers adds all other released gangs of a graph to the evicted gangs, if the base gang is evicted and the graph does not run
-// without the evicted gangs. Otherwise the other gangs would keep the graph in a domain without capacity for the base gang. A base gang is
-// evicted only before all of its pods were bound. If the reason of its eviction is [ReasonElsewhere], withFollowers adds no gangs.
+// withFollowers adds all other released gangs of a graph to the evicted gangs, if the base gang is evicted. Otherwise the other gangs would
+// keep the graph in a domain without capacity for the base gang. It adds no gangs if the graph can run without the evicted gangs
+// ([gang.RunsWithout]), or if the reason is [ReasonElsewhere]. A base gang is evicted only before all of its pods were bound.
 func withFollowers(o gang.Observation, gangs map[string]eviction) {
 	base := gang.BaseGang(o)
 	why, evicted := gangs[base]
@@ -43,8 +43,8 @@ func evictable(pods []*corev1.Pod) (out []*corev1.Pod) {
 
 // stillEvicted returns the gangs with released pods whose recorded eviction is not complete, because the deletion of a pod failed or
 // because an earlier leader began the eviction. It includes refused gangs, and gangs that follow an evicted base gang and were released
-// after the eviction began. It returns a recorded eviction for at most ten times --requeue-after after the eviction began. The caller must
-// read o under the lock, because stillEvicted adds planned pods.
+// after the eviction began. It omits recorded evictions that began more than ten times --requeue-after ago. The caller must read o under
+// the lock, because stillEvicted adds planned pods.
 func (e *evaluation) stillEvicted(o gang.Observation) map[string]eviction {
 	gangs := map[string]eviction{}
 	for _, of := range e.options.Asks.refusedOf(e.d.graph, o.Record) { // perhaps only its followers have pods

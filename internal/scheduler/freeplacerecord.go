@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/repack"
 )
 
-// freedFor returns the hosts that moves free for a graph, in the form of the graph's record; nil for none.
+// freedFor returns the hosts that moves free for a graph, as the graph's record stores them; nil for none.
 func (f *placeFreer) freedFor(graph types.NamespacedName) *assignment.Freed {
 	if !f.reserver.has(graph) || !f.reserver.current.byMoves() {
 		return nil
@@ -35,10 +35,10 @@ func (f *placeFreer) freedFor(graph types.NamespacedName) *assignment.Freed {
 	return freed
 }
 
-// resume continues the batch that an earlier leader has recorded for a graph. Of several recorded batches, only the one with the latest end
-// continues. The reservation has the highest possible priority and no levels, because the graph's own values are not known before the graph
-// is planned. Other clients may be able to write the record. So resume ignores a record with more hosts than the graph wants pods, and
-// limits the time of the reservation.
+// resume continues the batch that an earlier leader has recorded for a graph. If several graphs have a recorded batch, only the batch that
+// ends last continues. The priority and levels of the graph are not known before it is planned, so the reservation has the highest priority
+// and no levels. Other clients may be able to write the record. So resume ignores a record with more hosts than the graph's wanted pods,
+// and limits the reservation's time.
 func (f *placeFreer) resume(o gang.Observation) {
 	now := f.state.clock.Now()
 	if o.Record == nil || o.Record.Freed == nil || len(o.Record.Freed.Hosts) > wantedPods(o.Groups) {

@@ -24,7 +24,7 @@ import (
 type moveStep struct {
 	// request, renew and withdraw are the requests to write, to renew and to remove, each for one pod.
 	request, renew, withdraw []*moveRequest
-	// reserves: hosts are reserved for the graph in about. The reservation is recorded before the requests are written.
+	// reserves: hosts are reserved for the graph in the field about. This is recorded before the requests are written.
 	reserves bool
 	// about is the graph on which the events are reported.
 	about  *nvidiav1beta1.DynamoGraphDeployment

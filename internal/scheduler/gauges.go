@@ -107,8 +107,8 @@ func (r *readings) waits(l *ledger, now time.Time) map[types.NamespacedName]time
 	return first
 }
 
-// graphs adds the series of single graphs, for at most MetricGraphs graphs: first the waiting graphs, from the longest wait to the
-// shortest, and then the other graphs by name.
+// graphs adds the series of each graph, for at most MetricGraphs graphs: first the waiting graphs, from the longest wait to the shortest,
+// and then the other graphs by name.
 func (r *readings) graphs(s *Scheduler, waiting map[types.NamespacedName]time.Time) {
 	if s.options.MetricGraphs <= 0 {
 		return
@@ -151,7 +151,7 @@ func (r *readings) paired(name types.NamespacedName, t *gang.Transfer) {
 	}
 }
 
-// levels counts the capacity by level, over all ClusterTopologies.
+// levels adds the gauges of capacity by level, over all ClusterTopologies.
 func (r *readings) levels(ctx context.Context, s *Scheduler) {
 	topologies := &grovev1alpha1.ClusterTopologyList{}
 	if err := s.objects.reader.List(ctx, topologies, client.UnsafeDisableDeepCopy); err != nil {

@@ -129,8 +129,8 @@ func (g *graphPlacements) forget(name types.NamespacedName) {
 	delete(g.last, name)
 }
 
-// write replaces the record of a deployment. If the stored object is newer than the object in was, write returns a conflict, and the next
-// read returns the stored object.
+// write replaces the record of a deployment. If the stored object is newer than was.object, write returns a conflict, and the next read
+// returns the stored object.
 func (g *graphPlacements) write(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, was recorded, now *assignment.Record) error {
 	name := client.ObjectKeyFromObject(dgd)
 	object := &trellisv1alpha1.GraphPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: dgd.Namespace, Name: dgd.Name}}

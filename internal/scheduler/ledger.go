@@ -26,7 +26,7 @@ type ledger struct {
 	backoffs backoffs
 	// failures are the graphs with a failed release.
 	failures failures
-	// deciding are the graphs with releases or writes in progress that determine domains.
+	// deciding counts, by graph, the writes in progress that determine domains.
 	deciding map[types.NamespacedName]*deciding
 	// refreshing has the graphs whose groups are being updated to the current levels of their ClusterTopology. The value is the constraint
 	// with these levels.

@@ -118,7 +118,7 @@ func (l *ledger) keepTrees(inUse func() (func(topology.Levels, map[string]string
 	return err
 }
 
-// eachFreed calls tell for each node on which capacity has become free since the last call of eachFreed, according to the cluster cache.
+// eachFreed calls the function tell for each node on which capacity has become free since the last call, according to the cluster cache.
 // mayUse reports whether a waiting graph may be placed after the change of the node. If there are too many nodes to compare, eachFreed
 // returns false and does not call tell.
 func (l *ledger) eachFreed(tell func(node string, mayUse func(types.NamespacedName, waiting) bool)) bool {

@@ -133,7 +133,7 @@ func (c *objects) clusterTopology(ctx context.Context, groups []*trellisv1alpha1
 	return nil, nil
 }
 
-// groupOf returns the scaling group of a pod; nil if the pod has none, or the cache does not have the group with that UID.
+// groupOf returns the scaling group of a pod, by name and UID; nil if the pod has none, or the cache does not have it.
 func (c *objects) groupOf(pod *corev1.Pod) *trellisv1alpha1.ScalingGroup {
 	name, uid, ok := render.GroupOf(pod)
 	if !ok {

@@ -54,8 +54,8 @@ func (e *evaluation) addPlanned(o *gang.Observation) {
 	e.awaitOthers(o, false)
 }
 
-// addAllPlanned is [evaluation.addPlanned] for callers that do not answer asks: it also covers the asked replicas that another operator may
-// be creating.
+// addAllPlanned is [evaluation.addPlanned] for callers that do not answer asks. It also covers asked replicas whose pods another operator
+// may be creating.
 func (e *evaluation) addAllPlanned(o *gang.Observation) {
 	e.addPlanned(o)
 	e.awaitOthers(o, true)
@@ -91,8 +91,8 @@ func (e *evaluation) endPlanned(o gang.Observation) {
 	}
 }
 
-// notCreated ends the reservation of a planned pod. If a hold for the pod was given to the plan, it holds the capacity again for the rest
-// of the hold's time.
+// notCreated ends the reservation of a planned pod. If a hold for the pod was given to the plan, the capacity is held again for the rest of
+// the hold's time.
 func (s *state) notCreated(pod *corev1.Pod) {
 	id := topology.PodID(pod)
 	node, _ := s.cluster.Reserved(id)
@@ -128,7 +128,7 @@ func (s *state) creates(graph types.NamespacedName) bool {
 	return false
 }
 
-// noteOwn remembers a pod of a scaling group by its name if replicas may be created in place, for [evaluation.endPredecessors].
+// noteOwn remembers a pod of a scaling group by name for [evaluation.endPredecessors], if replicas may be created in place.
 func (s *state) noteOwn(pod *corev1.Pod) {
 	if _, _, owned := render.GroupOf(pod); owned && s.options.Asks != nil {
 		s.own[client.ObjectKeyFromObject(pod)] = pod

@@ -42,7 +42,7 @@ func (a *admission) watch(ctx context.Context, c cache.Cache) error {
 	return nil
 }
 
-// of returns the LimitRanges of a namespace and, if a group names a RuntimeClass, the RuntimeClasses, as far as they are synced.
+// of returns the synced LimitRanges of a namespace and, if a group names a RuntimeClass, the synced RuntimeClasses.
 func (a *admission) of(ctx context.Context, c client.Reader, namespace string, groups []*trellisv1alpha1.ScalingGroup) (o newpod.Objects,
 	err error) {
 	if a.limits != nil && a.limits() {

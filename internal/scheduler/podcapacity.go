@@ -22,9 +22,9 @@ func (e *evaluation) liftRest(r *gang.Request) {
 	}
 }
 
-// trackParted records since when plans have refused the other pods of replicas that were never complete. If the refusal lasts, stuckGangs
-// lists the gang for eviction. While no plan is made, the last refusal stays recorded. Otherwise the creation of other pods in the graph
-// would restart the time again and again.
+// trackParted records, for each pod, since when plans have refused other pods of its incomplete replica or base gang. If the refusal lasts,
+// stuckGangs lists the gang for eviction. While no plan is made, the last refusal stays recorded. Otherwise each creation of a pod in the
+// graph would restart the time.
 func (e *evaluation) trackParted(o gang.Observation) {
 	now, refused := e.clock.Now(), false
 	for _, pod := range o.Pods {
@@ -107,8 +107,8 @@ func (s *state) uncount(pod *corev1.Pod, id string) {
 	s.refused.podLeft(pod)
 }
 
-// isUnfinished reports whether a released or created pod is removed before it is bound, because its gang could not be completed. The pod's
-// successor with the same name then gets the capacity that was held for the pod.
+// isUnfinished reports whether a released or created pod is removed before it is bound, because its gang could not be completed. If so, its
+// successor with the same name gets the capacity that was held for the pod.
 func (s *state) isUnfinished(pod *corev1.Pod, id string) bool {
 	_, held := s.holds.byPod[client.ObjectKeyFromObject(pod)]
 	record := s.pods.of(id)

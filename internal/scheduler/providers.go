@@ -38,8 +38,8 @@ func barsOf(ctx context.Context, r *provider.Registry, one provider.Provider, gr
 	return one.Unsuited(groups)
 }
 
-// askProvider reads, before the ledger is locked, whether the provider can release pods now, and the objections of its scheduler to
-// released pods that are not bound.
+// askProvider asks the provider, before the ledger is locked, whether it can release pods now, and for its scheduler's objections to
+// released, unbound pods.
 func (s *Scheduler) askProvider(ctx context.Context, o *gang.Observation) {
 	placer := placerOf(s.providers, *o)
 	if placer == nil {

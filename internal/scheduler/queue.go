@@ -205,8 +205,8 @@ func (q *queue) wakeAbove(priority int32, at time.Time) {
 	}
 }
 
-// setWaiting adds a graph to the waiting graphs, which freed capacity makes due, or removes it. w describes the capacity that the graph
-// waits for.
+// setWaiting adds a graph to the waiting graphs if waits is true, and removes it otherwise. w describes the capacity that the graph waits
+// for.
 func (q *queue) setWaiting(name types.NamespacedName, waits bool, w waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

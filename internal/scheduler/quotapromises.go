@@ -43,8 +43,8 @@ func (e *evaluation) promise(o *gang.Observation) promised {
 	return p
 }
 
-// split returns the placed replicas that are released now, and adds the other placed replicas to kept. These are the replicas with a
-// promised pod, and the replicas that are placed together with them. No replica is released before the base gang.
+// split returns the placed replicas that are released now. It adds to p.kept the replicas with a promised pod, and the replicas that are
+// placed together with such a replica. No replica is released before the base gang.
 func (p *promised) split(placed []placement.ReplicaResult) (released []placement.ReplicaResult) {
 	if len(p.workloads) == 0 {
 		return placed
@@ -72,7 +72,7 @@ func (p *promised) has(replica *placement.ReplicaResult) bool {
 }
 
 // reservePromised holds the places of the kept replicas for HoldFor, and schedules another evaluation before the holds expire. It adds the
-// Workloads to the result, and for Workloads without places the reason.
+// Workloads to the result, with the reason if a Workload has no places.
 func (e *evaluation) reservePromised(r *gang.Request) {
 	p := &e.d.promised
 	if len(p.workloads) == 0 {

@@ -24,8 +24,8 @@ func (s *Scheduler) observe(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphD
 	return o, was, err
 }
 
-// rereading returns a function that reads a graph again, for a decision under the lock of the ledger, and stores the graph's GraphPlacement
-// in was. The function keeps the provider's earlier answers, because asking the provider again may take long.
+// rereading returns a function that reads a graph again, for a decision under the lock of the ledger, and sets *was to the graph's
+// GraphPlacement. The function keeps the provider's earlier answers, because asking the provider again may take long.
 func (s *Scheduler) rereading(ctx context.Context, o gang.Observation, was *recorded) func() (gang.Observation, error) {
 	return func() (gang.Observation, error) {
 		now, read, err := s.observe(ctx, o.DGD)

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// recordAfter is how long observed changes of gangs are collected before they are recorded, while other gangs of the graph are unbound.
+// recordAfter is how long observed changes of gangs are collected before they are recorded, while a gang of the graph is unbound or waits.
 // Changes by decisions are recorded immediately.
 const recordAfter = time.Second
 
@@ -97,9 +97,9 @@ func unassigned(o gang.Observation, next *assignment.Record, refused []string) m
 	return lost
 }
 
-// assign adds the new places of a decision to the record, and their attempts to the pins. A replica that stays in its gang and has no
-// released pod gets a new attempt, unless it is released as recorded. The attempt is never lower than the attempt in the host names of the
-// replica's existing pods. Otherwise pods that are created later would have other host names. Planned pods have no host names yet.
+// assign adds the new places of a decision to the record, and sets the attempts in the releases' pins. A replica that stays in its gang and
+// has no released pod gets a new attempt, unless it is released as recorded. The attempt is at least the attempt in the host names of the
+// replica's existing pods, so that pods that are created later get matching host names. Planned pods have no host names yet.
 func assign(next *assignment.Record, o gang.Observation, d *decision, now time.Time) {
 	d.assigned = map[gang.Key]int32{}
 	begun := gang.ReleasedReplicas(o)

@@ -39,8 +39,8 @@ const (
 // refusedPlaces records the places in which a scheduler refused pods, and forgets a place when the place changes.
 type refusedPlaces struct {
 	places refusals
-	// known is, by graph, the time of the newest refusal that places has or had. Recorded refusals that are not newer are ignored, so that
-	// a recorded refusal is taken over only once.
+	// known is, by graph, the time of the newest refusal ever added to the field places. Recorded refusals that are not newer are ignored,
+	// so that each is taken over only once.
 	known map[types.NamespacedName]time.Time
 	// ended are the graphs for which an exclusion has ended since the last call of takeEnded.
 	ended map[types.NamespacedName]bool

@@ -22,8 +22,8 @@ import (
 
 // learnFrom records the places in which a scheduler refused pods of the gangs that are evicted now, and appends the excluded places to the
 // eviction reason. One evaluation counts a refused place once, however many pods were refused there. learnFrom skips a gang whose scheduler
-// has not tried again since the preemption victims terminated. After a preemption, kube-scheduler 1.37 retries a pod group only if the
-// first placement that it tried lacked resources. The capacity of such a gang is held, so that the gang gets the same place.
+// has not tried again since the preemption victims terminated: kube-scheduler 1.37 then retries a pod group only if the first placement
+// that it tried lacked resources. The capacity of a skipped gang is held, so that the gang gets the same place.
 func (p *refusedPlaces) learnFrom(o gang.Observation, gangs map[string]eviction, evicted map[string]bool) {
 	bound, former := map[string][]string{}, map[string]bool{}
 	for _, pod := range o.Pods {
@@ -248,7 +248,7 @@ func (p *refusedPlaces) note(r *gang.Request, trial map[gang.Key]placement.Repli
 	}
 }
 
-// capacityFor reports whether trial, a plan that ignores the refused places, places a replica that the actual plan refuses.
+// capacityFor reports whether trial, a plan without exclusions, has capacity for a replica that the actual plan refuses.
 func capacityFor(trial map[gang.Key]placement.ReplicaResult) bool {
 	for _, one := range trial {
 		if one.Refusal == nil {

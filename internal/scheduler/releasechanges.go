@@ -27,8 +27,8 @@ func (l *ledger) gangBegun(rest []gang.Release) {
 	l.begin(rest)
 }
 
-// decides adds pods to the number of the graph's releases in progress that determine a domain. A write of the graph's record counts as one
-// release.
+// decides adds a number of pods to the graph's releases in progress that determine a domain. A write of the graph's record counts as one
+// pod.
 func (l *ledger) decides(name types.NamespacedName, pods int) {
 	if pods == 0 {
 		return
@@ -41,8 +41,8 @@ func (l *ledger) decides(name types.NamespacedName, pods int) {
 	l.deciding[name].pods += pods
 }
 
-// isDeciding reports whether pods are being released whose release determines a domain of the graph, or whether a write of the graph's
-// record is under way. If so, the graph is evaluated afterwards.
+// isDeciding reports whether a release that determines a domain of the graph, or a write of the graph's record, is in progress. If so, the
+// graph is evaluated when these end.
 func (l *ledger) isDeciding(name types.NamespacedName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,8 +53,8 @@ func (l *ledger) isDeciding(name types.NamespacedName) bool {
 	return of != nil
 }
 
-// decided subtracts pods that [ledger.decides] has added, because they are released or their release failed. If none remain, and the graph
-// became due meanwhile, decided queues the graph.
+// decided subtracts a number of pods that [ledger.decides] has added, because their release succeeded or failed. If none remain, and
+// isDeciding was called meanwhile, it queues the graph.
 func (l *ledger) decided(name types.NamespacedName, pods int) (w wake) {
 	if pods == 0 {
 		return w

@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// released is the state of one pod. It begins with the decision to release the pod, and ends when the pod is bound or, if its gang is
-// evicted, gone. The zero value means that there is nothing to remember.
+// released is the state of one pod, from the decision to release it until it is bound or, if its gang is evicted, gone. A bound pod may
+// still be parted. The zero value means that there is nothing to remember.
 type released struct {
 	// releasing: the release is under way, and the pod may still look gated in the cache. domain is the domain to which the pod is
 	// released. attempt is the attempt of the pod's replica.
@@ -68,7 +68,7 @@ type parted struct {
 	why   string
 }
 
-// idle has the signs of a pod, which are its scheduling gates and its nominated node. since is the time of their last change.
+// idle has, in signs, the scheduling gates and the nominated node of a pod, and in since the time of their last change.
 type idle struct {
 	since time.Time
 	signs string

@@ -21,10 +21,10 @@ type releaseStep struct {
 	next           []*releaseStep
 }
 
-// inOrder puts the releases of one plan in order, and returns the steps without a preceding step. Pods of a graph, of a gang, of a
-// single-node component or of a replica may share a domain that no released pod determines yet. Then one of these pods is released before
-// the others, and the leader that removes its gate determines where the others are placed. A former leader that continues with its own plan
-// finds the gate removed, and does not release the other pods.
+// inOrder puts the releases of one plan in order, and returns the steps without a preceding step. If pods of a graph, gang, single-node
+// component or replica share a domain that no released pod determines yet, one of them is released before the others. The leader that
+// removes its gate determines where the others are placed. A former leader that continues with its own plan finds the gate removed, and
+// does not release the other pods.
 func inOrder(gangs []*gangRelease) (roots []*releaseStep) {
 	var steps []*releaseStep
 	for _, g := range gangs {
@@ -57,9 +57,8 @@ func inOrder(gangs []*gangRelease) (roots []*releaseStep) {
 	return roots
 }
 
-// domains names the domains of a pod's graph, gang, component and replica that the pod shares with other pods and that no released pod
-// determines yet. Another pod may be the first pod of some of these domains. Of these, the last domain in the list counts: the pod is
-// released after the first pod of that domain.
+// domains names what the pod shares with other pods: its [gang.Release].Undecided domains, its gang and its replica. If other steps are
+// already the first of some of these names, the pod is released after the first step of the last such name in the list.
 func (s *releaseStep) domains() (names []string) {
 	undecided := s.release.Undecided
 	if len(undecided) > 0 && undecided[0] == gang.OfGraph {
@@ -73,8 +72,8 @@ func (s *releaseStep) domains() (names []string) {
 func (s *releaseStep) ofGang() string { return "gang " + s.release.Pin.Gang }
 
 // compareSteps orders the steps as the planner places replicas: first the pods of base gangs, including the missing pods of a partly
-// released base gang, and then the replicas by ordinal. In a base gang, and in every other replica, the oldest pod comes first, because a
-// released pod that one leader still considers gated is older than the recreated pods of the same gang or replica. Pods that were created
+// released base gang, and then the replicas by ordinal. Within the base gangs, and within each ordinal, the oldest pod comes first: a
+// released pod that one leader still considers gated is older than pods of its gang or replica that were recreated. Pods that were created
 // in the same second are ordered by name, so that two leaders begin with the same pod.
 func compareSteps(a, b *releaseStep) int {
 	rank := func(s *releaseStep) int32 {

@@ -113,8 +113,8 @@ func (r *readings) problems(graphs []nvidiav1beta1.DynamoGraphDeployment, now ti
 	}
 }
 
-// updates adds the gauges for the number of in-place updates, and for the longest time since a running update last made progress in any
-// component of its deployment.
+// updates adds the gauges of in-place updates and of the longest stall: the longest time since any component of an updating, unpaused
+// deployment made progress.
 func (r *readings) updates(groups []trellisv1alpha1.ScalingGroup, now time.Time) {
 	inPlace := 0
 	last, running, paused := map[types.NamespacedName]time.Time{}, map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}

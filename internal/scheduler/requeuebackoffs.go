@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The back-off of a graph whose gangs were requeued doubles each time, from firstBackoff to lastBackoff. It starts again at firstBackoff
-// when the graph is fully bound, or when no requeue follows within lastBackoff after a pause, because a graph with a replica that waits
-// forever is never fully bound.
+// The back-off of a graph whose gangs were requeued doubles each time, from firstBackoff to lastBackoff. It starts again when the graph is
+// fully bound. A graph with a replica that waits forever is never fully bound, so its back-off also starts again if no requeue follows
+// within lastBackoff after a pause.
 const (
 	firstBackoff = time.Second
 	lastBackoff  = 5 * time.Minute

@@ -71,9 +71,9 @@ func (s *Scheduler) decideNow(ctx context.Context, o *gang.Observation) (decisio
 	return d, nil
 }
 
-// MayRefresh reports whether the scaling groups of a graph may be updated to the levels in to. They may if no pod of the graph is released
-// or being released. In this case, no pod of the graph is released until all of its groups have these levels. Otherwise pods would be
-// placed by two versions of a topology, in different domains. If to is nil, MayRefresh ends a refresh that is no longer wanted.
+// MayRefresh reports whether the scaling groups of a graph may be updated to the levels of another constraint (to). They may if no pod of
+// the graph is released or being released. In this case, no pod is released until all groups of the graph have these levels. Otherwise pods
+// would be placed by two versions of a topology, in different domains. If to is nil, MayRefresh ends an unwanted refresh.
 func (s *Scheduler) MayRefresh(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, to *trellisv1alpha1.ResolvedTopology) bool {
 	name := client.ObjectKeyFromObject(dgd)
 	may, err := s.ledger.mayRefresh(name, to, func() (gang.Observation, error) { return s.objects.observe(ctx, dgd) })

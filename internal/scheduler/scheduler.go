@@ -81,7 +81,7 @@ func New(c cache.Cache, providers *provider.Registry, recorder events.EventRecor
 	})
 	s.placements = newGraphPlacements(c, o.Records, o.Live)
 	s.writers = newWriters(s.ledger, s.queue, s.placements, o, func() { s.providers.Suspect() })
-	// A graph is evaluated again when its provider may work now, or when an object of the provider that concerns the graph has changed.
+	// A change of a provider's state wakes the waiting graphs. A change of a provider's object wakes the graph that the object concerns.
 	providers.OnState(func(string) { s.queue.wakeWaiting() })
 	providers.OnChange(s.queue.add)
 	if o.Promises != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// state is the view of the cluster: nodes, the capacity in use and its users, and placed pods.
+// state is the view of the cluster: the nodes, what uses their capacity, and the placed pods.
 type state struct {
 	options Options
 	clock   clock.Clock

@@ -76,8 +76,8 @@ func (s *state) preempts(id string, pod *corev1.Pod) bool {
 	return s.pods.of(id).preempting || pod.Status.NominatedNodeName != ""
 }
 
-// stuckSince returns since when a released pod, or the other pods of its replica, cannot be bound in the planned place, and why; "" if
-// nothing is known against the pod, or if the scheduler would refuse the pod in every other place too.
+// stuckSince returns since when a released pod, or the rest of its replica, could not be bound in the planned place, and why; "" if nothing
+// is known against the pod, or if the scheduler would refuse the pod in every other place too.
 func (s *state) stuckSince(o gang.Observation, pod *corev1.Pod) (since time.Time, why string) {
 	id := topology.PodID(pod)
 	if o.Objections[pod.UID].Anywhere {

@@ -16,8 +16,8 @@ type waits map[types.NamespacedName]map[gang.Key]wait
 
 // wait is one gang that waits.
 type wait struct {
-	// since is the start of the wait: the first evaluation of the gang, or the creation of its first pod if that was earlier, even if its
-	// pods were recreated since.
+	// since is the start of the wait: the first evaluation of the gang or, if earlier, the creation of its first pod. Only a wait for
+	// admission resets it.
 	since time.Time
 	// reason is the last reason for which the gang waited.
 	reason string

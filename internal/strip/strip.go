@@ -44,8 +44,8 @@ func read(key string) bool {
 	})
 }
 
-// Annotations returns the annotations that Trellis reads, up to MaxBytes. It also returns the annotations whose keys are in the list whole,
-// at any length.
+// Annotations returns the annotations that Trellis reads, up to MaxBytes. It also returns, at any length, the annotations with the given
+// keys (whole).
 func Annotations(all map[string]string, whole ...string) map[string]string {
 	out, _ := bounded(all, func(key string) bool { return read(key) && !slices.Contains(whole, key) })
 	for _, key := range whole {

@@ -26,7 +26,7 @@ type bindings struct {
 	open func() (cache.Cache, error)
 	// every is the interval of these checks.
 	every time.Duration
-	// looked is closed after the first check.
+	// looked is closed after the first answer or syncTimeout.
 	looked chan struct{}
 	// running is the running cache of Bindings; nil while Bindings are not served. Only follow reads and writes this field.
 	running *running
@@ -66,7 +66,7 @@ func (b *bindings) get(name string) (entry, bool) {
 	return known, is
 }
 
-// addTo adds the Bindings, sorted by name, to a list of all ClusterTopologies. It omits Bindings with the name of a ClusterTopology.
+// addTo adds the usable Bindings, sorted by name, to a list of all ClusterTopologies. It omits Bindings named like a ClusterTopology.
 func (b *bindings) addTo(list *grovev1alpha1.ClusterTopologyList) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

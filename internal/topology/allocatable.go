@@ -10,9 +10,9 @@ type allocatable struct {
 	sum          []int64
 }
 
-// Allocatable returns the total amount of a resource that the nodes of a domain offer, used or not. It returns false for a resource that is
-// not counted on every node, because the resource is ignored or a DeviceClass serves it. The sum is computed on demand and kept until a
-// node object changes.
+// Allocatable returns the total amount of a resource that the nodes of a domain offer, used or not. It returns false if the resource is
+// ignored or a DeviceClass serves it, because some or all nodes do not count it. The sum is computed on demand and kept until a node object
+// changes.
 func (t *Tree) Allocatable(d DomainID, resource string) (sum int64, counts bool) {
 	c := t.cluster
 	if c.ignored.has(resource) || c.served[resource] {

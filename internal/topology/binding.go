@@ -87,7 +87,7 @@ func RuleOf[R Rule](s *Shape) (own R) {
 	return own
 }
 
-// Together reports whether the nodes for the pods depend on other pods of the plan. The host-by-host count is then an upper bound.
+// Together reports whether the nodes for the pods depend on other pods of the plan. If so, the host-by-host count is an upper bound.
 func (s *Shape) Together() bool {
 	for _, r := range s.rules {
 		if r.Together() {

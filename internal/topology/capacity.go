@@ -17,8 +17,8 @@ const (
 // not about to be removed. It ignores other taints, because a pod may tolerate them. Reservations of released, unbound pods count as used
 // capacity.
 type CapacityByLevel struct {
-	// Sizes are the pod sizes by which gangs are measured, ascending: the powers of two below the capacity of the largest node, and then
-	// this capacity. At most 6.
+	// Sizes are the pod sizes by which gangs are measured, ascending: at most 5 powers of two, from 1, below the capacity of the largest
+	// node, then this capacity.
 	Sizes []int64
 	// Levels are the whole cluster and then the levels of the trees. Levels with the same name in several trees are merged. A level with
 	// the name of the whole cluster is omitted.
@@ -34,9 +34,8 @@ type LevelCapacity struct {
 	Domains, Unlabelled int
 	// Capacity is the total of the usable nodes in these domains, Free the unused part of it.
 	Capacity, Free int64
-	// Largest is, for each size, the total amount of the largest gang of pods of that size that fits into one domain. Gathered is the total
-	// amount of the largest such gang if all free capacity were in one place. It is at most the capacity of an empty domain, and at most
-	// the free amount.
+	// Largest is, for each size, the total amount of the largest gang of pods of that size that fits into one domain. Gathered is this
+	// amount if all free capacity were in one domain. Gathered is limited by the free capacity, and by the capacity of an empty domain.
 	Largest, Gathered []int64
 }
 
@@ -200,7 +199,7 @@ func (c *Cluster) largest(resource int) (most int64) {
 	return most
 }
 
-// sizesUpTo lists the powers of two below an amount, and then the amount itself.
+// sizesUpTo lists the first maxSizes-1 powers of two below an amount, then the amount.
 func sizesUpTo(most int64) []int64 {
 	var sizes []int64
 	for size := int64(1); size < most && len(sizes) < maxSizes-1 && size < math.MaxInt64/2; size *= 2 {

@@ -82,7 +82,7 @@ type record struct {
 	loose bool
 	// pod is the pod object, which must not be changed; nil for held capacity without a pod.
 	pod *corev1.Pod
-	// added is set when a transaction added the pod and nothing was counted for the pod before. It is the number of the next call of
+	// added marks a pod that a transaction added, if nothing was counted for the pod before. It is the number of the next call of
 	// [Cluster.Freed].
 	added uint64
 	// standing ranks a bound pod as a candidate for preemption.

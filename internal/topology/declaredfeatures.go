@@ -20,7 +20,7 @@ type featureSet = nodedeclaredfeatures.FeatureSet
 
 var knownFeatures = nodedeclaredfeatures.DefaultFramework
 
-// asOf is the Kubernetes release for which features are inferred from pods. No feature ends with a particular release.
+// asOf is the Kubernetes release for which features are inferred from pods. No known feature has a maximum release.
 var asOf = version.MajorMinor(1, 36)
 
 // featuresOf returns the features that a pod uses.

@@ -151,7 +151,7 @@ func (c *Cluster) shortest(n *node, h *held) (Exclusion, bool) {
 	return worst, found
 }
 
-// exclusion checks, as the kube-scheduler would, all conditions that do not depend on the pods of the node.
+// exclusion checks all conditions of the kube-scheduler and Trellis that do not depend on the node's pods.
 func (c *Cluster) exclusion(n *node, s *Shape) (Exclusion, bool) {
 	if e, closed := c.closed(n, s); closed {
 		return e, true

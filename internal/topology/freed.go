@@ -8,18 +8,18 @@ import (
 	"slices"
 )
 
-// changes contains the previous state of everything that changed since the last call of [Cluster.Freed].
+// changes describes what changed since the last call of [Cluster.Freed].
 type changes struct {
 	// records are the previous records of pods. Records that a transaction added are marked in [record].added instead.
 	records map[string]*record
 	// specs contains the nodes whose objects changed. reservedFor contains the previous names for which nodes were reserved.
 	specs       map[string]bool
 	reservedFor map[string]string
-	// some: [Cluster.OnFreed] was called.
+	// some: a change is recorded.
 	some bool
 }
 
-// Freed lists, sorted by name, the nodes that may hold pods which did not fit at the last call. On such a node, bound pods and reservations
+// Freed lists, sorted by name, the nodes where pods may fit that did not fit at the last call. On such a node, bound pods and reservations
 // use less, the Node object changed, or the reservation of the whole node ended. Freed ignores changes that a transaction rolled back. Call
 // it outside of transactions.
 func (c *Cluster) Freed() []string {
@@ -65,8 +65,8 @@ func lacksAny[T comparable](list, other []T) bool {
 	return slices.ContainsFunc(other, func(one T) bool { return !has[one] })
 }
 
-// noteRecord records that the record of a pod changed from was to now; nil for no record. If a pod is added outside of a transaction and
-// removed before the next call of [Cluster.Freed], Freed may list its node.
+// noteRecord notes that a pod's record was replaced; nil stands for no record. If a pod is added outside of a transaction and removed
+// before the next call of [Cluster.Freed], Freed may list its node.
 func (c *Cluster) noteRecord(id string, was, now *record) {
 	if was == nil || was.added == c.calls {
 		if now != nil && (was != nil || len(c.marks) > 0) {

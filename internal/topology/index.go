@@ -6,16 +6,16 @@ package topology
 import "math/bits"
 
 // index sorts the domains of one level into classes by their capacity. The tightest domain is then found in a few classes, without a
-// comparison of all domains. The members of a class are bits in path order. The view keeps the index up to date: it marks each domain whose
+// comparison of all domains. A class is a bit set of members in path order. The view keeps the index up to date: it marks each domain whose
 // count changed, and the next read moves this domain to its class.
 type index struct {
 	shape   uint64
 	classes []Class
 	byKey   map[[2]int64]int32
-	// of has the index of each domain's class, by the domain's position in path order.
+	// of[i] is the index of the class of the i-th domain in path order.
 	of      []int32
 	pending []DomainID
-	// rest is the number of further reads that return nothing before an index with too many classes is built again.
+	// rest is the number of calls for which Classes returns nil before it rebuilds an index with too many classes.
 	rest int
 }
 

@@ -57,9 +57,9 @@ func (c *Cluster) shapeOf(pod *corev1.Pod) *Shape {
 	return ShapeOf(pod)
 }
 
-// LostCapacity returns a resource of which a node has too little left for a released pod with a reservation there, because other pods use
-// the resource; false when the node has enough. released reports whether another pod with a reservation may be bound there now. Released
-// pods with a higher priority get the capacity first, then released pods with a lower ID. The other pods lose it.
+// LostCapacity returns a resource of which too little is left for a released pod on its reserved node; false when enough is left. Bound
+// pods keep what they use. Released pods get the capacity by priority, the highest first, then by ID. The function released reports whether
+// another pod with a reservation may be bound now; if not, its reservation does not count.
 func (c *Cluster) LostCapacity(id string, released func(id string) bool) (Exclusion, bool) {
 	r, ok := c.pods[id]
 	if !ok || r.shape == nil || !r.node.spec.present {

@@ -68,7 +68,7 @@ type want struct {
 	name     string
 	resource int
 	amount   int64
-	// ignored and served: the resource may not be counted; see node.counts.
+	// ignored: not counted; served: counted only on nodes that offer it.
 	ignored, served bool
 }
 

@@ -3,8 +3,8 @@
 
 package topology
 
-// ReserveNode reserves a whole node for who. The node then takes no further pods, and explanations show the name. An empty name ends the
-// reservation. Node reservations are independent of the reservations of single pods ([Cluster.Assume]) and not part of any transaction.
+// ReserveNode reserves a whole node under the name who. The node then takes no further pods, and explanations show the name. An empty name
+// ends the reservation. Node reservations are independent of pod reservations ([Cluster.Assume]) and not part of any transaction.
 func (c *Cluster) ReserveNode(node, who string) {
 	n, ok := c.byName[node]
 	if !ok || n.reservedFor == who {

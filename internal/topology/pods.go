@@ -64,8 +64,8 @@ func affinityOf(pod *corev1.Pod) *corev1.Affinity {
 	return pod.Spec.Affinity
 }
 
-// swap moves one loose reservation from n to the host of freed, a reservation that has ended. The pods of the two reservations must be
-// interchangeable.
+// swap moves one loose reservation from n to the node of an ended reservation. The pods are interchangeable, and the moved pod may be bound
+// there.
 func (c *Cluster) swap(n *node, freed *record) {
 	best := ""
 	for _, id := range n.reserved {
@@ -94,8 +94,8 @@ func (c *Cluster) Assume(id, node string, s *Shape) {
 	c.putPod(id, &record{node: c.ensure(node), held: c.intern(&s.load), shape: s})
 }
 
-// Loosen marks the reservation of a released pod that is pinned by labels only, because an earlier version of the operator released the pod
-// or because the pod's scheduler chooses the host. This scheduler may bind the pod to any node with the labels.
+// Loosen marks the reservation of a released pod as loose: only labels pin the pod, so its scheduler may bind it to any node with them. An
+// earlier version of the operator released such a pod, or the pod's scheduler chooses the host.
 func (c *Cluster) Loosen(id string) {
 	if r, ok := c.pods[id]; ok && r.shape != nil && !r.loose {
 		loose := *r
@@ -104,16 +104,15 @@ func (c *Cluster) Loosen(id string) {
 	}
 }
 
-// AssumePinned reserves capacity on a node for a released, unbound pod that is pinned to nodes with the given labels. The reservation never
-// moves to another node without these labels.
+// AssumePinned reserves capacity on a node for a released, unbound pod that is pinned to nodes with the given labels. The reservation moves
+// only to nodes with these labels.
 func (c *Cluster) AssumePinned(id, node string, s *Shape, pin map[string]string) {
 	h := c.intern(&s.load)
 	c.putPod(id, &record{node: c.ensure(node), held: h, shape: s.unruled(), pod: s.pod, pin: pin})
 }
 
-// HandOver transfers the reservation of a planned pod to the pod that was created for it and that is pinned by its node selector. The
-// reservation keeps the planned shape, without the pins. If the load of the created pod differs from the plan, the reservation gets the
-// shape of the created pod.
+// HandOver transfers the reservation of a planned pod to the created pod, which its node selector pins. The reservation keeps the planned
+// shape, which contains no pins. If the load of the created pod differs from the plan, the reservation gets the shape of the created pod.
 func (c *Cluster) HandOver(planned string, pod *corev1.Pod) {
 	r, ok := c.pods[planned]
 	if !ok || r.shape == nil {
@@ -159,7 +158,7 @@ func (c *Cluster) Reservations(f func(id, node string, s *Shape)) {
 	}
 }
 
-// Expect grows the undo log for the given number of changes, because a large gang is reserved in one step.
+// Expect makes room in the undo log for a number of changes, so that the log grows once per large gang.
 func (c *Cluster) Expect(changes int) {
 	if len(c.marks) > 0 {
 		c.undo = slices.Grow(c.undo, changes)

@@ -8,8 +8,8 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// Preference describes how well a node suits a pod, among the nodes that can hold the pod. The kube-scheduler scores nodes by the same two
-// properties, but it has no choice for a pod that is pinned to a host.
+// Preference describes how well a node suits a pod, among the nodes that can hold it. It has the two properties by which the kube-scheduler
+// would score nodes if the pod were not pinned to a host.
 type Preference struct {
 	// Taints counts the node's PreferNoSchedule taints that the pod does not tolerate.
 	Taints int

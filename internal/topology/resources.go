@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// resources assigns an index to each resource name that nodes offer, so that amounts can be stored as lists of numbers. Pods may request
-// any name. Names that no node offers have no index, and pods that request such a name fit nowhere. The index of a name is freed when no
-// node offers the name any more.
+// resources assigns an index to each resource name that nodes offer, so that amounts can be stored as lists of numbers. Names that no node
+// offers have no index. Pods that request such a name fit nowhere, unless it is ignored or served. The index of a name is freed when no
+// node offers the name anymore.
 type resources struct {
 	index  map[string]int
 	names  []string

@@ -124,8 +124,8 @@ func requestsBy(pod *corev1.Pod, options resource.PodResourcesOptions) []Request
 	return requests
 }
 
-// statusHasResources reports whether the status of a pod can change its requests. If it cannot, as for any pod that has not started,
-// resource.PodRequests skips the status, and so saves two of its three passes over the containers.
+// statusHasResources reports whether the status of a pod can change its requests. The status of a pod that has not started cannot.
+// RequestsOf then omits the status, which saves two of three passes over the containers.
 func statusHasResources(pod *corev1.Pod) bool {
 	inStatus := func(c corev1.ContainerStatus) bool { return c.AllocatedResources != nil || c.Resources != nil }
 	status := &pod.Status

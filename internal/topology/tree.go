@@ -35,7 +35,7 @@ type Tree struct {
 	dead   int
 	// epoch changes with every build, shape with every change of the set of domains.
 	epoch, shape uint64
-	// position is the index of each existing domain in the order of its level, valid for the shape in numbered.
+	// position is the index of each existing domain in the order of its level; valid while numbered == shape.
 	position []int32
 	numbered uint64
 	views    map[string]*View

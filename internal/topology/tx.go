@@ -8,7 +8,7 @@ type undo struct {
 	name   string
 	spec   *nodeSpec
 	record *record
-	// node is the name of the record's node, because the node may be released before the record is restored.
+	// node is the name of record.node, which may be released before the record is restored.
 	node string
 }
 
@@ -71,8 +71,8 @@ type changeLog struct {
 	last []int
 }
 
-// minLog is the minimum number of changes that the log can keep. On a large cluster, the log keeps up to four times the number of nodes.
-// With more changes than that, recounting all nodes is cheaper.
+// minLog is the minimum capacity of the log, in changes. On a large cluster, the capacity is four times the number of nodes. After more
+// changes, recounting all nodes is cheaper.
 const minLog = 1 << 14
 
 func (l *changeLog) end() int { return l.base + len(l.entries) }

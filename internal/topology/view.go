@@ -17,11 +17,11 @@ type View struct {
 	// fit is, by node, the number of pods that fit; home is the domain in which this number was counted.
 	fit  []int32
 	home []DomainID
-	// admits caches whether each node admits the pods. The cached value is valid for the spec version in seen.
+	// admits caches, by node, whether the node admits the pods; valid while seen has the node's version.
 	admits []bool
 	seen   []uint64
-	// suiting is, by domain, the number of nodes that suit the pods. suits caches, by node, whether the node suits the pods; like admits,
-	// it is valid for the spec version in seen. suited is, by node, whether the node is counted in suiting.
+	// suiting is, by domain, the number of nodes that suit the pods. suits caches, by node, whether the node suits the pods, and is valid
+	// like admits. suited tells, by node, whether suiting includes the node.
 	suiting       []int32
 	suits, suited []bool
 	// sum is, by domain, the number of pods that fit. It is an int64, because a node with absurd amounts may count up to the maximum of
@@ -83,8 +83,8 @@ func (v *View) Fit(d DomainID) int {
 	return int(v.sum[d])
 }
 
-// Suiting returns how many nodes of a domain suit the pods regardless of the other pods there: nodes that are ready and match the pods'
-// selector, affinity and tolerations. They may be cordoned or reserved.
+// Suiting returns how many nodes of a domain suit the pods regardless of other pods: they are ready and match the pods' selector, affinity
+// and tolerations. They may be cordoned, reserved or about to leave.
 func (v *View) Suiting(d DomainID) int {
 	v.tree.cluster.work++
 	v.refresh()
@@ -98,8 +98,8 @@ func (v *View) NodeFit(n NodeID) int {
 	return int(v.fit[n])
 }
 
-// NodeFits returns NodeFit of all nodes, by NodeID. read is the number of entries that the caller will read, which is added to the work.
-// The list is valid until pods or nodes change.
+// NodeFits returns NodeFit of all nodes, by NodeID. The parameter read is how many entries the caller will read; they count as work. The
+// list is valid until pods or nodes change.
 func (v *View) NodeFits(read int) []int32 {
 	v.tree.cluster.work += uint64(read)
 	v.refresh()
@@ -124,8 +124,8 @@ func (v *View) Biggest(d DomainID) int {
 	return int(most)
 }
 
-// Left returns the unused amount on a node of the resource in the shape's i-th request; negative when the node offers less than its pods
-// use. counts is false when the resource is not counted on the node; see [Cluster.Serve].
+// Left returns how much of the shape's i-th requested resource is unused on a node; negative when the node offers less than its pods use.
+// counts is false when the resource is not counted on the node; see [Cluster.Serve].
 func (v *View) Left(n NodeID, i int) (left int64, counts bool) {
 	node, w := v.tree.cluster.nodes[n], &v.held.wants[i+1]
 	return node.available(w.resource), node.counts(w)
@@ -142,8 +142,8 @@ func (v *View) Take(n NodeID, k int) {
 	}
 }
 
-// Mark is equal for nodes that are alike for pods of the shape, now and after the same further pods are placed on each of them; 0 when no
-// pod fits.
+// Mark returns a hash; 0 when no pod fits. Nodes with equal marks are alike for pods of the shape, and stay alike when the same pods are
+// added.
 func (v *View) Mark(id NodeID) uint64 {
 	if v.NodeFit(id) == 0 {
 		return 0
@@ -232,7 +232,7 @@ func fill[T any](list []T, n int, with T) []T {
 	return list
 }
 
-// update recounts one node and corrects the sums of the domains around it.
+// update recounts one node and corrects its domain's and ancestors' sums.
 func (v *View) update(id NodeID) {
 	fit, home := v.count(id)
 	v.forgetFree(v.home[id])
@@ -274,14 +274,14 @@ func (v *View) count(id NodeID) (fit int32, home DomainID) {
 	return fit, home
 }
 
-// countSuiting changes the number of suitable nodes in a domain and all domains around it.
+// countSuiting adds to the number of suitable nodes in a domain and in its ancestors.
 func (v *View) countSuiting(at DomainID, by int) {
 	for ; by != 0 && at != Nowhere; at = v.tree.domains[at].parent {
 		v.suiting[at] += int32(by)
 	}
 }
 
-// shift adds a number of pods to the sums of a domain and of all domains around it.
+// shift adds a number of pods to the sums of a domain and its ancestors.
 func (v *View) shift(at DomainID, by int64) {
 	for ; at != Nowhere; at = v.tree.domains[at].parent {
 		v.sum[at] += by

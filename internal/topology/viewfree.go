@@ -39,7 +39,7 @@ func (v *View) addFree(d DomainID, i int) (free int64) {
 	return free
 }
 
-// forgetFree invalidates the sums of a domain and all domains around it.
+// forgetFree invalidates the sums of a domain and its ancestors.
 func (v *View) forgetFree(at DomainID) {
 	for ; at != Nowhere && len(v.free) > 0; at = v.tree.domains[at].parent {
 		if int(at) < len(v.free) {

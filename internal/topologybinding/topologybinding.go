@@ -24,8 +24,8 @@ import (
 	grovev1alpha1 "github.com/trellis-k8s/trellis/api/grove/v1alpha1"
 )
 
-// AnnotationNodeSelector on a Binding limits the Binding to the nodes with all of these labels, "KEY=VALUE,KEY=VALUE", like
-// spec.nodeSelector on a ClusterTopology.
+// AnnotationNodeSelector on a Binding is like spec.nodeSelector on a ClusterTopology: it selects the nodes with all listed labels. Format:
+// "KEY=VALUE,KEY=VALUE".
 const AnnotationNodeSelector = "trellis.dev/node-selector"
 
 // MaxKey is the maximum length of a label key in Grove.
@@ -36,8 +36,8 @@ const (
 	maxLevels = 16
 	// maxSelector is the maximum number of labels in a ClusterTopology's node selector.
 	maxSelector = 16
-	// noVersion is the resourceVersion of topologies that are read from Bindings. A client that waits until its cache shows its writes
-	// compares the resourceVersions of ClusterTopologies, and must not compare the resourceVersion of a Binding.
+	// noVersion is the resourceVersion of topologies that are read from Bindings. A client that waits for its own writes compares the
+	// resourceVersions of ClusterTopologies. It must not see the resourceVersion of a Binding there.
 	noVersion = "0"
 )
 

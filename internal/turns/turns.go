@@ -51,7 +51,7 @@ type priority struct {
 	last map[string]uint64
 }
 
-// usuallyRemembered is the number of namespaces without a graph in line whose last turns are remembered.
+// usuallyRemembered is how many records of namespaces without a graph in line forget tolerates.
 const usuallyRemembered = 1024
 
 // maxRemembered is usuallyRemembered; tests replace it.

@@ -147,7 +147,7 @@ func failover(s component) field.ErrorList {
 	return errs
 }
 
-// containerDiscovery requires the discovery mode container for failover inside one pod, because the engines of one pod differ only in their
+// containerDiscovery requires the discovery mode "container" for failover inside one pod, because the pod's engines differ only in their
 // containers.
 func containerDiscovery(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	mode := dgd.Annotations[annotationDiscoveryMode]

@@ -35,9 +35,9 @@ var immutabilityChecks = []struct {
 	{"roles are kept", rolesKept},
 }
 
-// GraphUpdate returns the errors in an update of a deployment. It accepts every update that leaves the spec and the annotations unchanged
-// (labels, finalizers, status), and every update of an object that is being deleted. Rules are ratcheted: an error that the old object
-// already had does not block the update.
+// GraphUpdate returns the errors in an update of a deployment. It accepts updates that change neither spec nor annotations (only labels,
+// finalizers or status), and every update of an object that is being deleted. Rules are ratcheted: an error that the old object already had
+// does not block the update.
 func GraphUpdate(now, before Written) field.ErrorList {
 	updated, old := now.DynamoGraphDeployment, before.DynamoGraphDeployment
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
@@ -121,8 +121,8 @@ func componentNames(dgd *nvidiav1beta1.DynamoGraphDeployment) sets.Set[string] {
 	return names
 }
 
-// ProviderUpdate returns an error for each changed field that the deployment's provider cannot apply to existing objects. When Grove
-// creates a PodCliqueSet, it fixes minAvailable of the cliques (the number of pods of a replica) and of the scaling groups. Other providers
+// ProviderUpdate returns an error for each changed field that the deployment's provider cannot apply to existing objects. Grove fixes
+// minAvailable of scaling groups and of cliques; the latter is the number of pods of a replica, and follows nodeCount. Other providers
 // accept a changed nodeCount, and a minAvailable that is added later. preset is the operator's setting for the provider, as in
 // [render.ChooseProvider].
 func ProviderUpdate(updated, old *nvidiav1beta1.DynamoGraphDeployment, preset string) field.ErrorList {

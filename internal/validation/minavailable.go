@@ -38,8 +38,8 @@ func minAvailableImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) fi
 	return errs
 }
 
-// minAvailableFixed refuses to add minAvailable to an existing component if its provider fixes minAvailable on creation of the first
-// replica. Such a provider treats a missing minAvailable as 1, so adding the value 1 is allowed.
+// minAvailableFixed refuses to add minAvailable to an existing component. Call it for providers that fix minAvailable when they create the
+// first replica. They treat a missing minAvailable as 1, so adding the value 1 is allowed.
 func minAvailableFixed(now, before component, provider string) *field.Error {
 	if before.MinAvailable != nil || ptr.Deref(now.MinAvailable, 1) == 1 {
 		return nil

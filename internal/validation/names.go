@@ -25,7 +25,7 @@ const headlessSuffix = "-pods"
 var componentNameRegexp = regexp.MustCompile(componentNamePattern)
 
 // objectName repeats the API server's rule for object names, for objects that the API server has not validated. It allows long names,
-// because Trellis shortens the names that it derives from them with a hash.
+// because names that Trellis derives from them are shortened with a hash.
 func objectName(dgd *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	path, name, prefix := field.NewPath("metadata", "name"), dgd.Name, false
 	if name == "" {

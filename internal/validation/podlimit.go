@@ -15,9 +15,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/podlimit"
 )
 
-// PodLimit returns an error for each exceeded bound on the number of pods: the bounds of replicas and nodeCount, and limit, the bound for
-// all pods of the graph (0: no limit). On an update, old is the deployment before the update, and PodLimit accepts an exceeded value that
-// does not grow, so that a graph beyond its bounds can still be scaled in.
+// PodLimit returns an error for each exceeded bound on the number of pods. It checks replicas, nodeCount, and the total number of pods
+// against limit (0: no limit). On an update, old is the former deployment. Exceeded values that do not grow are then accepted, so that a
+// graph beyond its bounds can still be scaled in.
 func PodLimit(updated, old *nvidiav1beta1.DynamoGraphDeployment, limit int64) field.ErrorList {
 	if updated == nil || updated.DeletionTimestamp != nil {
 		return nil

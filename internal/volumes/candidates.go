@@ -22,7 +22,7 @@ type volume struct {
 	// required is nil for a volume that can be used everywhere. nowhere: the affinity is invalid and matches no node.
 	required *nodeaffinity.NodeSelector
 	nowhere  bool
-	// keys are the labels in the affinity. in is an In requirement that each node must meet; nil for none.
+	// keys are the affinity's labels. Field in is a mandatory requirement with operator In; nil for none.
 	keys []string
 	in   *corev1.NodeSelectorRequirement
 }
@@ -55,7 +55,7 @@ func (c *capacity) holds(size int64) bool {
 type candidates struct {
 	// kept is the volume that is reserved for the claim. The claim can get no other volume.
 	kept *volume
-	// by contains the volumes that require a particular label value of the node, by label and value; rest contains the other volumes.
+	// by[label][value] lists the volumes that require this label value of the node. rest lists the other volumes.
 	by   map[string]map[string][]*volume
 	rest []*volume
 	// keys are the labels in the volumes' affinities, sorted. byLabels caches the usable volumes by the values of these labels.

@@ -227,8 +227,8 @@ func (s *Store) hasCapacity(c *claim, of map[string]string) bool {
 	return false
 }
 
-// handle identifies the volume of a claim within the volume's driver, whether or not further pods can use the volume; "" for a volume that
-// no driver attaches.
+// handle identifies the volume of a claim within the volume's driver, even if the claim is unusable; "" for a volume that no driver
+// attaches.
 func (c *claim) handle() (driver, handle string) {
 	if c.object == nil {
 		return "", ""

@@ -18,7 +18,7 @@ type rule struct {
 	together bool
 	// full contains the nodes on which a driver is missing or attaches no further volume, each with the reason.
 	full map[string]string
-	// used is the reason why no other pod may use a claim.
+	// used says which pod has exclusive use of a claim.
 	used string
 }
 

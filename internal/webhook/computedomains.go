@@ -61,8 +61,8 @@ func (v *deploymentValidator) computeDomains(ctx context.Context, namespace stri
 	return domains
 }
 
-// isChannel reports whether a claim template belongs to a ComputeDomain. It recognizes the templates of ComputeDomains that are gone or
-// cannot be read.
+// isChannel reports whether a claim template belongs to a ComputeDomain. It does not read the ComputeDomain, which may be gone or
+// unreadable.
 func (v *deploymentValidator) isChannel(ctx context.Context, key client.ObjectKey) bool {
 	template := &resourcev1.ResourceClaimTemplate{}
 	return v.live.Get(ctx, key, template) == nil && nvlink.IsChannel(&template.Spec.Spec)

@@ -118,7 +118,7 @@ func versionOf(req admission.Request) string {
 	return req.Kind.Version
 }
 
-// warn returns the warnings about a deployment, followed by more.
+// warn returns a deployment's warnings, and then those in more.
 func (v *deploymentValidator) warn(req admission.Request, dgd validation.Written, topology *grovev1alpha1.ClusterTopology,
 	more ...field.Text) admission.Warnings {
 	var notActedOn []render.Ignored

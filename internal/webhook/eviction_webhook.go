@@ -21,8 +21,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Evictions are the dependencies of evictionValidator. The writes of Requests do not require the leader's lease, because a standby also
-// answers requests.
+// Evictions are the dependencies of evictionValidator. [evictions.Requests] writes without the leader's lease, because standbys also serve
+// webhooks.
 type Evictions struct {
 	evictions.Requests
 	// Synced reports whether the cache is filled.
@@ -31,8 +31,8 @@ type Evictions struct {
 
 // evictionValidator refuses the eviction of a pod whose replica serves, with status 429, and makes the replica move. Callers retry until
 // the replica has moved and the pod is gone. evictionValidator allows all other evictions, even after failed reads or writes, because
-// disruption budgets bound them. It also records the eviction request for a Ready pod whose replica does not serve, because a budget may
-// refuse the eviction; the operator then recreates the replica elsewhere.
+// disruption budgets bound them. A budget may refuse the eviction of a Ready pod whose replica does not serve, so evictionValidator records
+// this request. The operator then recreates the replica elsewhere.
 type evictionValidator struct{ Evictions }
 
 var _ admission.Handler = &evictionValidator{}
@@ -71,7 +71,7 @@ func dryRun(req admission.Request, eviction *policyv1.Eviction) bool {
 	return ptr.Deref(req.DryRun, false) || eviction.DeleteOptions != nil && len(eviction.DeleteOptions.DryRun) > 0
 }
 
-// find returns the pod to evict; nil if the pod's replica does not move.
+// find returns the pod to evict; nil if the pod may be evicted at once.
 func (v *evictionValidator) find(ctx context.Context, req admission.Request, eviction *policyv1.Eviction) (*evictions.Target, error) {
 	uid := types.UID("")
 	if o := eviction.DeleteOptions; o != nil && o.Preconditions != nil {

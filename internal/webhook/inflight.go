@@ -18,8 +18,7 @@ import (
 )
 
 const (
-	// smallRequest is the size, in bytes, up to which a body is read before the request waits for its share of smallBytes. Nearly all
-	// bodies are smaller.
+	// smallRequest is the maximum size of a small request's body, in bytes. A small body is read before the request waits for its share.
 	smallRequest = 256 << 10
 	// smallBytes and largeBytes bound the total size of the bodies of concurrent requests, in bytes: smallBytes for small requests, and
 	// largeBytes for large requests. Each kind of webhook has its own bounds. A body above largeBytes counts as largeBytes. A body below

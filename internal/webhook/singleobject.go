@@ -19,7 +19,7 @@ type narrowed struct {
 	config *rest.Config
 }
 
-// narrow returns a manager that reads only the object with the given name of each resource.
+// narrow returns a manager that reads, of each resource in names, only the named object.
 func narrow(mgr ctrl.Manager, names map[string]string) ctrl.Manager {
 	config := rest.CopyConfig(mgr.GetConfig())
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return byName{next, names} })

@@ -108,9 +108,9 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// closing makes callers close their connections after a response once ending is closed. Otherwise the API server would reuse its
-// connections, because a Service does not move existing connections to another pod. A stopping server closes idle connections. A call that
-// arrives at that moment fails, and the API server does not retry it. A connection that its caller has closed carries no such call.
+// closing makes every response close its connection after the channel ending is closed. Otherwise the API server would reuse its
+// connections, because a Service does not move existing connections to another pod. When a stopping server closes an idle connection, a
+// call that arrives at that moment fails, and the API server does not retry it. On a closed connection, no call can arrive.
 func closing(hook http.Handler, ending <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -122,7 +122,7 @@ func closing(hook http.Handler, ending <-chan struct{}) http.Handler {
 	})
 }
 
-// trustedAnd returns a readiness check that fails until trusted is closed and the server has started.
+// trustedAnd returns a readiness check: the channel trusted is closed, and the server has started.
 func trustedAnd(trusted <-chan struct{}, started healthz.Checker) healthz.Checker {
 	return func(req *http.Request) error {
 		if trusted != nil {

@@ -41,8 +41,8 @@ type trial struct {
 	orders map[types.NamespacedName][]int32
 	// nodes holds the changed Node objects.
 	nodes map[string]*corev1.Node
-	// plans is the number of plans made for the graph. places has, by component, the ordinals that the last plan placed. It includes only
-	// the demand that contains the refused replica.
+	// plans is the number of plans made for the graph. places has, by component, the ordinals that the last plan placed, for the demand
+	// with the refused replica only.
 	plans  int
 	places map[string][]int
 }

@@ -100,8 +100,8 @@ func (p *Planner) hosts(replicas []repack.Replica) repack.Hosts {
 	return h
 }
 
-// movable returns the running replicas of other deployments whose annotation allows moves. It omits replicas that a plan in the given place
-// could not place again.
+// movable returns the running replicas of other deployments whose annotation allows moves. It omits replicas that could not be placed again
+// in the given topology.
 func (p *Planner) movable(
 	place repack.Place, except *nvidiav1beta1.DynamoGraphDeployment, count func(*corev1.Pod) (int64, bool),
 ) []repack.Replica {

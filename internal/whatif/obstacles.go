@@ -52,10 +52,10 @@ type Occupant struct {
 	rank int
 }
 
-// Obstacles evaluates the domains that come closest to holding a refused replica of the graph. It returns the domain that is easiest to
-// free, and the hosts to free in this domain, the easiest first. A trial has verified that freeing these hosts gives the replica a place.
-// places has, by component, the ordinals of all replicas that the trial placed. The trial removes neither the graph's own pods nor pods of
-// a higher priority. If no trial succeeds, Obstacles returns nothing. Call it before the plan is rolled back.
+// Obstacles evaluates the domains that come closest to holding a refused replica. It returns the domain that is easiest to free, and the
+// hosts to free in this domain, the easiest first. A trial has verified that freeing these hosts gives the replica a place. places has, by
+// component, the ordinals that this trial placed with the replica. The trial removes neither the graph's own pods nor pods of a higher
+// priority. If no trial succeeds, Obstacles returns nothing. Call it before the plan is rolled back.
 func (p *Planner) Obstacles(g Plan, r *placement.Refusal) (domain topology.Path, hosts []Obstacle, places map[string][]int) {
 	leaf := culprit(r)
 	if r.Never != nil || leaf == nil || leaf.Closest == nil || g.request == nil {

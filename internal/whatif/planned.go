@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// PlannedPods returns the pods that the plan places on a node, as if they were bound to this node and ready.
+// PlannedPods returns the unbound pods for which the plan has nodes, as if they were bound and ready.
 func (g *Plan) PlannedPods() []*corev1.Pod {
 	groups := map[string]*trellisv1alpha1.ScalingGroup{}
 	for _, sg := range g.Groups {

@@ -148,13 +148,13 @@ type request struct {
 	existing    []*corev1.Pod
 	asked       *gang.Request
 	result      placement.Result
-	// freeGraphs are the demands of the replicas that the kube-scheduler places, and free are the planned results.
+	// freeGraphs are the demands of the replicas that the kube-scheduler places; free contains their results.
 	freeGraphs []placement.Demand
 	free       []placement.ReplicaResult
 }
 
-// request resolves a deployment and its existing objects as the operator would. It always plans for the provider Gates, because providers
-// differ only in how they enforce a plan.
+// request resolves a deployment and its existing objects as the operator would. It plans for the provider Gates: providers that follow
+// Trellis' plans differ only in enforcement.
 func (p *Planner) request(dgd *nvidiav1beta1.DynamoGraphDeployment) (*request, error) {
 	return p.requestWith(dgd, p.index.members)
 }

@@ -22,7 +22,7 @@ type Restart struct {
 	Level string
 	// Wanted is the number of packed replicas. Placed is the number of packed replicas that would be placed.
 	Placed, Wanted int
-	// Loses: at least one replica that the kube-scheduler places and that runs now would find no capacity.
+	// Loses: the kube-scheduler would find capacity for fewer replicas than without the restart.
 	Loses bool
 }
 
@@ -45,9 +45,9 @@ func (r *Restart) Text() string {
 	return fmt.Sprintf("no %s holds all %d packed replicas (%s: %d)", r.Level, r.Wanted, r.Domain, r.Placed)
 }
 
-// Restart plans the deployment of g as if a Parallel restart had removed its pods, in a newly chosen domain. Packed replicas do not preempt
-// pods of lower priority. If the chosen domain is the current domain and does not hold the whole graph, Restart plans in the domain that a
-// refusal in g names, if any. Call Restart before g is rolled back. It returns false if there is nothing to plan.
+// Restart plans a Parallel restart of the deployment of g: all of its pods are removed, and a new domain is chosen. Packed replicas do not
+// preempt pods of lower priority. If the current domain is chosen again but does not suffice, Restart plans in the domain that a refusal in
+// g names, if any. Call Restart before g is rolled back. It returns false if there is nothing to plan.
 func (p *Planner) Restart(g *Plan) (Restart, bool) {
 	if g.request == nil {
 		return Restart{}, false
@@ -108,7 +108,7 @@ func (p *Planner) forget(g *Plan) {
 	}
 }
 
-// unplacedFree counts the replicas without capacity that the kube-scheduler places.
+// unplacedFree counts the unplaced replicas that are left to the kube-scheduler.
 func (g *Plan) unplacedFree() (n int) {
 	for i := range g.Replicas {
 		if r := &g.Replicas[i]; r.Free && r.Reason != nil {

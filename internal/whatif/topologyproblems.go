@@ -19,8 +19,8 @@ import (
 // problem is a problem with a level of a topology, found on the world's nodes.
 type problem struct{ level, text string }
 
-// MisplacedBy describes the problems with the levels that a deployment uses, one sentence each: a wrong order of levels, or a missing
-// level, which merges distinct locations into one domain. It returns nil for an invalid deployment.
+// MisplacedBy describes the problems with the levels that a deployment uses, one sentence each: the level order is wrong, or a level is
+// missing, so that distinct locations form one domain. It returns nil for an invalid deployment.
 func (p *Planner) MisplacedBy(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	if len(p.Check(dgd)) > 0 {
 		return nil

@@ -71,8 +71,8 @@ func (p *Planner) admitted(pod *corev1.Pod) *corev1.Pod {
 	return stored
 }
 
-// ofPods returns warnings about a deployment's pods: volumes, claims and resources that are unknown or not counted, admission by other
-// controllers that the plan assumes, and pods that the API server would refuse.
+// ofPods returns warnings about a deployment's pods: uncounted or unknown volumes, claims and resources, assumed admission by other
+// controllers, and pods that the API server would refuse.
 func (p *Planner) ofPods(dgd *nvidiav1beta1.DynamoGraphDeployment) []string {
 	r, err := p.request(dgd)
 	if err != nil {

@@ -46,8 +46,8 @@ type World struct {
 	// kube-scheduler ignores; see [topology.IgnoredResources].
 	Devices []*resourcev1.DeviceClass
 	Ignored []string
-	// Leaving are the rules that determine which nodes are about to leave the cluster. Rest is the time after its creation
-	// during which a replica does not move; 0 for [repack.Rest].
+	// Leaving are the rules that determine which nodes are about to leave the cluster. Rest is how long a new replica does not move; 0 for
+	// [repack.Rest].
 	Leaving leaving.Rules
 	Rest    time.Duration
 	// ComputeDomains are the NVLink domains that pods may join.
@@ -279,8 +279,8 @@ func own(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
 }
 
-// reserve reserves capacity for all released pods that are not bound yet. If the world lacks a pod's group, the group's levels are unknown.
-// The pod's node selector still contains the pinned domain.
+// reserve reserves capacity for all released pods that are not bound yet. For pods whose group the world lacks, levels are unknown. Their
+// node selector still contains the pinned domain.
 func (x *index) reserve(c *topology.Cluster) {
 	real := map[types.NamespacedName]*trellisv1alpha1.ScalingGroup{}
 	for _, groups := range x.groups {

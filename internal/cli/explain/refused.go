@@ -13,8 +13,8 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// refusedCreates explains, with the operator's message, why pods of replicas cannot be created. A quota or an admission plugin refuses
-// them, which no plan shows. For a quota, the message also names the gangs of the namespace that wait before these replicas.
+// refusedCreates explains, with the operator's message, why pods of replicas cannot be created: a quota or an admission plugin refuses
+// them. No plan shows this. For a quota, the message also names the gangs of the namespace that wait before these replicas.
 func (s *Subject) refusedCreates(replicas []Replica) (list []Cause) {
 	for _, sg := range s.groups() {
 		c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionPodsInSync)

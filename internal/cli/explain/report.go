@@ -116,9 +116,9 @@ type Cause struct {
 	// first.
 	Asks   string  `json:"asks,omitempty"`
 	Tables []Table `json:"tables,omitempty"`
-	// Freeing lists the hosts to free in FreeingDomain, the easiest first. FreeingDomain is the easiest to free of the domains that come
-	// closest to holding the gang. A trial has verified that the first replica is placed once these hosts are free. FreeingMore counts
-	// further hosts to free. All fields are empty if no trial succeeded.
+	// Freeing lists the hosts to free in FreeingDomain, the easiest first. Of the domains that come closest to holding the gang,
+	// FreeingDomain is the easiest to free. A trial has verified that the first replica is placed once the hosts are free. FreeingMore
+	// counts further hosts to free. All fields are empty if no trial succeeded.
 	FreeingDomain string `json:"freeingDomain,omitempty"`
 	Freeing       []Host `json:"freeing,omitempty"`
 	FreeingMore   int    `json:"freeingMore,omitempty"`
@@ -184,7 +184,7 @@ type Table struct {
 	Outside []DomainRow `json:"outside,omitempty"`
 }
 
-// DomainRow is one domain. Hosts counts its hosts, Open the hosts on which a pod of the gang fits now, and Excluded the other hosts by
+// DomainRow is a domain. Hosts counts its hosts, Open counts hosts on which a pod of the gang fits now, and Excluded counts others by
 // reason.
 type DomainRow struct {
 	Domain string `json:"domain"`

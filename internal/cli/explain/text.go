@@ -72,7 +72,7 @@ type bounds struct {
 	// maximum numbers of rows of replicas, details about them, reasons for waiting, domains of a table, hosts to free, conditions, events,
 	// notes
 	rows, details, waiting, domains, hosts, conditions, events, notes int
-	// outer bounds the shown domains of every level except the narrowest. reasons bounds the reasons named in a row.
+	// outer: maximum number of domains of a level except the narrowest. reasons: maximum number of reasons in a row.
 	outer, reasons int
 	// words bounds the length of a text, in bytes.
 	words int
@@ -137,7 +137,7 @@ func (s setting) set(r *Explanation) string {
 	return strings.Join(sections, "\n")
 }
 
-// short shortens a text to the bound words.
+// short limits a text to s.words bytes.
 func (s setting) short(text string) string { return limit.Text(text, s.words) }
 
 func (s setting) head(r *Explanation) string {

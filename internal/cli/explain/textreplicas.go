@@ -74,8 +74,8 @@ func (s setting) replicas(r *Explanation) string {
 	return out + s.list("", about.lines(), s.details)
 }
 
-// coarse returns a function that returns the same key for all replicas of a component in the same state. If these replicas are in several
-// domains, the key contains the number of domains.
+// coarse returns a function with one key for all replicas of a component in a state that have a place, and one for the others. The key for
+// several domains contains their number.
 func (s setting) coarse(replicas []Replica) func(*Replica) key {
 	type state struct {
 		component, state string

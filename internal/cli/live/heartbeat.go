@@ -30,11 +30,11 @@ const (
 	// operatorNamespace is the operator's namespace in the manifests. A user without cluster-wide rights may be able to read in this
 	// namespace.
 	operatorNamespace = "trellis-system"
-	// leaseDuration is the operator's lease duration. It is the minimum for the check here, because a leader that shuts down shortens its
-	// Lease to one second. No other replica can take over before this second is over.
+	// leaseDuration is the operator's lease duration. The check uses at least this duration, although a leader that shuts down shortens its
+	// Lease to one second: no standby can take over before this second is over.
 	leaseDuration = 15 * time.Second
-	// margin is added to the lease duration. In this time, a standby can take over, or a node can be replaced, so an update of the operator
-	// is not reported as an outage.
+	// margin is added to the lease duration, so that a takeover by a standby is not reported as an outage, e.g. when the operator is
+	// updated or a node is replaced.
 	margin = 15 * time.Second
 )
 
@@ -52,8 +52,8 @@ type Heartbeat struct {
 	Message string `json:"message"`
 }
 
-// ReadHeartbeat reads the Lease of the operator's leader election. It returns nil for an operator that renews its Lease. A missing right or
-// an operator without leader election is not an error: the message then says that the state is unknown.
+// ReadHeartbeat reads the Lease of the operator's leader election. It returns nil if the operator renews its Lease or runs without leader
+// election. If a right is missing or no operator is found, the message says that the state is unknown.
 func ReadHeartbeat(ctx context.Context, c client.Reader) (*Heartbeat, error) {
 	leases := &coordinationv1.LeaseList{}
 	err := c.List(ctx, leases, client.MatchingFields{"metadata.name": leaseName}) // the right to list it may be limited to its name

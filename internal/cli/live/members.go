@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// PodsOf returns the number of pods in the replica of a pod: the number in the pod's labels, with which the replica was created, or else
-// the number in the component's spec.
+// PodsOf returns the number of pods in the replica of a pod. This is the number at creation, from the pod's labels, or else the number in
+// the component's spec.
 func PodsOf(pod metav1.Object, c *nvidiav1beta1.ComponentSpec) int {
 	if size, err := strconv.Atoi(pod.GetLabels()[render.LabelReplicaSize]); err == nil && size > 0 {
 		return size

@@ -85,7 +85,7 @@ const page = 1000
 // Snapshot is a cluster at one time.
 type Snapshot struct {
 	whatif.World
-	// Denied are the rights that the user lacks, e.g. "list nodes". World lacks the objects of these kinds.
+	// Denied are the rights that the user lacks, e.g. "list nodes". World lacks the objects of denied kinds.
 	Denied []string
 	// NotInstalled is the error for the first required kind that the cluster does not serve; nil if it serves all required kinds.
 	NotInstalled error

@@ -70,7 +70,7 @@ func Build(s *Source, warnings io.Writer) (*Map, error) {
 	return m, nil
 }
 
-// overlay marks the pods that the plans in report place, and lists the placed and the refused replicas.
+// overlay marks the pods that the plans have placed, and lists the placed and the refused replicas.
 func (m *Map) overlay(planner *whatif.Planner, report *plan.Plans) {
 	planned := map[types.NamespacedName]bool{}
 	for i := range report.Plans {

@@ -95,8 +95,8 @@ func (o *options) follow(ctx context.Context) error {
 	return nil
 }
 
-// forbidden is the error that the user may not watch a kind. Without this right, objects of the kind would be listed only once, so the map
-// would not follow the cluster.
+// forbidden reports that the user may not watch a kind. Without this right, objects of the kind would be listed only once, so the map would
+// not follow the cluster.
 type forbidden struct{ err error }
 
 // Error implements error.
@@ -122,8 +122,8 @@ func (o *options) refresh(ctx context.Context, s *Server, c *following, namespac
 }
 
 // watch keeps the objects of the given kinds in memory, stripped as in the operator's cache, and reports changes. If the user may not watch
-// a kind, it calls fail to cancel the context, possibly after watch has returned. every is the interval at which it checks whether the
-// cluster serves Grove's ClusterTopologyBindings, which it reads as ClusterTopologies. patience limits the wait for the first lists.
+// a kind, the cache calls fail, even after watch has returned. every is the interval at which the cache checks whether the cluster serves
+// Grove's ClusterTopologyBindings, which are read as ClusterTopologies. patience limits the wait for the first lists.
 func watch(ctx context.Context, config *rest.Config, kinds []client.Object, every, patience time.Duration, fail context.CancelCauseFunc) (
 	cache.Cache, <-chan struct{}, error,
 ) {

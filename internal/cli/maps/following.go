@@ -38,7 +38,7 @@ func followedKinds(snapshot *live.Snapshot) []client.Object {
 	return kinds
 }
 
-// following is a client that lists the followed kinds from memory. It requests a list of another kind from the API server at most once per
+// following is a client that lists the followed kinds from memory. It requests any other list from the API server at most once per
 // interval, because a busy cluster is drawn twice per second. Its ClusterTopologies include Grove's ClusterTopologyBindings. Only one
 // goroutine may use it at a time.
 type following struct {

@@ -23,7 +23,7 @@ type Map struct {
 	Pod int64 `json:"pod"`
 	// Waiting lists the replicas that are not placed, with their reasons.
 	Waiting []GraphCause `json:"waiting"`
-	// Planned are the deployments of the drawn plan. Their pods that the plan places have the state StatePlanned.
+	// Planned are the deployments of the drawn plan. Pods that the plan places have the state StatePlanned.
 	Planned []Planned `json:"planned,omitempty"`
 	// Live: the page is served and refreshes itself.
 	Live bool `json:"live,omitempty"`

@@ -19,7 +19,7 @@ const (
 )
 
 // SVG draws the first tree, with colours for light and dark mode. The same map always results in the same text. SVG tries a layout for a
-// document, then one for a screen, then tighter layouts. It uses the first layout whose drawing has at most the height of a screen of this
+// document, then one for a screen, then tighter layouts. It uses the first layout whose drawing is no higher than a screen of the layout's
 // width. If there are more than foldAbove hosts, it draws them without names.
 func (m *Map) SVG() string {
 	t, count := m.Trees[0], 0

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// ComputeDomain is an NVLink domain that pods of a deployment join. Cliques are those in which these pods would be.
+// ComputeDomain is an NVLink domain that pods of a deployment join. Cliques are the planned cliques of these pods.
 type ComputeDomain struct {
 	Name    string          `json:"name"`
 	Cliques []nvlink.Clique `json:"cliques"`

@@ -16,9 +16,9 @@ import (
 
 // GPUs counts the GPUs that the replicas of a deployment request.
 type GPUs struct {
-	// Waiting is the number for the replicas that are not completely scheduled.
+	// Waiting counts the GPUs of replicas that are not completely scheduled.
 	Waiting int64 `json:"gpusWaiting"`
-	// All is the number for all wanted replicas.
+	// All counts the GPUs of wanted replicas.
 	All int64 `json:"gpus"`
 }
 

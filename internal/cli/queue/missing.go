@@ -28,8 +28,8 @@ type Missing struct {
 // component identifies a component of a graph by its labels.
 type component struct{ namespace, graph, name string }
 
-// missing lists the deployments whose status counts more scheduled replicas than the existing pods form. It omits deployments whose
-// condition Placed is False, and deployments that are being deleted.
+// missing lists the deployments with fewer complete replicas than their status counts as scheduled. It omits deployments whose condition
+// Placed is False, and deployments that are being deleted.
 func (s Deployments) missing() []Missing {
 	existing := map[component][]*corev1.Pod{}
 	for i := range s.Members {

@@ -24,8 +24,7 @@ import (
 // Queue is the report, and its JSON form.
 type Queue struct {
 	Waiting []Entry `json:"waiting"`
-	// Missing lists the deployments whose status counts pods that do not exist, although their condition Placed does not report that they
-	// wait.
+	// Missing lists the deployments whose status counts pods that do not exist, and whose condition Placed is not False.
 	Missing []Missing `json:"missing,omitempty"`
 	// Elsewhere counts the waiting deployments in namespaces that are not listed.
 	Elsewhere int `json:"elsewhere,omitempty"`

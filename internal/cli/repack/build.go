@@ -160,7 +160,7 @@ func because(r *repack.Result) string {
 // maxTried is the maximum number of waiting deployments for which moves are searched.
 const maxTried = 16
 
-// first finds moves for the first waiting deployment for which moves exist.
+// first finds moves for the first waiting deployment that moves can help.
 func first(world *whatif.World, planner *whatif.Planner, limits repack.Limits) (Report, error) {
 	list := waiting(world, planner)
 	if len(list) == 0 {

@@ -65,7 +65,7 @@ func restartQuestion(dgd *nvidiav1beta1.DynamoGraphDeployment, strategy nvidiav1
 }
 
 // expectedOf plans a Parallel restart and describes the result; "" if the deployment cannot be planned. If the user may not read the
-// cluster, the text says so, because the restart itself does not need this right.
+// cluster, which a restart does not require, the text says so.
 func expectedOf(ctx context.Context, c client.Reader, dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	snapshot, err := live.Read(ctx, c)
 	if err != nil || snapshot.Complete() != nil {

@@ -32,8 +32,8 @@ var things = []string{
 	forNode: "a node for %s", forStart: "%s to start",
 }
 
-// replicaState describes what a replica waits for. state is the step, and reason is that of the first pod at this step that has a reason.
-// pods counts the existing pods, and all the pods of a complete replica.
+// replicaState describes what a replica waits for. state is the step. reason is the first reason of a pod at this step. pods is the number
+// of existing pods, and all is the number in a complete replica.
 type replicaState struct {
 	state     int
 	reason    string
@@ -74,8 +74,8 @@ func statesOf(s Observed, c *nvidiav1beta1.ComponentSpec) map[int32]replicaState
 	return states
 }
 
-// waitingFor lists what a component waits for: for each step, the number of replicas at this step, and the reason of the first of them that
-// has a reason.
+// waitingFor lists what a component waits for. For each step, it gives the number of replicas at this step and the first reason that one of
+// them has.
 func waitingFor(s Observed, component Component, states map[int32]replicaState) []string {
 	var out []string
 	there := len(states)

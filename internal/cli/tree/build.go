@@ -26,7 +26,7 @@ type graphPods struct {
 	dgd    *nvidiav1beta1.DynamoGraphDeployment
 	groups []*trellisv1alpha1.ScalingGroup
 	pods   []memberPod
-	// view is the hierarchy in which the graph is placed. in is the hierarchy in which the graph is drawn.
+	// view: the hierarchy in which the graph is placed. in: the hierarchy in which the graph is drawn.
 	view, in view
 }
 

@@ -27,9 +27,9 @@ func viewsOf(graphs []*graphPods) []view {
 	return views
 }
 
-// choose returns the views to draw, and sets the view in which each graph is drawn. The first view is the view that has the level, or else
-// the view with most pods, or else the default. A further view is drawn only if it has graphs with pods on hosts outside of all earlier
-// views. Without graphs, it is drawn if it has hosts outside of all earlier views.
+// choose returns the views to draw, and sets the view in which each graph is drawn. The first view is the one with the level, or else with
+// the most pods, or else the default. A further view is drawn only for graphs whose pods are not all on the hosts of one earlier view. If
+// there are no graphs, it is drawn if it adds hosts to the earlier views.
 func (s *Scene) choose(views []view, graphs []*graphPods, level string) []view {
 	pods := func(v view) (n int) {
 		for _, g := range graphs {
@@ -91,7 +91,7 @@ func (g *graphPods) isOn(hosts sets.Set[string]) bool {
 	return !slices.ContainsFunc(g.pods, func(p memberPod) bool { return p.node != "" && !hosts.Has(p.node) })
 }
 
-// undrawn returns notes about topologies that are not drawn, and their levels.
+// undrawn returns notes that name the undrawn topologies and their levels.
 func (s *Scene) undrawn(views, chosen []view, graphs []*graphPods) []string {
 	var notes []string
 	for _, v := range views {

@@ -55,7 +55,7 @@ type shape struct {
 	children int
 }
 
-// addDomain adds the rows of one domain with its pods. It returns the line breaks that make room for the additional rows in the drawing.
+// addDomain adds the rows of one domain with its pods. It returns a line break for each row after the first, for the tree's lines.
 func (d *drawing) addDomain(domain *Domain) string {
 	pods := groupPods(domain.Pods, d.prefix)
 	if d.columns > 0 {

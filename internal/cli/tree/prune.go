@@ -98,7 +98,7 @@ func (d *Domain) reach(free int64, depth int, kept map[*Domain]bool) bool {
 	return kept[d]
 }
 
-// mostFree is the evaluated domain with the largest free amount.
+// mostFree is the domain with the largest free amount so far.
 type mostFree struct {
 	level, path string
 	free        int64

@@ -25,8 +25,8 @@ type view struct {
 	selector map[string]string
 }
 
-// viewOf returns the hierarchy of a graph. It is the first that exists of the requested topology, the topology by which the graph was
-// placed, and the topology that the graph names. For a graph without a constraint, it is the default topology, or the only topology.
+// viewOf returns the hierarchy of a graph: the requested topology, or else the topology by which the graph was placed, or else the topology
+// that the graph names. For a graph without a constraint, it is the default topology, or the only topology.
 func (s *Scene) viewOf(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) view {
 	if s.Topology != nil {
 		return current(s.Topology)

@@ -29,7 +29,7 @@ func Orphaned(object metav1.Object) bool {
 	return metav1.GetControllerOfNoCopy(object) == nil && object.GetDeletionTimestamp() == nil
 }
 
-// Conflict is the error that an owner needs an object which another controller owns. The object is neither changed nor deleted.
+// Conflict reports that an owner needs an object which has another controller or may not be adopted. The object stays as it is.
 type Conflict struct {
 	// Object is the kind and name of the object.
 	Object string

@@ -26,7 +26,7 @@ import (
 // maxAsked is the maximum length of the text about the requested capacity, in bytes.
 const maxAsked = 256
 
-// create creates the missing objects of capacity requests. It reports a refusal of the API server on the deployment.
+// create creates the missing objects of capacity requests. If one is refused, the deployment gets an event.
 func (r *Reconciler) create(ctx context.Context, steps capacity.Steps, all deployments) error {
 	var failures []error
 	for i := range steps.Create {
@@ -85,8 +85,8 @@ func (r *Reconciler) make(ctx context.Context, o client.Object) error {
 	return nil
 }
 
-// excluded returns, by set, the hosts that have room for a pod of the gang now. The request excludes these hosts, because the gang waits
-// although they have room.
+// excluded returns, for each of the gang's Sets, the hosts that have room for a pod now. The request excludes them, because the gang waits
+// despite their room.
 func (r *Reconciler) excluded(g *capacity.Gang) [][]string {
 	var out [][]string
 	for i := range g.Sets {

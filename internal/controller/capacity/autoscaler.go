@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider/external"
 )
 
-// Name is the name of Cluster Autoscaler's API among the providers. Deployments do not select this API as their provider.
+// Name is the name under which Cluster Autoscaler's API is registered as a provider. Deployments do not select it.
 const Name = "ProvisioningRequest"
 
 // Reasons why ProvisioningRequests cannot be used.
@@ -50,8 +50,8 @@ func Autoscaler(cluster addon.Cluster) provider.Provider {
 	}
 }
 
-// observeRequests reads the existing ProvisioningRequests. If they cannot be read, the gangs that use them get the reason in Bars. Until
-// the cache is ready after a start, these gangs are omitted.
+// observeRequests reads the existing ProvisioningRequests. If they cannot be read, Bars of the gangs that use them is the reason. Until the
+// cache is ready after a start, these gangs are omitted.
 func (r *Reconciler) observeRequests(ctx context.Context, o *capacity.Observation) error {
 	if !slices.Contains(r.Options.Kinds, capacity.KindProvisioningRequest) {
 		return nil

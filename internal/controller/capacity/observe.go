@@ -50,7 +50,7 @@ func (r *Reconciler) observe(ctx context.Context) (o capacity.Observation, all d
 }
 
 // gangs returns the gangs of a deployment that wait for capacity. known reports whether the scheduler has planned the deployment since the
-// operator's start, including all pods that have quota and wait for their place.
+// operator's start, with all of its Kueue Workloads that wait for a place.
 func (r *Reconciler) gangs(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, kind string,
 ) (gangs []capacity.Gang, known bool, err error) {

@@ -61,7 +61,7 @@ type kept struct {
 }
 
 // keepTopologies updates the topology objects of the providers that are ready and that deployments with this topology use, and returns the
-// result. It writes no objects for other providers, which may not know the topology.
+// result. Other providers do not need such an object.
 func (r *Reconciler) keepTopologies(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (kept, error) {
 	groups := &trellisv1alpha1.ScalingGroupList{}
 	if err := r.Client.List(ctx, groups, client.UnsafeDisableDeepCopy); err != nil {

@@ -67,13 +67,13 @@ type Part struct {
 	Wants []Want
 }
 
-// Rests selects gangs of a group: the successors of replicas that served, and all others.
+// Rests selects gangs of a group: successors of replicas that served, others, or both.
 type Rests struct{ Successors, Others bool }
 
 // All selects all gangs of a group.
 var All = Rests{Successors: true, Others: true}
 
-// Of returns the selection with the kind of the decision's gang added: successors, or all other gangs.
+// Of returns the selection extended by the kind of the decision's gang: successors, or all others.
 func (r Rests) Of(d Decision) Rests {
 	return Rests{Successors: r.Successors || d.Succeeds, Others: r.Others || !d.Succeeds}
 }
@@ -141,8 +141,8 @@ type gang struct {
 	created  time.Time
 	priority int32
 	// resting: one of the gang's groups pauses. known: all of the gang's groups have stated their parts. overdue: the gang was not
-	// completed during its turn. insists: the gang is a successor of a replica that served, and creates of its group's successors have been
-	// refused for less than 30 seconds. Other gangs still wait for such a gang.
+	// completed during its turn. insists: the gang succeeds a replica that served, and the API server first refused pods of its group's
+	// successors less than 30 seconds ago. Other gangs still wait for such a gang.
 	resting, known, overdue, insists bool
 	// missing counts the missing pods.
 	missing int64

@@ -15,12 +15,12 @@ type part struct {
 	at time.Time
 	// overdue are the owners of gangs that were not completed during their turn. It is reset when all gangs of the group pause.
 	overdue map[owner]bool
-	// refused is the time of the first refused create among the successors that the group lacks; zero if none was refused.
+	// refused is the time at which a pod of the successors that the group lacks was first refused; zero for never.
 	refused time.Time
 }
 
-// succeed copies the field Succeeds from the group's former wants. A successor keeps this mark until it is complete, because later the pods
-// of its predecessor no longer exist.
+// succeed copies the field Succeeds from the group's former wants. So a successor keeps this mark until it is complete, even after the pods
+// of its predecessor are gone.
 func (p *part) succeed(before *part) {
 	for i := range p.Wants {
 		want := &p.Wants[i]

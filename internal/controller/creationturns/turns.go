@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// within is the maximum time between two created pods of the gang that has the turn.
+	// within is the time without a newly created pod after which a turn ends.
 	within = 30 * time.Second
 	// afterRefusal is how long the gangs of a namespace take turns after a refused create.
 	afterRefusal = 5 * time.Minute
@@ -43,9 +43,9 @@ type space struct {
 	missing int64
 	// refused is the time of the last refused create.
 	refused time.Time
-	// told is, by group, the work of the group at the last decisions.
+	// told has, by group, the work that the last decisions caused.
 	told map[string]told
-	// creating has the groups whose last Sync let them create pods and that have not called Created since then.
+	// creating has the groups that may create pods since their last Sync, and have not called Created yet.
 	creating map[string]bool
 }
 
@@ -199,8 +199,8 @@ func (t *Turns) tell(namespace string, groups []string) {
 	}
 }
 
-// look makes the decisions about all gangs. Only gangs of the group named asks can get the turn. own has the decisions about the gangs of
-// this group. tell has the other groups with new work, for example groups that can now get the turn.
+// look makes the decisions about all gangs. asks is the only group whose gangs can get the turn. own has the decisions about these gangs.
+// tell has the other groups with new work, for example groups that can now get the turn.
 func (s *space) look(asks string, quotas []corev1.ResourceQuota, now time.Time) (own map[Key]Decision, tell []string) {
 	s.endTurn(now)
 	gangs := s.gangs(now)

@@ -83,8 +83,8 @@ func (a *access) set(object client.Object, from origin) {
 	a.origins(object)[object.GetName()] = from
 }
 
-// isForeign reports whether an object of this kind and name exists that Trellis did not create. live: it also asks the API server if the
-// cache lacks the object.
+// isForeign reports whether an object of this kind and name exists that Trellis did not create. live: an object not in the cache is read
+// from the API server.
 func (r *Reconciler) isForeign(ctx context.Context, wanted client.Object, ours func(client.Object) bool, live bool) (bool, error) {
 	existing, key := blank(wanted), client.ObjectKeyFromObject(wanted)
 	err := r.Client.Get(ctx, key, existing)

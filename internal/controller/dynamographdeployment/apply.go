@@ -58,7 +58,7 @@ type groupFailure struct{ error }
 // Unwrap returns the cause.
 func (g *groupFailure) Unwrap() error { return g.error }
 
-// notOurs is the error that an object of another owner has the name of a child.
+// notOurs reports that an object of another owner has the name of a child.
 type notOurs struct{ error }
 
 // Unwrap returns the cause.

@@ -111,7 +111,7 @@ func (s component) notReady() string {
 	return fmt.Sprintf("scalinggroup/%s: %s", s.group.Name, what)
 }
 
-// change describes the update or the scaling of the group that the counts in its status do not show yet.
+// change describes the update or scaling that the counts in the group's status do not show yet.
 func (s component) change() string {
 	switch spec, status := s.group.Spec, s.group.Status; {
 	case s.otherRevision():
@@ -134,7 +134,7 @@ func summaryOf(components []component) string {
 	return fmt.Sprintf("%d/%d", ready, len(components))
 }
 
-// componentStatuses returns the statuses of all components. For each component whose places do not all fit, cut has a text with the number
+// componentStatuses returns the statuses of all components. cut has a text for each component whose places do not all fit, with the number
 // of listed places.
 func componentStatuses(o observed, components []component) (out map[string]nvidiav1beta1.ComponentStatus, cut []string) {
 	out = map[string]nvidiav1beta1.ComponentStatus{}

@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// condition is a condition to set. Its status is never Unknown, because programs read the condition Ready, and a False condition describes
+// condition is a condition to set. It is never Unknown, because programs that read Ready expect True or False. A False condition describes
 // what is missing.
 type condition struct {
 	kind, reason, message string

@@ -126,9 +126,9 @@ func replacing(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
 	return hasOthers(sg)
 }
 
-// stillPaused reports whether the group's step pauses the update while outdated replicas remain. Unlike [replacing], it is also true for a
-// component without generations whose revision has returned to the one that was last rolled out. So it checks the outdated replicas instead
-// of the generations, which only workers have.
+// stillPaused reports whether the group's step pauses the update while outdated replicas remain. It does not check generations, because
+// only workers have them. So, unlike [replacing], it is also true for a component without generations whose revision has returned to the
+// one that was last rolled out.
 func stillPaused(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg != nil && sg.Spec.Step != nil && sg.Spec.Step.Paused && sg.Status.OutdatedReplicas > 0
 }
@@ -161,9 +161,8 @@ func repairing(sg *trellisv1alpha1.ScalingGroup, s *render.Component, c rollout.
 	return step
 }
 
-// held returns the step of a component while not all groups have current counts. A group without current counts keeps the Make of its last
-// step, so that its step changes only with its counts. If a group has neither current counts nor a step for the wanted spec, all its
-// replicas count as old.
+// held returns a step that replaces no available replica of a component. A group without current counts keeps the field Make of its last
+// step until the counts are current. If such a group has no step for the wanted spec, all its replicas count as old.
 func held(sg *trellisv1alpha1.ScalingGroup, s *render.Component, c rollout.Component) rollout.Step {
 	switch {
 	case sg == nil || counted(sg, s):

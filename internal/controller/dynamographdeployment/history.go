@@ -99,8 +99,8 @@ func generationIn(revision *appsv1.ControllerRevision) string {
 }
 
 // keepHistory stores the running generation and the wanted generation, makes the wanted generation the newest, and deletes the oldest
-// generations. A deployment's first generation is not stored until it serves or another generation is wanted, because no rollback can
-// return to it earlier.
+// generations. A deployment's first generation is not stored until it serves or another generation is wanted. Before that, no rollback can
+// return to it.
 func (r *Reconciler) keepHistory(ctx context.Context, o observed, wanted *render.Graph) error {
 	if !specs.Named(o.provider.Name).Planned {
 		return nil

@@ -51,7 +51,7 @@ func adoptable(o observed, wanted *render.Graph) []*trellisv1alpha1.ScalingGroup
 	return out
 }
 
-// notAdopted lists the orphans that are not adopted: those without a wanted child of the same name, and those that the error failure names.
+// notAdopted lists the orphans that are not adopted: those without a wanted child of the same name, and those in the errors of failure.
 func notAdopted(orphans []client.Object, wanted *render.Graph, failure error) []*orphan {
 	names := map[string]bool{}
 	for _, sg := range wanted.ScalingGroups() {

@@ -44,8 +44,8 @@ func (o observed) lacks(object client.Object) bool {
 	return o.prerequisites.noAPI[object.GetObjectKind().GroupVersionKind().Kind]
 }
 
-// lookForPrerequisites checks that the claims that pods mount exist and that the third-party kinds of the graph's objects are served. It
-// does not check Secrets and ConfigMaps, because the operator does not read Secrets and ConfigMaps of other clients.
+// lookForPrerequisites checks the claims that pods mount, the third-party kinds of the graph's objects, and the graph's ServiceAccounts and
+// Roles. It skips Secrets and ConfigMaps: the operator does not read Secrets and ConfigMaps of other clients.
 func (r *Reconciler) lookForPrerequisites(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment,
 	wanted *render.Graph) (prerequisites, error) {
 	p := prerequisites{noAPI: map[string]bool{}}

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// formerProviderReady is the former name of the condition ProviderReady, which older operators have left on deployments.
+// formerProviderReady is the type under which older operators set the condition ProviderReady.
 const formerProviderReady = "EngineReady"
 
 // providerView is the provider of a deployment in one reconcile.
@@ -98,7 +98,7 @@ func frozenProvider(groups map[string]*trellisv1alpha1.ScalingGroup) string {
 	return ""
 }
 
-// providerCondition names the provider of the deployment, the reason for its choice, and whether it works in this cluster.
+// providerCondition reports the provider of the deployment, the reason for its choice, and whether it works in this cluster.
 func providerCondition(o observed) *condition {
 	const kind = nvidiav1beta1.ConditionProviderReady
 	chosen := fmt.Sprintf("%s, chosen %s", o.provider.Name, o.provider.Why)

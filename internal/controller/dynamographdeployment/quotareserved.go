@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// quotaOf returns the state of the deployment in Kueue; nil if the deployment is in no queue.
+// quotaOf returns a deployment's state in Kueue; nil if the deployment was never in a queue.
 func (r *Reconciler) quotaOf(ctx context.Context, o observed) (*quota.Report, error) {
 	if !quotacontroller.Concerns(o.dgd) {
 		return nil, nil

@@ -84,7 +84,7 @@ func canWait(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus) bool {
 		equality.Semantic.DeepEqual(before.Restart, now.Restart) && equality.Semantic.DeepEqual(before.RollingUpdate, now.RollingUpdate)
 }
 
-// EventChangeNotRolledOut reports that a deployment and the operator's version changed at the same time.
+// EventChangeNotRolledOut reports that pods do not get a change made during an upgrade of the operator.
 const EventChangeNotRolledOut = "ChangeNotRolledOut"
 
 // reportAdopted sends a Warning if running pods were adopted after the deployment was changed while no operator ran. An upgrade of the
@@ -136,9 +136,9 @@ func changing(o observed, before *metav1.Condition) bool {
 	return false
 }
 
-// eventFor returns the event for a change of a condition: a Normal event for a change to True, and a Warning for a change to False or a new
-// reason while False. Not being ready during a scale-out or an update, and the progress of updates and moves, are Normal events. An
-// ownership conflict is a Warning. There is no event for expected states, see [expected].
+// eventFor returns the event for a change of a condition. A change to True is a Normal event. A change to False, or to a new reason while
+// False, is a Warning, except for the progress of updates and moves, and for a deployment that is not ready during a scale-out or update.
+// An ownership conflict is a Warning. Expected states have no event, see [expected].
 func eventFor(before *metav1.Condition, now metav1.Condition, changing bool) (kind, action string) {
 	if before != nil && before.Status == now.Status && before.Reason == now.Reason {
 		return "", ""

@@ -34,8 +34,8 @@ func (r *Reconciler) settle(ctx context.Context, o observed) (settled *nvidiav1b
 	return settled, overLimit, nil
 }
 
-// settleBy does the work of [Reconciler.settle] for the given groups and their counts. A component whose adapter and deployment disagree
-// keeps its replicas until they agree. After that, the pod limit of the graph bounds the replicas of all components together.
+// settleBy does the work of [Reconciler.settle] for the given groups and their counts. A component keeps its replicas while its adapter and
+// the deployment disagree. The pod limit of the graph then bounds the resulting replicas of all components together.
 func settleBy(
 	o observed, groups map[string]*trellisv1alpha1.ScalingGroup, maxPods int64,
 ) (settled *nvidiav1beta1.DynamoGraphDeployment, overLimit string) {

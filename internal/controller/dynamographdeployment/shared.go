@@ -54,8 +54,7 @@ func (r *Reconciler) applyShared(ctx context.Context, dgd *nvidiav1beta1.DynamoG
 }
 
 // lockOf returns the lock with which deployments join a shared object one by one. Without it, the API server would refuse all but one of
-// several concurrent joins. The number of locks is fixed, because locks by name would never be freed. Unrelated objects rarely share a
-// lock.
+// several concurrent joins. The number of locks is fixed: a lock per name would never be freed. Unrelated objects rarely share a lock.
 func (r *Reconciler) lockOf(object client.Object) *sync.Mutex {
 	hash := fnv.New32a()
 	_, _ = fmt.Fprintf(hash, "%T %s/%s", object, object.GetNamespace(), object.GetName())

@@ -12,10 +12,11 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// uncached has the children whose names are taken although the cache does not show them: children that were just created, and objects of
-// other clients, which the cache never shows. These children are read from the API server before a create, because a refused create costs
-// more than a read. A refused create of a Service allocates an address. A refused create is also charged to the namespace's ResourceQuota
-// until the next recount. If a child is missing in uncached, the only cost is a refused create. The zero value is ready to use.
+// uncached has the child names that are taken although the cache shows no object of the name. The object was just created, or another
+// client created it, so that the cache never shows it. The object is read from the API server before a create, because a refused create
+// costs more than a read. A refused create of a Service allocates an address. A refused create is also charged to the namespace's
+// ResourceQuota until the next recount. If a name is missing from uncached, the only cost is a refused create. The zero value is ready to
+// use.
 type uncached struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]names

@@ -62,7 +62,7 @@ func (r *Reconciler) watchExtras(mgr ctrl.Manager, b *builder.Builder) {
 }
 
 // changedForOwners drops updates of shared objects that only add owners. Each new deployment of a namespace causes such an update, which
-// would reconcile all other deployments.
+// would requeue all other deployments.
 func changedForOwners() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		if metav1.GetControllerOf(e.ObjectNew) != nil {
@@ -84,7 +84,7 @@ func changedForOwners() predicate.Predicate {
 }
 
 // topologyChanged drops updates of a ClusterTopology's status. The status counts the deployments that use the topology, so each new
-// deployment would reconcile all other deployments.
+// deployment would requeue all other deployments.
 func topologyChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
@@ -93,7 +93,7 @@ func topologyChanged() predicate.Predicate {
 	}}
 }
 
-// failedIn returns the failed deployments of an object's namespace, whose children could not all be applied.
+// failedIn returns the failed deployments of an object's namespace. They may have children that are not applied.
 func (r *Reconciler) failedIn(ctx context.Context, object client.Object) []reconcile.Request {
 	dgds := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := r.Client.List(ctx, dgds, client.InNamespace(object.GetNamespace())); err != nil {

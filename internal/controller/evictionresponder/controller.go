@@ -104,8 +104,8 @@ func stateOf(eviction *lifecyclev1alpha1.Eviction) lifecyclev1alpha1.ResponderSt
 }
 
 // activeUntil returns the latest time at which the operator can have stored a request for a canceled Eviction: one heartbeat after its last
-// report. It returns zero if the operator was never active. A request with a later time comes from another client, and can exist because a
-// canceled Eviction is not deleted.
+// report. It returns zero if the operator was never active. A later request is from another client. It must stay, even though the canceled
+// Eviction may be reconciled again.
 func activeUntil(eviction *lifecyclev1alpha1.Eviction) time.Time {
 	at := slices.IndexFunc(eviction.Status.Responders, ours)
 	if at < 0 {

@@ -33,10 +33,10 @@ import (
 const (
 	// Interval is the minimum time between two writes of one status if the second write can wait.
 	Interval = time.Second
-	// Rate is the number of waiting changes that are written per second for all objects of one [Writes]. More changes are written if
-	// changes have waited for Longest.
+	// Rate is the number of waiting changes that are written per second for all objects of one [Writes]. The limit of the wait, see
+	// [Longest], may cause more writes.
 	Rate = 10
-	// Longest limits the wait when many objects wait, as a multiple of the wait when few objects wait.
+	// Longest is the maximum wait with many waiting objects, as a multiple of the wait with few.
 	Longest = 5
 )
 
@@ -52,8 +52,8 @@ type Writes struct {
 	Now func() time.Time
 }
 
-// Left returns the time until a change of this object's status must be written, if the change can wait; 0: now. The caller then writes the
-// change, or calls [Writes.Settled].
+// Left returns the time until a change of this object's status must be written, if the change can wait; 0: now. The object counts as
+// waiting until then, or until [Writes.Settled].
 func (w *Writes) Left(name types.NamespacedName) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

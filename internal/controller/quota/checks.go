@@ -51,8 +51,8 @@ type Checks struct {
 	Clock  clock.PassiveClock
 }
 
-// check requests places from the scheduler for the pods of Workloads that wait for Trellis' AdmissionCheck, and sets the states of these
-// checks. It returns the time until the states have to be evaluated again; zero for none.
+// check requests places from the scheduler for the pods of Workloads that wait for Trellis' AdmissionChecks, and sets the states of these
+// checks. It returns the time until the states must be evaluated again; zero for none.
 func (r *Reconciler) check(ctx context.Context, o *quota.Observation) (time.Duration, error) {
 	name, waiting := client.ObjectKeyFromObject(o.DGD), o.Checked()
 	if len(waiting) == 0 {
@@ -117,9 +117,9 @@ func (r *Reconciler) decide(ctx context.Context, v quota.Verdict) (written bool,
 	return applyStatus(ctx, r.Client, object, data)
 }
 
-// pause keeps a Workload for which there is no place from requesting quota for a while, after the check states were written. It does not
-// require the resourceVersion that was read, because Kueue may have changed the Workload meanwhile: Kueue takes the quota back after the
-// states were written.
+// pause keeps a Workload without a place from requesting quota until v.Pause.Until. The caller has written the check states before. pause
+// does not require the resourceVersion that was read, because Kueue takes the quota back after the states were written, and thereby changes
+// the Workload.
 func (r *Reconciler) pause(ctx context.Context, v quota.Verdict) error {
 	if v.Pause == nil {
 		return nil
@@ -199,9 +199,9 @@ type activator struct {
 	client client.Client
 	live   client.Reader
 	denied *quota.Denied
-	// tell queues all deployments in queues, so that their conditions are written again.
+	// tell requeues all deployments in Kueue queues, to write their conditions again.
 	tell func(ctx context.Context)
-	// ready reports whether a deployment is in a queue. As long as it returns false, the activator sends no requests for Kueue's objects.
+	// ready reports whether a deployment is, or was, in a queue. Until then, the activator sends no requests for Kueue's objects.
 	ready func() bool
 }
 

@@ -25,10 +25,10 @@ const EventQueueJoined = "QueueJoined"
 
 // join puts a deployment without a queue into the queue into which Kueue has put pods of the deployment. It sets the deployment's queue
 // label, as Kueue does for objects of the kinds that it knows. While the operator cannot read Workloads, join does not set the label,
-// because then no further pods would be created for the deployment.
+// because the label would prevent the creation of further pods.
 func (r *Reconciler) join(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (joined bool, err error) {
 	name := client.ObjectKeyFromObject(dgd)
-	// The record in strays is deleted before pods are read, so that a later pod records the deployment again.
+	// The name is deleted from strays before pods are read, so that the event of a later pod adds it again.
 	if _, stray := r.strays.LoadAndDelete(name); !stray || dgd.DeletionTimestamp != nil || dgd.Labels[render.LabelKueueQueue] != "" {
 		return false, nil
 	}

@@ -23,10 +23,10 @@ import (
 // pods.
 const Name = "Kueue"
 
-// workloads are the Workloads of deployments.
+// workloads is the kind Workload of Kueue.
 var workloads = addon.Kind{GroupVersionKind: quota.WorkloadKind, Resource: "workloads", UIDLabel: quota.LabelGraphUID}
 
-// Kueue is the provider that reports whether the cluster has Kueue, and watches the Workloads of deployments.
+// Kueue returns the provider that reports whether the cluster has Kueue, and that watches the Workloads.
 func Kueue(cluster addon.Cluster) provider.Provider {
 	return addon.Addon{
 		Cluster: cluster, Kind: workloads, Called: Name, Places: "Kueue gives quota and places no pods",

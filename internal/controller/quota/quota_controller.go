@@ -58,9 +58,9 @@ type Reconciler struct {
 	Recorder  events.EventRecorder
 	// Checks sets the states of Trellis' AdmissionChecks.
 	Checks Checks
-	// queued is set once a deployment is, or was, in a queue of a usable Kueue. It stays set until the operator stops.
+	// RecordOf reads the record of a deployment.
 	RecordOf RecordOf
-	// queued reports whether a deployment is, or was, in a queue since the start, while Kueue was usable.
+	// queued is set once a deployment is, or was, in a queue of a usable Kueue. It stays set until the operator stops.
 	queued atomic.Bool
 	// strays has the names of deployments with pods in a queue although the deployment itself may be in no queue.
 	strays sync.Map
@@ -177,7 +177,7 @@ func (r *Reconciler) observe(ctx context.Context, own client.Reader, dgd *nvidia
 	return o, err
 }
 
-// made returns the scaling groups of a deployment, and the pods with its name.
+// made returns a deployment's scaling groups, and the pods with its label.
 func (r *Reconciler) made(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment,
 ) ([]*trellisv1alpha1.ScalingGroup, []*corev1.Pod, error) {

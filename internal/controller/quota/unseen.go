@@ -14,13 +14,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
-// seenWithin is how long a created Workload is not created again while the cache does not show it. If a Workload was deleted before the
-// cache showed it, it is created again after this time.
+// seenWithin is how long a created Workload may be missing from the cache before it is created again. It may have been deleted before the
+// cache showed it.
 const seenWithin = 5 * time.Second
 
-// unseen has, by deployment, the names and creation times of created Workloads that the cache does not show yet. The API server would
-// refuse a second create, but only after it has called Kueue's webhooks. The maps need no lock, because each deployment is reconciled by
-// one worker at a time.
+// unseen has, by deployment, the names and creation times of created Workloads that the cache does not show yet. A second create would be
+// refused, but would call Kueue's webhooks in vain. The maps need no lock, because each deployment is reconciled by one worker at a time.
 type unseen struct{ byDeployment sync.Map }
 
 func (u *unseen) of(dgd types.NamespacedName) map[string]time.Time {

@@ -36,8 +36,8 @@ func (r *Reconciler) deploymentOf(ctx context.Context, o client.Object) []reconc
 	return []reconcile.Request{{NamespacedName: graph}}
 }
 
-// concernedBy returns the deployments to reconcile after a change of a provider: the deployment that the change names, or else all
-// deployments that are, or were, in a queue.
+// concernedBy returns the deployments to reconcile after a change of a provider: the deployment that the change names, or else all that
+// are, were, or may be in a queue.
 func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
 	if name, one := provider.GraphOf(change); one {
 		return []reconcile.Request{{NamespacedName: name}}
@@ -71,7 +71,7 @@ func (r *Reconciler) concerned(ctx context.Context) []*nvidiav1beta1.DynamoGraph
 	return out
 }
 
-// tellGraphs queues all deployments that are, or were, in a queue, so that their conditions are written again.
+// tellGraphs requeues all deployments that are, or were, in a queue, to write their conditions again.
 func (r *Reconciler) tellGraphs(ctx context.Context) {
 	for _, dgd := range r.concerned(ctx) {
 		about := &nvidiav1beta1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: dgd.Namespace, Name: dgd.Name}}

@@ -71,8 +71,8 @@ func (r *replica) earlierThan(attempt int32) bool {
 	})
 }
 
-// hostAttempt returns the attempt for the host names of new pods. It is the attempt in the host names of existing pods, so that all pods of
-// the replica find each other. If no pod exists, it is the attempt next.
+// hostAttempt returns the attempt for the host names of new pods: the attempt in the host names of existing pods, so that all pods of the
+// replica find each other, or the given attempt if no pod exists.
 func (r *replica) hostAttempt(next int32) int32 {
 	if r != nil {
 		for _, pod := range r.pods {
@@ -91,8 +91,8 @@ func (r *replica) mixesHosts() bool {
 	return len(seen) > 1
 }
 
-// unseenCreations returns, in order, the ordinals of replicas whose creation in place this operator has begun and that have pods in the API
-// server which the cache does not show. Such pods exist if the cache lags by more than the time for which reads wait for the cache.
+// unseenCreations returns, in order, the ordinals of replicas with pods in the API server that the cache does not show. It considers only
+// replicas whose creation in place this operator has begun. The cache can lag by more than the time for which reads wait for it.
 func (p *pass) unseenCreations(ctx context.Context) (unseen []int32, err error) {
 	for _, ordinal := range p.attempts.begun {
 		if one := p.replicas[ordinal]; one == nil || len(one.uids()) < one.size {
@@ -109,8 +109,8 @@ func (p *pass) unseenCreations(ctx context.Context) (unseen []int32, err error) 
 	return slices.DeleteFunc(unseen, func(ordinal int32) bool { return !showsOthers(live[ordinal], p.replicas[ordinal]) }), nil
 }
 
-// showsOthers reports whether live, a read past the cache, has pods of a replica that the cache does not show. one is the replica according
-// to the cache; nil if the cache shows none of its pods.
+// showsOthers reports whether live has pods that the cache does not show. live is from a read past the cache. one is the replica in the
+// cache; nil if the cache shows none of its pods.
 func showsOthers(live map[int32]types.UID, one *replica) bool {
 	seen := map[types.UID]bool{}
 	if one != nil {

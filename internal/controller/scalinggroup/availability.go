@@ -92,8 +92,8 @@ func (r *Reconciler) groupOfMetadata(ctx context.Context, object client.Object) 
 
 func sameOwner(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
 
-// lookForMetadata marks the replicas of the current revision that are not available to an update because they have not published their
-// metadata. For each replica's first pod it lists at most one DynamoWorkerMetadata, because only the existence of the object matters.
+// lookForMetadata marks the replicas of the current revision that an update must not count as available, because they have not published
+// their metadata. For each replica's first pod it lists at most one DynamoWorkerMetadata, because only its existence matters.
 func (p *pass) lookForMetadata(ctx context.Context) error {
 	if !expectsMetadata(p.sg, p.replicas) {
 		return nil
@@ -116,8 +116,8 @@ func (p *pass) lookForMetadata(ctx context.Context) error {
 	return nil
 }
 
-// expectsMetadata reports whether replicas are expected to publish their metadata. They are if the workers discover each other through
-// Kubernetes and an update replaces their generation, or replicas move.
+// expectsMetadata reports whether replicas are expected to publish their metadata: the workers discover each other through Kubernetes, and
+// either an update replaces their generation or replicas move.
 func expectsMetadata(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) bool {
 	if render.GenerationOf(sg) == "" || !render.DiscoversThroughKubernetes(&sg.Spec.Roles[0].Template) {
 		return false

@@ -102,8 +102,8 @@ func (p *pass) prepareDomains(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// spareDomains returns, in order, the ordinals whose ComputeDomains no replica will use. No replica has such an ordinal now, and no replica
-// will get it, because the ordinal is not below the wanted number of replicas, or because at least the wanted number of replicas exists.
+// spareDomains returns, in order, the ordinals whose ComputeDomains no replica will use. Such an ordinal has no replica now. It also gets
+// none later, because it is not below the wanted number of replicas, or because at least the wanted number of replicas exists.
 func spareDomains(has map[int32]types.UID, replicas map[int32]*replica, making map[int32]bool, wanted int32) (spare []int32) {
 	for ordinal := range has {
 		if replicas[ordinal] == nil && !making[ordinal] && (ordinal >= wanted || len(replicas) >= int(wanted)) {

@@ -203,8 +203,8 @@ func (p *pass) makeInTurn(ctx context.Context) error {
 	return err
 }
 
-// alone returns the number of gangs to create together: one gang, or up to round gangs that have a single pod each. round is the maximum
-// number of pods that are created at once.
+// alone returns the number of gangs to create together: one gang, or several gangs that have a single pod each. round is the maximum number
+// of pods that are created at once.
 func alone(gangs []gangToCreate, round int) int {
 	n := 0
 	for n < min(len(gangs), round) && len(gangs[n].pods) == 1 && gangs[n].key.Ordinal != creationturns.First &&
@@ -214,7 +214,7 @@ func alone(gangs []gangToCreate, round int) int {
 	return max(n, 1)
 }
 
-// giveBackCreated deletes the pods of incomplete gangs that this reconcile has created. The next reconcile deletes the older pods of these
+// giveBackCreated deletes the pods that this reconcile created for incomplete gangs. The next reconcile deletes the older pods of these
 // gangs.
 func (r *Reconciler) giveBackCreated(ctx context.Context, gangs []gangToCreate) error {
 	failures := []error{}

@@ -29,8 +29,8 @@ type view struct {
 	gated bool
 	// charges are the quota charges of the group's pods, by role.
 	charges map[string]storedPod
-	// ordinals are the ordinals of the replicas that exist or are to be created. base and first mark the ordinals of replicas that start
-	// together: base the members of the graph's base gang, first the first replicas of the component.
+	// ordinals are the ordinals of the replicas that exist or are to be created. base marks the members of the graph's base gang, which
+	// start together. first marks the first replicas of the component, if these start together.
 	ordinals    []int32
 	base, first map[int32]bool
 	// members are the scaling groups of the base gang.
@@ -216,8 +216,8 @@ func (v *view) part() creationturns.Part {
 	}
 }
 
-// begunSet returns the gang whose sets exist while LeaderWorkerSet creates their pods. Without such a gang, it returns the gang whose sets
-// are to be created first. It returns false if neither gang exists, or if Trellis creates the pods itself.
+// begunSet selects one of the gangs that the decisions allow. It prefers a gang whose sets exist, because LeaderWorkerSet still creates
+// their pods. It returns false if there is no such gang, or if Trellis creates the pods itself.
 func (v *view) begunSet(decisions map[creationturns.Key]creationturns.Decision) (key creationturns.Key, is bool) {
 	if !render.InSets(v.o.sg) {
 		return key, false
@@ -233,7 +233,7 @@ func (v *view) begunSet(decisions map[creationturns.Key]creationturns.Decision) 
 }
 
 // wasBound reports whether all pods of the replica have or had a node. The record may show this only later. If pods are gone, wasBound
-// assumes that they had a node when another pod of the replica is or was Ready.
+// assumes that they had a node if another pod of the replica is or was Ready.
 func (r *replica) wasBound() bool {
 	pods := slices.Concat(r.active(), r.leaving, r.lost)
 	if len(pods) < r.size {

@@ -36,7 +36,7 @@ type planned struct {
 	asked []*corev1.Pod
 }
 
-// recordedAt sets gang and place from the record. It reports whether the place and the host names of the pods have the attempt of the
+// recordedAt sets gang and place from the record. It reports whether the place and the host names of the pods are of the attempt in the
 // scheduler's answer. If not, the answer arrived after the record was read, and the group is reconciled again.
 func (p *planned) recordedAt(attempt int32, recorded assignment.Replicas) (assigned bool) {
 	p.gang, p.place, assigned = recorded.Assigned(p.ordinal)

@@ -177,8 +177,8 @@ func whyEnded(pod *corev1.Pod) string {
 	return cmp.Or(pod.Status.Message, "it has failed")
 }
 
-// evictedBy returns why a pod's node evicted the pod, according to its condition DisruptionTarget; "" without such a condition. The exit
-// codes of the containers do not matter.
+// evictedBy returns why a pod's node evicted the pod, according to the pod's condition DisruptionTarget; "" without such a condition. It
+// ignores the containers' exit codes.
 func evictedBy(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonTerminationByKubelet {

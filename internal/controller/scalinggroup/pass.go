@@ -33,8 +33,8 @@ type observed struct {
 	attempts attempts
 	// unseen are replicas with pods that the cache does not show yet.
 	unseen []int32
-	// ends is the time until a deleted pod is overdue, reads the time until events are to be read, and moves the time until a move is
-	// overdue or expires; 0 for never.
+	// ends is the time until a deleted pod is overdue. reads is the time until events are to be read. moves is the time until a move is
+	// overdue or expires. 0: never.
 	ends, reads, moves time.Duration
 	// moved: the moves in the status differ from the stored moves.
 	moved bool

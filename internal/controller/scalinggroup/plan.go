@@ -23,8 +23,7 @@ const batch = 512
 type steps struct {
 	create []*corev1.Pod
 	delete []deletion
-	// If a maker creates the pods, make are the replicas whose sets are to be created, and unmake the replicas whose sets are to be
-	// deleted.
+	// If a maker creates the pods, make has the replicas that need a new set, and unmake has the replicas whose sets are to be deleted.
 	make   []int32
 	unmake []removal
 	// inPlace are the replicas to create in place. asked: the controller has just asked the scheduler for places.

@@ -113,7 +113,7 @@ func (k *kinds) stored(name string) *corev1.PodSpec {
 	return k.byKind[name].spec
 }
 
-// learn stores the spec of the first pod of a kind that the API server has returned, without Trellis' gate.
+// learn stores the first spec that the API server has returned for a kind, with Trellis' gate removed.
 func (k *kinds) learn(name string, stored *corev1.Pod) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

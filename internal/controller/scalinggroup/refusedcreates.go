@@ -41,7 +41,7 @@ type allowance struct {
 type refusals struct {
 	mu      sync.Mutex
 	byGroup map[refusedGangs]refusal
-	// first replaces firstDelay, when it is not 0.
+	// first is the first delay; 0 means firstDelay.
 	first time.Duration
 	// now replaces the clock, for tests.
 	now func() time.Time

@@ -30,7 +30,7 @@ type replica struct {
 	// node is gone.
 	pods          map[int32]*corev1.Pod
 	leaving, lost []*corev1.Pod
-	// notEnding describes the pods in leaving that do not terminate in time. lostNode: the node of an overdue pod is not ready, and HoldFor
+	// notEnding describes the deleted pods that do not terminate in time. lostNode: the node of an overdue pod is not ready, and HoldFor
 	// has passed.
 	notEnding []string
 	lostNode  bool

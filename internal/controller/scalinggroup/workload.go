@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
-// countWorkload reports the replicas of a group whose provider creates the pods itself. The controller does nothing else for such a group.
+// countWorkload reports the replicas of a group whose provider creates the pods itself. The controller does not write pods of such a group.
 func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, workload provider.Workload) (again time.Duration,
 	err error) {
 	seen, err := workload.Observe(ctx, r.Providers.Own(sg.Spec.Provider), []*trellisv1alpha1.ScalingGroup{sg})

@@ -39,8 +39,8 @@ func Write(ctx context.Context, c client.StatusClient, object client.Object, sta
 	return err == nil, err
 }
 
-// notApplied reports whether a JSON patch did not apply to the object because its test failed. The error has the same code if the API
-// server refuses the patched object, but then its details name the kind. The error of a webhook with this code has no details.
+// notApplied reports whether the test of a JSON patch failed. The details of such an error name no kind. If the API server refuses the
+// patched object, the error has the same code, and its details name the kind. The error of a webhook with this code has no details.
 func notApplied(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {

@@ -48,7 +48,7 @@ const (
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions/status,resourceNames=dynamographdeployments.nvidia.com;dynamographdeploymentscalingadapters.nvidia.com,verbs=patch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments;dynamographdeploymentscalingadapters,verbs=list;patch
 
-// Reconciler rewrites the objects of the converted definitions. It is the only writer of their status.storedVersions and
+// Reconciler rewrites the objects of the converted definitions. In Trellis, only it writes status.storedVersions and
 // ConditionStorageMigrated.
 type Reconciler struct {
 	// Client reads definitions and writes their status. It reads past every cache, because the manager's cache has only other definitions.

@@ -14,7 +14,7 @@ type valueKind int
 
 const (
 	anything valueKind = iota
-	// text: the values are compared as text, also those of all fields below this field.
+	// text: the values of this field and of all fields below it are compared as text.
 	text
 	// duration: 15m and 15m0s are equal.
 	duration

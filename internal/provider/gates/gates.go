@@ -111,8 +111,8 @@ func merged(labels, more map[string]string) map[string]string {
 }
 
 // pinHost adds a required node affinity for the node's name, which is unique even if hostname labels are not. The terms of a required node
-// affinity are alternatives, so pinHost adds the requirement to each term; a pod without terms gets one term. pinHost skips an empty term,
-// which matches no node and which the API server does not allow to change.
+// affinity are alternatives, so pinHost adds the requirement to each term; a pod without terms gets one term. pinHost skips an empty term:
+// it matches no node, and the API server refuses changes to it.
 func pinHost(had *corev1.Affinity, node string) *corev1.Affinity {
 	affinity := had.DeepCopy()
 	if affinity == nil {

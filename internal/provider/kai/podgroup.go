@@ -121,8 +121,8 @@ func replicaName(group string, ordinal int32) string {
 }
 
 // Keep copies the queue from have, the existing PodGroup, to want if another client chose this queue, that is, if it differs from the queue
-// that Trellis wrote last. If Trellis' own choice has changed since then, the new choice applies instead. The Go type contains no other
-// fields of other clients, so writing the PodGroup does not change them.
+// that Trellis wrote last. If Trellis' own choice has changed since then, the new choice applies instead. The Go type omits all other
+// fields that clients set, so writing the PodGroup keeps these fields.
 func Keep(want, have *PodGroup) {
 	written := have.Annotations[annotationWrittenQueue]
 	if have.Spec.Queue == "" || have.Spec.Queue == written || written != want.Annotations[annotationWrittenQueue] {
@@ -133,7 +133,7 @@ func Keep(want, have *PodGroup) {
 }
 
 // Prepare makes KAI the scheduler of a gang's pod, but does not add the pod to a PodGroup yet. KAI would count a gated member and report it
-// as unschedulable, which hides the gate. The pod's queue may be unknown, because the PodGroup's queue applies.
+// as unschedulable, which hides the gate. g.Queue may be empty, because the PodGroup's queue applies.
 func (g Input) Prepare(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	if !constraint.Packed(sg) {
 		return

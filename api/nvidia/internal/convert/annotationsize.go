@@ -15,10 +15,10 @@ func sizeOf(annotations object) int {
 	return size
 }
 
-// fit drops memories with which the annotations exceed the API server's limit: it would refuse the converted object, and every list that
-// contains it. The memory of the status is dropped first, because controllers write the status again. A dropped memory of the spec leaves
-// a mark: the stored object still has its content, and admission refuses writes of the converted object; see Dropped. Admission refuses
-// objects that would not fit, so fit only concerns objects that were stored without admission; see Fits.
+// fit drops memories if the annotations exceed the API server's limit, because the API server would refuse the converted object, and every
+// list that contains it. fit drops the memory of the status first, because controllers write the status again. It replaces the memory of
+// the spec with a mark. Admission refuses writes of a marked object, because the stored object still has the content; see Dropped.
+// Admission also refuses objects that would not fit, so fit concerns only objects stored without it; see Fits.
 func fit(meta object, from string) {
 	annotations := objectAt(meta, "annotations")
 	if sizeOf(annotations) > MaxAnnotations && textAt(annotations, AnnotationStatus) != "" {
@@ -32,8 +32,8 @@ func fit(meta object, from string) {
 // headRoom is the space that a written object has to leave in its annotations, in bytes, for controllers to add theirs.
 const headRoom = 8 * 1024
 
-// Fits says why an object of either version could not be converted without loss, because the fields that only its version has would not
-// fit into the annotations of the other; nil if it can. The error names the path and the fix.
+// Fits returns an error if an object cannot be converted without loss, because the fields that only its version has would not fit into the
+// annotations of the converted object. The error names the path and the fix.
 func Fits(raw []byte) error {
 	in, err := readObject(raw, Beta)
 	if err != nil {

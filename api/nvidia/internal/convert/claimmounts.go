@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// mounts claims the mounts and volumes that were in volumeMounts, and the compilation cache. It claims no mounts if merging would restore
-// them in another order, because mounts that volumeMounts cannot express are between or after them.
+// mounts claims the compilation cache, and the mounts and volumes from volumeMounts. It claims no mounts if merging would restore them in
+// another order. This happens if mounts that volumeMounts cannot express are between or after them.
 func (p *placer) mounts(cache object) {
 	claimed := p.claimed
 	live := object{"volumeMounts": p.main["volumeMounts"], "volumes": p.spec["volumes"]}

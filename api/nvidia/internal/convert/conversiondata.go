@@ -15,9 +15,9 @@ import (
 	"strings"
 )
 
-// The annotations that hold the fields that only the other version has. Their names and their form, sparse JSON of the other
-// version's spec or status, are those of the Dynamo operator, whose objects are read completely. Data that only this package reads is
-// under a further key, memoryKey.
+// The annotations for the fields that only the other version has. Names and form are those of the Dynamo operator: sparse JSON of the other
+// version's spec or status. The Dynamo operator's annotations are read completely. Data that only this package reads is under another key,
+// memoryKey.
 const (
 	AnnotationSpec   = "nvidia.com/dgd-spec"
 	AnnotationStatus = "nvidia.com/dgd-status"
@@ -33,8 +33,8 @@ const (
 	// maxText bounds the decompressed text of a memory, in bytes. Any object that the API server accepts has a smaller memory.
 	maxText = 1024 * 1024
 
-	// maxNodes, maxDepth and maxChanges bound the work that a memory can cause: the number of its values, the depth of its values and
-	// paths, and the number of its operations and whole fields.
+	// maxNodes, maxDepth and maxChanges bound the work that a memory can cause: the number of values, the depth of values and paths, and
+	// the number of operations and complete fields.
 	maxNodes   = 64 * 1024
 	maxDepth   = 100
 	maxChanges = 2048
@@ -50,8 +50,8 @@ var knownKeys = map[string]bool{
 	"rollingUpdate": true, "placement": true, "engine": true,
 }
 
-// amountFields hold quantities, or objects and lists of quantities. The cost of parsing a quantity can exceed its length, and no schema
-// bounds those in a memory. TestEveryQuantityOfAMemoryIsBounded of package v1alpha1 compares them with the types.
+// amountFields hold quantities, or objects and lists of quantities. No schema bounds the quantities in a memory, and parsing one can cost
+// more than its length. TestEveryQuantityOfAMemoryIsBounded of package v1alpha1 compares these fields with types.
 var amountFields = map[string]bool{
 	"size": true, "sizeLimit": true, "sharedMemorySize": true, "divisor": true, "limits": true, "requests": true, "resources": true,
 	"overhead": true, "capacity": true,
@@ -70,10 +70,9 @@ type memory struct {
 	hash string
 	// raw is the annotation of the original object, if another client wrote it.
 	raw *string
-	// placed: the object was written in v1alpha1, which only this memory records. Values without a place in the
-	// memory stay in extraPodSpec.
+	// placed: the object was written in v1alpha1; only this memory records that. Values without a place in the memory stay in extraPodSpec.
 	placed bool
-	// bare: the v1beta1 object had no memory when this partial v1alpha1 object was made from it.
+	// bare: the v1beta1 object that became this partial v1alpha1 object had no memory.
 	bare bool
 	// dropped: the annotations had no space for the memory, so an object that is converted back lacks its content. See fit.
 	dropped bool
@@ -86,13 +85,13 @@ func (m *memory) empty() bool {
 	return m == nil || len(m.sparse) == 0 && len(m.ops) == 0 && m.raw == nil && !m.placed && !m.bare && !m.dropped
 }
 
-// mark reports whether the memory only records whether the object had a memory.
+// mark reports whether the memory has no content except placed or bare.
 func (m *memory) mark() bool {
 	return m != nil && (m.placed || m.bare) && len(m.sparse) == 0 && len(m.ops) == 0 && m.raw == nil && !m.dropped
 }
 
-// unowned completes the memory of a partial object: in v1beta1 a partial object has a memory, unless it had none before
-// its conversion to v1alpha1.
+// unowned completes the memory of a partial object. A partial v1beta1 object has a memory, unless it had none before its conversion to
+// v1alpha1.
 func (m *memory) unowned(to string, before *memory, annotated bool, result object) {
 	switch {
 	case to == Alpha && !annotated:
@@ -105,11 +104,11 @@ func (m *memory) unowned(to string, before *memory, annotated bool, result objec
 	m.hash = fingerprint(result)
 }
 
-// own reports whether this package wrote the memory. The text of such a memory is never kept as an annotation: its content is part of the
-// converted object, for which a new memory is made. Otherwise memories would nest one level deeper with each alternating edit.
+// own reports whether this package wrote the memory. The text of such a memory is never kept as an annotation: its content is in the
+// converted object, which gets a new memory. If it were kept, memories would nest one level deeper with each alternating edit.
 func (m *memory) own() bool { return m != nil && (m.hash != "" || m.dropped) }
 
-// text returns the annotation; from is the version in the memory.
+// text returns the annotation; from is the version of its data.
 func (m *memory) text(from string) string {
 	if m.empty() {
 		return ""
@@ -145,7 +144,7 @@ func (m *memory) text(from string) string {
 	return compressed + base64.StdEncoding.EncodeToString(out.Bytes())
 }
 
-// readMemory reads an annotation with a memory of version from.
+// readMemory reads an annotation; from is its data's version.
 func readMemory(text, from string) (*memory, error) {
 	m, err := parseMemory(text, from)
 	if m == nil || err != nil {
@@ -196,7 +195,7 @@ func parseMemory(text, from string) (*memory, error) {
 	return m, nil
 }
 
-// check returns an error if a memory needs more work than any that users' objects can have.
+// check returns an error if a memory needs more work than any user's object can cause.
 func (m *memory) check() error {
 	if changes := len(m.ops) + len(additions(m.sparse)); changes > maxChanges {
 		return fmt.Errorf("holds %d changes, of which %d are allowed", changes, maxChanges)

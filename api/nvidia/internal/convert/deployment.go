@@ -19,8 +19,8 @@ const (
 	group = "nvidia.com/"
 )
 
-// translator translates one part of an object, spec or status, to the other version. sparse is the memory of that version, and
-// decides where values belong.
+// translator translates a spec or a status to the other version. sparse is the memory of this other version, and decides where values
+// belong.
 type translator func(part, sparse object) object
 
 // part is a part of a deployment that is converted by itself, with its own memory.
@@ -38,8 +38,8 @@ var parts = []part{
 		func(status, _ object) object { return statusToAlpha(status) }, nil},
 }
 
-// directions returns the translators of a part to the wanted version and back. A fresh object without a memory gets the form for objects
-// that were never written in v1alpha1.
+// directions returns the translators of a part to the wanted version and back. For a fresh object without a memory, the translator to
+// v1alpha1 is toFreshAlpha.
 func (p *part) directions(to string, fresh, annotated bool) (forward, back translator) {
 	switch {
 	case to == Beta:
@@ -60,8 +60,8 @@ func JSON(raw []byte, to string) ([]byte, error) {
 	return encode(convertObject(in, to, true)), nil
 }
 
-// Typed converts an object of a kind from the version other than to, for typed clients, which may omit kind and apiVersion. If remembers
-// is set, it adds a memory; clients that only read the object do not need one.
+// Typed converts an object for typed clients, which may omit kind and apiVersion. The object is of the given kind, and not in version to.
+// If remembers is set, it adds a memory; clients that only read need none.
 func Typed(raw []byte, kind, to string, remembers bool) ([]byte, error) {
 	in, err := readObject(raw, to)
 	if err != nil {
@@ -169,7 +169,7 @@ func (p *part) convert(in, out, meta object, to string, remembers bool) {
 // fresh reports whether the part has another form for objects that were never written in v1alpha1, and this object is one of them.
 func (p *part) fresh(meta object) bool { return p.toFreshAlpha != nil && neverInAlpha(meta) }
 
-// convertNothing converts the annotations of an object without the part.
+// convertNothing converts the annotation of a part that does not exist.
 func (p *part) convertNothing(meta object, to, annotation string, remembered *memory) {
 	memo := &memory{}
 	if p.toFreshAlpha != nil && !p.fresh(meta) {
@@ -182,7 +182,7 @@ func (p *part) convertNothing(meta object, to, annotation string, remembered *me
 	}
 }
 
-// alphaOf returns the translation in v1alpha1.
+// alphaOf returns the part that is v1alpha1.
 func alphaOf(to string, live, result object) object {
 	if to == Beta {
 		return live
@@ -212,8 +212,8 @@ func partial(spec object) bool {
 	return len(services) == 0
 }
 
-// neverInAlpha reports whether managedFields has entries but none in v1alpha1, other than those for subresources. Without entries the
-// managers are unknown; then it returns false, so that no field moves that a v1alpha1 manager may own.
+// neverInAlpha reports whether managedFields has entries but none in v1alpha1, other than those for subresources. It returns false without
+// entries, because a v1alpha1 manager may then own fields, and these fields must not move.
 func neverInAlpha(meta object) bool {
 	writers := listAt(meta, "managedFields")
 	return len(writers) > 0 && !slices.ContainsFunc(writers, func(entry any) bool {

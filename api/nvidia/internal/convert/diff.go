@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// op is one difference between two trees: at path, base has a value with the hash was, and the other tree has value.
+// op is one difference between two trees: at path, a value in base (its hash is was) differs from the other's value.
 type op struct {
 	// path of keys; the key of an element in a list of named objects is its name.
 	path []string
 	// was is the hash of the value in base; "" if base has none.
 	was string
-	// value to set; with gone, the value is removed.
+	// value to set; if gone, the old one is removed.
 	value any
 	gone  bool
-	// order of a list of named objects; then no value is set.
+	// order of a list of named objects; if set, value is not.
 	order []string
 }
 
@@ -37,8 +37,7 @@ func diff(base, other any) []op {
 	return ops
 }
 
-// shallow is the depth down to which equal parts are skipped as a whole. At greater depths each level would
-// compare the same values again.
+// shallow is the depth up to which differ skips equal values at once. Deeper checks would compare the same values again at every level.
 const shallow = 8
 
 // differ appends the operations for two values. Its callers share the array of path, so operations copy it.
@@ -62,7 +61,7 @@ func differ(path []string, base, other any, ops *[]op) {
 	}
 }
 
-// below returns the path of an operation.
+// below copies path and appends key.
 func below(path []string, key string) []string { return append(slices.Clip(path), key) }
 
 func differObjects(path []string, base, other object, ops *[]op) {

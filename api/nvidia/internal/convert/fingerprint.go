@@ -17,8 +17,8 @@ func fingerprint(value any) string {
 	return hashOf(text)
 }
 
-// appendCanonical writes a tree as appendTree does, but without zero values, and with quantities in canonical form. For a zero value it
-// writes nothing and returns false; in a list, a zero value is an element.
+// appendCanonical writes a tree like appendTree, but without zero values, and with quantities in canonical form. For a zero value it writes
+// nothing and returns false. A zero value in a list is written as '-'.
 func appendCanonical(to []byte, value any) ([]byte, bool) {
 	switch v := value.(type) {
 	case object:

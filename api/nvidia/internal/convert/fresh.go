@@ -81,8 +81,8 @@ func (p *placer) freshProbes() {
 	}
 }
 
-// freshMounts moves the last mounts of the list, because merging appends volumeMounts to all others. Their volumes stay: a mount
-// refers to its volume by name.
+// freshMounts moves the mounts at the end of the list, because merging appends volumeMounts to it. The volumes stay: a mount refers to its
+// volume by name.
 func (p *placer) freshMounts() {
 	mounts := listAt(p.main, "volumeMounts")
 	first, paths := len(mounts), map[string]bool{}

@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// decode reads the first value of a text, in a third of the time of encoding/json. As there, the last value of a duplicate key counts,
-// and invalid UTF-8 is replaced.
+// decode reads the first value of a text, in a third of the time of encoding/json. Both use the last value of a duplicate key, and replace
+// invalid UTF-8.
 func decode(raw []byte) (any, error) {
 	return readValue(jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)))
 }
@@ -21,8 +21,8 @@ func decode(raw []byte) (any, error) {
 // ownLevels is the depth in a memory at which the value of an operation starts.
 const ownLevels = 4
 
-// measure returns an error for a text with more than maxNodes values, maxDepth levels or maxText bytes. It scans the text once, without
-// building a tree. For text that is not JSON, the result is undefined.
+// measure returns an error for a text with more than maxNodes values, maxDepth+ownLevels levels or maxText bytes. It scans the text once,
+// and builds no tree. Text that is not JSON gives no defined result.
 func measure(raw []byte) error {
 	if len(raw) > maxText {
 		return fmt.Errorf("decompresses to more than %d bytes", maxText)

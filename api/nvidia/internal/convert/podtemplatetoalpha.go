@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// placed are the fields of a service whose values could also be in extraPodSpec or extraPodMetadata. A memory
-// holds these fields as a whole.
+// placed are the fields of a service whose values could also be in extraPodSpec or extraPodMetadata. A memory holds these fields
+// completely.
 var placed = []string{"annotations", "labels", "resources", "envs", "envFromSecret", "livenessProbe", "readinessProbe", "volumeMounts",
 	"frontendSidecar"}
 
-// placePod splits a podTemplate. Everything goes to extraPodSpec and extraPodMetadata, except for values that sparse, the service in the
-// memory, has in other fields, and, if the service is fresh, those that placeFresh moves. All values are the live ones, so a removed
-// value is in no field. sharedEnvs are the graph's variables; a variable of the component overrides them only in envs.
+// placePod splits a podTemplate. Values go to extraPodSpec and extraPodMetadata, except those that sparse, the service in the memory, has
+// in other fields, and those that placeFresh moves for a fresh service. All values come from the podTemplate, so a removed value is in no
+// field. sharedEnvs are the graph's variables; a variable of the component overrides them only in envs.
 func placePod(s, c, sparse object, sharedEnvs []any, fresh bool) {
 	template := objectAt(c, "podTemplate")
 	spec, hasSpec := template["spec"].(object)
@@ -42,8 +42,8 @@ func placePod(s, c, sparse object, sharedEnvs []any, fresh bool) {
 
 type placer struct {
 	service, sparse, spec, main object
-	// hasMain: the template has a main container. claimed: a part of it was moved to another field, from which the way back makes it
-	// again. sidecarClaimed: the sidecar was moved, which makes no main container.
+	// hasMain: the template has a main container. claimed: a part of it is in another field, for which the way back makes it again.
+	// sidecarClaimed: the sidecar is in a field that needs no main container.
 	hasMain, claimed, sidecarClaimed bool
 }
 

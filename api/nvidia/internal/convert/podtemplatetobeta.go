@@ -62,8 +62,8 @@ func addPod(c, s object, sharedEnvs []any) {
 	}
 }
 
-// addContainers puts main first, then the frontend sidecar, then the user's containers. A container of the user with one of these names
-// is left out, because no pod can have both.
+// addContainers puts main first, then the frontend sidecar, then the user's containers. It omits a user's container with one of these
+// names, because names are unique in a pod.
 func addContainers(c, s, spec, main object, hasMain bool) {
 	var containers []any
 	if hasMain || len(main) > 0 {
@@ -155,7 +155,7 @@ func mergeEnv(main object, shared, own []any) {
 	}
 }
 
-// amount of a resource, with the name of the resource and its field in an item of resources; "": custom.
+// amount is an amount of a resource. field is its field in an item of resources; "" for custom.
 type amount struct{ name, field, text string }
 
 // amountsOf returns the amounts of an item of resources, except for texts that are not quantities. A later amount overrides an

@@ -5,7 +5,7 @@ package convert
 
 import "slices"
 
-// remember returns the memory of a translation. The translator back restores the original from the translation and the memory.
+// remember returns the memory of a translation. With this memory, back restores the original from the translation.
 func remember(original, translated object, back translator) *memory {
 	base := back(translated, nil)
 	if equal(base, original) {

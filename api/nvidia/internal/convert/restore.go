@@ -30,8 +30,8 @@ func values(tree any) int {
 	return n
 }
 
-// restore applies the operations that the live object does not show: distance lists where the tree, translated to the version of the live
-// object, differs from it, and no operation may add to that list.
+// restore applies operations that do not contradict the live object. distance lists where the tree, translated to the live version, differs
+// from that object. Operations that add to it are skipped.
 func restore(tree any, ops []op, distance func(tree any) map[string]bool) any {
 	all, applied := applyAll(tree, ops)
 	if !applied {

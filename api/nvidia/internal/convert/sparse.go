@@ -26,8 +26,8 @@ func entries(spec object) map[string]object {
 	return out
 }
 
-// sparse returns the part of the original that a memory holds in the original's form: for every service that differs in base, the plain
-// translation, the fields in placed, and the pod metadata that overrides them. They decide where values belong.
+// sparse returns the fields of the original that decide where values belong. For every service that differs from its plain translation in
+// base, these are the fields in placed, and the pod metadata that overrides annotations and labels in them.
 func sparse(original, base object) object {
 	services := object{}
 	plain := entries(base)
@@ -92,8 +92,8 @@ func overridingMetadata(service object) object {
 	return out
 }
 
-// addition adds an operation that sets a whole field of the spec, or of a service or component, to sparse, in the form of the Dynamo
-// operator. It returns false for any other operation.
+// addition adds an operation to tree, in the sparse form of the Dynamo operator, if it sets a complete field of the spec, or of a service
+// or component. It returns false otherwise.
 func addition(tree object, o *op) bool {
 	if o.was != "" || o.gone || o.order != nil {
 		return false
@@ -122,7 +122,7 @@ func placedField(field string) bool {
 	return field == "extraPodMetadata" || slices.Contains(placed, field)
 }
 
-// additions returns the whole fields in sparse as operations, without those that only decide where values belong.
+// additions returns complete fields in sparse as operations, except those that only decide where values belong.
 func additions(tree object) []op {
 	var out []op
 	for _, key := range sorted(tree) {
@@ -150,7 +150,7 @@ func additions(tree object) []op {
 	return out
 }
 
-// whole returns a spec as the memory of its own way back, with all fields in placed.
+// whole returns a spec's fields in placed, so that the way back uses the same ones.
 func whole(spec object) object {
 	if _, ok := spec["services"]; !ok {
 		return nil

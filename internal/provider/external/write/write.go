@@ -114,7 +114,7 @@ func (w Writer) Apply(ctx context.Context, owner client.Object, want, have *unst
 	return nil
 }
 
-// Delete deletes the object with this UID.
+// Delete deletes an object by its UID.
 func (w Writer) Delete(ctx context.Context, object *unstructured.Unstructured) error {
 	uid := object.GetUID()
 	err := w.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
