@@ -12,9 +12,8 @@ import (
 )
 
 // choose finds the graph domain (docs/placement.md#which-domain), which must be of the required level and hold the base gang. The best
-// domain holds the most replicas. Among domains that hold equally many, the best domain uses the fewest sub-domains, then is the tightest,
-// then is the first by path. choose tries to place the graph in the domains, most promising first, until no other domain can hold more
-// replicas.
+// domain holds the most replicas. Of domains that hold equally many, it uses the fewest sub-domains, then is the tightest, then the first
+// by path. choose tries to place the graph in the domains, most promising first, until no other domain can hold more replicas.
 func (p *planner) choose() *attempt {
 	base := p.free()
 	if a := cmp.Or(p.refuseLevel(), p.refusePartnerless()); base && a != nil {
@@ -218,8 +217,7 @@ func (p *planner) compare(list []candidate, base bool, s *search, quick bool) (b
 	return best, nil
 }
 
-// foundNothing records in the search that the plan's budget is used up, or else whether the search's own budget was used up for any
-// candidate.
+// foundNothing records in the search that the plan's budget is used up, or that the search's own budget was used up for a candidate.
 func (p *planner) foundNothing(s *search, ranOut bool) {
 	if p.over() {
 		s.exhaust()

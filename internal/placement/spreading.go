@@ -77,8 +77,7 @@ func (sp *spreading) add(t *topology.Tree, path topology.Path) {
 	}
 }
 
-// spread wraps the group of a replica in groups that choose the domains of its spread levels. It does not wrap the group of an anchored
-// replica.
+// spread wraps the group of a replica in groups that choose the domains of its spread levels, unless the replica is anchored.
 func (a *attempt) spread(si, ri int, g *Group) *Group {
 	s := a.p.components[si]
 	if len(a.spreads[si]) == 0 || len(s.Waiting[ri].Anchor) > 0 {
@@ -176,8 +175,7 @@ type eligibleIn struct {
 	scope topology.DomainID
 }
 
-// eligibleFor returns the domains of the spread level among which the replicas must be spread evenly. Each of these domains has nodes that
-// suit the replica's pods, and could hold the replica if the domain were empty.
+// eligibleFor returns the domains of the spread level that have nodes for the replica's pods, and would hold the replica if they were empty.
 func (s *search) eligibleFor(u *unit, scope topology.DomainID) []topology.DomainID {
 	key := eligibleIn{u, scope}
 	list, known := s.eligible[key]
@@ -194,8 +192,8 @@ func (s *search) eligibleFor(u *unit, scope topology.DomainID) []topology.Domain
 	return list
 }
 
-// allows reports whether a required spread allows a group to go to a domain. If this leaves domains more than one replica behind the
-// fullest, the remaining replicas must suffice to fill them up.
+// allows reports whether a required spread allows a group in a domain. Domains that are then more than one replica behind the fullest
+// domain must be filled up by the remaining replicas.
 func (s *search) allows(u *unit, scope, d topology.DomainID) bool {
 	sp, eligible := u.spread, s.eligibleFor(u, scope)
 	if !slices.Contains(eligible, d) {

@@ -64,8 +64,7 @@ type World struct {
 	Claims    Claims
 	AllClaims bool
 	Allocator claims.Allocator
-	// Groups and Graphs are the existing ScalingGroups and deployments. They may be empty in a world that is only used to plan new
-	// deployments.
+	// Groups and Graphs are the existing ScalingGroups and deployments. They may be empty if only new deployments are planned.
 	Groups []*trellisv1alpha1.ScalingGroup
 	Graphs []*nvidiav1beta1.DynamoGraphDeployment
 	// Placements are the GraphPlacements of Graphs.

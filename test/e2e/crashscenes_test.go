@@ -61,10 +61,7 @@ var scenes = map[string]scene{
 	}},
 	"moved":   {writes: 25, racks: []string{"b/r2"}, change: drainHost, least: 2, most: 3, missing: (*world).movedToSuccessor},
 	"evicted": {writes: 25, racks: []string{"b/r2"}, change: requestEviction, least: 2, most: 3, missing: (*world).movedToSuccessor},
-	"moved-in-place": {writes: 15, racks: []string{"b/r2"}, least: 1, most: 2, change: func(w *world) {
-		w.patch("g", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, rollout.AnnotationMoves, trellisv1alpha1.MovesInPlace))
-		drainHost(w)
-	}, missing: func(w *world, before map[types.UID]bool) error {
+	"moved-in-place": {writes: 15, racks: []string{"b/r2"}, least: 1, most: 2, prepare: moveInPlace, change: drainHost, missing: func(w *world, before map[types.UID]bool) error {
 		return errors.Join(w.movedOnce(before), w.endsAs(end))
 	}},
 	"moved-for-a-gang": {
@@ -159,6 +156,17 @@ func (w *world) movedToSuccessor(before map[types.UID]bool) error {
 		return nil
 	}
 	return w.endsAs(renamed("worker-1", "worker-2", "worker 1", "worker 2"))
+}
+
+// moveInPlace has replicas of g move in place, and waits until their group knows it: a move that begins before makes a surplus replica first.
+func moveInPlace(w *world) {
+	w.patch("g", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, rollout.AnnotationMoves, trellisv1alpha1.MovesInPlace))
+	w.until("the group knows that replicas move in place", func() error {
+		if moves := get(w, &trellisv1alpha1.ScalingGroup{}, w.name, "g-worker").Spec.Moves; moves != trellisv1alpha1.MovesInPlace {
+			return fmt.Errorf("spec.moves is %q", moves)
+		}
+		return nil
+	})
 }
 
 // movedOnce: one replica has moved, and no other pod is new.
