@@ -175,7 +175,7 @@ type eligibleIn struct {
 	scope topology.DomainID
 }
 
-// eligibleFor returns the domains of the spread level that have nodes for the replica's pods, and would hold the replica if they were empty.
+// eligibleFor returns the domains of the spread level that have nodes for the replica's pods, and would hold the replica if empty.
 func (s *search) eligibleFor(u *unit, scope topology.DomainID) []topology.DomainID {
 	key := eligibleIn{u, scope}
 	list, known := s.eligible[key]

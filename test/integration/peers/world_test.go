@@ -153,6 +153,9 @@ func (w *world) tearDown(ctx SpecContext) {
 	}
 	_ = typed.DeleteAllOf(ctx, newGroup(), ctrlclient.InNamespace(w.ns), w.ours())
 	_ = typed.DeleteAllOf(ctx, &corev1.Pod{}, ctrlclient.InNamespace(w.ns), w.ours(), ctrlclient.GracePeriodSeconds(0))
+	_ = typed.DeleteAllOf(ctx, &corev1.Service{}, ctrlclient.InNamespace(w.ns), w.ours()) // the API server has addresses for 254
+	_ = typed.Delete(ctx, &grovev1alpha1.ClusterTopology{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
+	_ = typed.DeleteAllOf(ctx, &corev1.Node{}, ctrlclient.MatchingLabels{poolKey: w.name})
 }
 
 func (w *world) ours() ctrlclient.MatchingLabels {
