@@ -58,8 +58,8 @@ func (g *Gang) tooLarge(shapes []corev1.ResourceList) string {
 	return ""
 }
 
-// holds reports whether a node of this shape has the resources that a pod requests. If the shape does not name cpu, memory, storage or
-// another resource whose name has no prefix, the node is assumed to have enough of this resource.
+// holds reports whether a node of this shape has the resources that a pod requests. A resource that the shape does not name is assumed to
+// suffice if its name has no prefix (cpu, memory, storage).
 func holds(shape, need corev1.ResourceList) bool {
 	for _, name := range slices.Sorted(maps.Keys(need)) {
 		quantity := need[name]

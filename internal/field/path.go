@@ -85,7 +85,7 @@ func (p *Path) In(version string) string {
 }
 
 // Kind returns the path with wildcards instead of indices and keys, and the first index or key that it replaced:
-// spec.components[*].replicas and Decode. It keeps annotation keys inside a component.
+// spec.components[*].replicas and Decode. It does not replace the keys of a component's annotations.
 func (p *Path) Kind() (kind *Path, where string) {
 	elements, first := p.elements(), true
 	for i := range elements {

@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Domain describes the capacity of one domain for a refused gang. The numbers refer to the gang's scarcest shape, and to the first extended
-// resource that this shape requests, else the first resource. Open and the hosts of Excluded add up to Hosts.
+// Domain describes the capacity of one domain for a refused gang. All numbers but Holds are for the first shape that does not fit in the
+// closest domain; amounts are of its first extended resource, else its first resource. Open and the hosts of Excluded add up to Hosts.
 type Domain struct {
 	Path topology.Path
 	// Holds is how many pods of the gang fit, over all shapes. For gangs of several shapes or parts, it is an upper bound.

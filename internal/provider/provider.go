@@ -6,16 +6,16 @@
 // If Trellis creates a provider's pods, the planner places them: it chooses the graph's domain, looks ahead, anchors later replicas, and
 // pins each pod to its domain. A Placer enforces the plan. Pods keep the gate trellis.dev/placement until their gang is placed; then
 //
-//	Prepare   before a pod is created   what only a new pod can be given     (PodGroup: the name of its group)
-//	Form      before a gang is released   objects that hold the gang together  (PodGroup: the gang's groups)
-//	Release   a pod                     pins added, gate removed, one patch
-//	Objections while pods are not bound  what the provider's scheduler says     (folded into the condition Placed)
-//	Evict     a pod that cannot bind    deleted, to be planned again
+//	Prepare     before a pod is created     what only a new pod can be given     (PodGroup: the name of its group)
+//	Form        before a gang is released   objects that hold the gang together  (PodGroup: the gang's groups)
+//	Release     a pod                       pins added, gate removed, one patch
+//	Objections  while pods are not bound    what the provider's scheduler says   (part of the condition Placed)
+//	Evict       a pod that cannot bind      deleted, to be planned again
 //
-// The default provider, Gates, needs only Release: every kube-scheduler since Kubernetes 1.30 does all other steps.
+// The default provider, Gates, needs only Release and Evict: any kube-scheduler since Kubernetes 1.30 binds released pods by their pins.
 //
 //	plan: frontend-0 -> zone-a   worker-0-{0..3} -> zone-a/rack-1
-//	Gates: nodeSelector {zone: zone-a, rack: rack-1} added, gate trellis.dev/placement removed, one patch a pod
+//	Gates: nodeSelector {zone: zone-a, rack: rack-1} added, gate trellis.dev/placement removed, one patch per pod
 //
 // A Workload (Grove) makes the pods itself from the resolved graph. Trellis then plans nothing, and only reads the result.
 //

@@ -48,8 +48,8 @@ type decision struct {
 	// are released or created; nil for no change.
 	recorded recorded
 	record   *assignment.Record
-	// assigned maps the placed replicas to their attempts. The map again has, by [gang.Of], the replicas that lose a recorded place.
-	// Another operator may have released their pods in that place.
+	// assigned maps the placed replicas to their attempts. again contains the names ([gang.Of]) of the replicas that lose a recorded place,
+	// where another operator may have released their pods.
 	assigned map[gang.Key]int32
 	again    map[string]bool
 	// stands has the recorded gangs that keep their places. These gangs are released now or later.

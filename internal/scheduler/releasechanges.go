@@ -27,8 +27,8 @@ func (l *ledger) gangBegun(rest []gang.Release) {
 	l.begin(rest)
 }
 
-// decides adds a number of pods to the graph's releases in progress that determine a domain. A write of the graph's record counts as one
-// pod.
+// decides adds to the count of the graph's releases in progress that determine a domain. A write of the graph's record counts as one
+// release.
 func (l *ledger) decides(name types.NamespacedName, pods int) {
 	if pods == 0 {
 		return

@@ -91,12 +91,12 @@ type FrontendSidecar struct {
 	Envs []corev1.EnvVar `json:"envs,omitempty"`
 }
 
-// GPUMemoryService keeps weights and caches in a separate process, so that providers can share them.
+// GPUMemoryService keeps weights and caches in a separate process, so that engines can share them.
 type GPUMemoryService struct {
 	// Enabled enables the service.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
-	// Mode is intraPod (alongside the provider) or interPod (in a separate pod).
+	// Mode is intraPod (alongside the engine) or interPod (in a separate pod).
 	// +kubebuilder:validation:Enum=intraPod;interPod
 	// +kubebuilder:default=intraPod
 	// +optional
@@ -116,7 +116,7 @@ type GPUMemoryService struct {
 	ExtraClientPods []FreeObject `json:"extraClientPods,omitempty"`
 }
 
-// Failover keeps shadow providers that take over when the active one fails.
+// Failover keeps shadow engines that take over when the active one fails.
 type Failover struct {
 	// Enabled enables failover.
 	// +optional
@@ -126,7 +126,7 @@ type Failover struct {
 	// +kubebuilder:default=intraPod
 	// +optional
 	Mode string `json:"mode,omitempty"`
-	// NumShadows is the number of shadow providers, 1 or more.
+	// NumShadows is the number of shadow engines, 1 or more.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +optional

@@ -126,10 +126,10 @@ type ServiceSpec struct {
 	// Checkpoint settings, kept as written.
 	// +optional
 	Checkpoint *FreeObject `json:"checkpoint,omitempty"`
-	// GPUMemoryService shares GPU memory between provider processes.
+	// GPUMemoryService shares GPU memory between engine processes.
 	// +optional
 	GPUMemoryService *GPUMemoryService `json:"gpuMemoryService,omitempty"`
-	// Failover keeps shadow providers ready to take over.
+	// Failover keeps shadow engines ready to take over.
 	// +optional
 	Failover *Failover `json:"failover,omitempty"`
 	// TopologyConstraint of the service. Immutable.

@@ -55,10 +55,10 @@ type KVTransferPolicy struct {
 
 // ComponentExperimental holds settings of a component that are subject to change.
 type ComponentExperimental struct {
-	// GPUMemoryService shares GPU memory between provider processes. Its presence enables it.
+	// GPUMemoryService shares GPU memory between engine processes. Its presence enables it.
 	// +optional
 	GPUMemoryService *GPUMemoryService `json:"gpuMemoryService,omitempty"`
-	// Failover keeps shadow providers ready to take over. Its presence enables it.
+	// Failover keeps shadow engines ready to take over. Its presence enables it.
 	// +optional
 	Failover *Failover `json:"failover,omitempty"`
 	// Grove holds options of the Grove provider.
@@ -76,13 +76,13 @@ type GroveOptions struct {
 	ForceScalingGroup bool `json:"forceScalingGroup,omitempty"`
 }
 
-// GPUMemoryService keeps weights and caches in a separate process, so that providers can share them.
+// GPUMemoryService keeps weights and caches in a separate process, so that engines can share them.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.extraClientContainers) || size(self.extraClientContainers) == 0 || self.mode == 'IntraPod'",message="extraClientContainers is only supported with mode=IntraPod"
 // +kubebuilder:validation:XValidation:rule="!has(self.extraClientPods) || size(self.extraClientPods) == 0 || self.mode == 'InterPod'",message="extraClientPods is only supported with mode=InterPod"
 // +kubebuilder:validation:XValidation:rule="!has(self.extraClientPods) || size(self.extraClientPods) == 0",message="extraClientPods is reserved for inter-pod GMS and is not implemented yet"
 type GPUMemoryService struct {
-	// Mode is IntraPod (alongside the provider) or InterPod (in a separate pod).
+	// Mode is IntraPod (alongside the engine) or InterPod (in a separate pod).
 	// +kubebuilder:validation:Enum=IntraPod;InterPod
 	// +kubebuilder:default=IntraPod
 	// +optional
@@ -105,14 +105,14 @@ type GPUMemoryService struct {
 	ExtraClientPods []FreeObject `json:"extraClientPods,omitempty"`
 }
 
-// Failover keeps shadow providers that take over when the active one fails.
+// Failover keeps shadow engines that take over when the active one fails.
 type Failover struct {
 	// Mode is IntraPod (shadows in the same pod) or InterPod (shadows in separate pods).
 	// +kubebuilder:validation:Enum=IntraPod;InterPod
 	// +kubebuilder:default=IntraPod
 	// +optional
 	Mode string `json:"mode,omitempty"`
-	// NumShadows is the number of shadow providers: 1.
+	// NumShadows is the number of shadow engines: 1.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1

@@ -64,12 +64,15 @@ func restartQuestion(dgd *nvidiav1beta1.DynamoGraphDeployment, strategy nvidiav1
 	return text
 }
 
-// expectedOf plans a Parallel restart and describes the result; "" if the deployment cannot be planned. If the user may not read the
-// cluster, which a restart does not require, the text says so.
+// expectedOf plans a Parallel restart and describes the result; "" if the deployment cannot be planned. A restart does not require rights to
+// read the cluster. If the user lacks these rights, or the cluster cannot be read, the text gives the cause.
 func expectedOf(ctx context.Context, c client.Reader, dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	snapshot, err := live.Read(ctx, c)
-	if err != nil || snapshot.Complete() != nil {
-		return "Where it would be placed is not known: you may not read the nodes and pods of the cluster."
+	if err == nil {
+		err = snapshot.Complete()
+	}
+	if err != nil {
+		return fmt.Sprintf("Where the pods would be placed is not known: %v.", err)
 	}
 	world := snapshot.Graph(client.ObjectKeyFromObject(dgd))
 	if world == nil || world.UID != dgd.UID {

@@ -4,11 +4,15 @@
 package rollout
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/whatif"
@@ -44,6 +48,27 @@ func TestRestartQuestion(t *testing.T) {
 	}
 	if got := expected(whatif.World{}, w.Graph); got != "" {
 		t.Errorf("no replica is packed, and yet: %s", got)
+	}
+}
+
+// unreadable fails every list with an error.
+type unreadable struct {
+	client.Reader
+	err error
+}
+
+func (u unreadable) List(context.Context, client.ObjectList, ...client.ListOption) error { return u.err }
+
+// TestExpectedWithoutTheCluster: the question gives the cause for which the cluster cannot be read.
+func TestExpectedWithoutTheCluster(t *testing.T) {
+	for cause, err := range map[string]error{
+		"connection refused": errors.New("connection refused"),
+		"you may not list":   apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("no rule")),
+	} {
+		got := expectedOf(t.Context(), unreadable{err: err}, newWorld(t).Graph)
+		if !strings.HasPrefix(got, "Where the pods would be placed is not known: ") || !strings.Contains(got, cause) {
+			t.Errorf("%v: %s", err, got)
+		}
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// placed are the fields of a service whose values could also be in extraPodSpec or extraPodMetadata. A memory holds these fields
-// completely.
+// placed are the fields of a service whose values could also be in extraPodSpec or extraPodMetadata. The sparse part of a [memory] keeps
+// the full values of these fields.
 var placed = []string{"annotations", "labels", "resources", "envs", "envFromSecret", "livenessProbe", "readinessProbe", "volumeMounts",
 	"frontendSidecar"}
 

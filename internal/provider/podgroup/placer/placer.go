@@ -34,7 +34,7 @@ type Placer struct {
 	Discovery discovery.ServerResourcesInterface
 	// Composite holds the API version that probes find; nil for v1alpha3.
 	Composite *Composite
-	// Namespace is the namespace of the dry-run requests that test whether the API server keeps the fields.
+	// Namespace is the namespace of the dry-run requests that test whether the API server drops fields.
 	Namespace string
 }
 
