@@ -64,8 +64,8 @@ func restartQuestion(dgd *nvidiav1beta1.DynamoGraphDeployment, strategy nvidiav1
 	return text
 }
 
-// expectedOf plans a Parallel restart and describes the result; "" if the deployment cannot be planned. A restart does not require rights to
-// read the cluster. If the user lacks these rights, or the cluster cannot be read, the text gives the cause.
+// expectedOf plans a Parallel restart and describes the result; "" if the deployment cannot be planned. A restart does not require rights
+// to read the cluster. If the user lacks these rights, or the cluster cannot be read, the text gives the cause.
 func expectedOf(ctx context.Context, c client.Reader, dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	snapshot, err := live.Read(ctx, c)
 	if err == nil {
