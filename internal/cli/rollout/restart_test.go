@@ -57,7 +57,9 @@ type unreadable struct {
 	err error
 }
 
-func (u unreadable) List(context.Context, client.ObjectList, ...client.ListOption) error { return u.err }
+func (u unreadable) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return u.err
+}
 
 // TestExpectedWithoutTheCluster: the question gives the cause for which the cluster cannot be read.
 func TestExpectedWithoutTheCluster(t *testing.T) {
