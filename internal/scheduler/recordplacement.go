@@ -110,12 +110,14 @@ func assign(next *assignment.Record, o gang.Observation, d *decision, now time.T
 		byReplica[key] = append(byReplica[key], release)
 	}
 	for key, releases := range byReplica {
-		of := releases[0].Pin.Gang
-		if was := o.Record.GangOf(key); was != "" && was != of {
-			d.again[gang.Of(releases[0].Pod)] = true
+		of, name := releases[0].Pin.Gang, gang.Of(releases[0].Pod)
+		was := o.Record.GangOf(key)
+		_, recorded := o.Record.PlaceOf(key) // also if it is bound
+		if was != of && (was != "" || recorded && !begun[name]) {
+			d.again[name] = true
 		}
-		if next.GangOf(key) == of && !d.stands[of] && !begun[gang.Of(releases[0].Pod)] {
-			d.again[gang.Of(releases[0].Pod)] = true
+		if next.GangOf(key) == of && !d.stands[of] && !begun[name] {
+			d.again[name] = true
 			next.Restart(key)
 		}
 		next.Assign(of, key, releases[0].Domain, hostsByIndex(releases), now)

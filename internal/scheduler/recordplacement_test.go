@@ -366,6 +366,38 @@ func TestWhatAnotherReleasedIsNotPlacedAgain(t *testing.T) {
 	})
 }
 
+// TestBoundByAnotherIsNotPlacedAgain: a replica that the record shows as bound, and whose pods the cache does not show yet, is not placed again.
+func TestBoundByAnotherIsNotPlacedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _, o := newOpening(t)
+		r, theirs := newRecordStore(t, b), (&assignment.Record{}).Clone()
+		theirs.Bound[gang.Key{Component: "work"}] = assignment.Place{Attempt: 1, Domain: topology.Path{"z", "b"}}
+		if err := b.s.placements.write(t.Context(), o.DGD, recorded{}, theirs); err != nil {
+			t.Fatal(err)
+		}
+		live := o.Pods[0].DeepCopy()
+		opened(live, "theirs", map[string]string{"z": "z", "r": "b"})
+		live.Spec.NodeName = "b0"
+		if err := r.Create(t.Context(), live); err != nil {
+			t.Fatal(err)
+		}
+		b.settle()
+		if place, _ := recordIn(t, r, o).PlaceOf(gang.Key{Component: "work"}); place.Attempt > 1 || o.Pods[0].Spec.NodeName != "" {
+			t.Fatalf("placed again at attempt %d, pod on node %q: another operator's pods serve", place.Attempt, o.Pods[0].Spec.NodeName)
+		}
+		if err := r.Delete(t.Context(), live); err != nil {
+			t.Fatal(err)
+		}
+		b.pass(retryAfter)
+		b.settle()
+		b.pass(retryAfter)
+		b.settle()
+		if got := recordedAs(recordIn(t, r, o)); !slices.Equal(got, []string{"bound work-0: 2. in z/a"}) {
+			t.Errorf("when they are gone: record %q", got)
+		}
+	})
+}
+
 func recordIn(t *testing.T, r *recordStore, o gang.Observation) *assignment.Record {
 	t.Helper()
 	object := &trellisv1alpha1.GraphPlacement{}
