@@ -80,18 +80,28 @@ func (e *evaluation) followRecord(o gang.Observation, stands func(gang string) b
 	return next, shown
 }
 
-// unassigned returns the replicas without released pods, by [gang.Of], that lose their place in an assigned gang. It omits the replicas of
-// refused gangs: their pods are deleted, including pods that are not visible yet.
+// unassigned returns the replicas without released pods, by [gang.Of], that lose their place in an assigned gang, or were bound and have no
+// pods now. It omits the replicas of refused gangs: their pods are deleted, including pods that are not visible yet.
 func unassigned(o gang.Observation, next *assignment.Record, refused []string) map[string]bool {
 	lost, released := map[string]bool{}, gang.ReleasedReplicas(o)
+	loses := func(key gang.Key) {
+		if name := o.ReplicaName(key); name != "" && !released[name] {
+			lost[name] = true
+		}
+	}
 	for of, g := range o.Record.Gangs {
 		if g.State != trellisv1alpha1.GangAssigned || slices.Contains(refused, of) {
 			continue
 		}
 		for key := range g.Places {
-			if name := o.ReplicaName(key); name != "" && next.GangOf(key) != of && !released[name] {
-				lost[name] = true
+			if next.GangOf(key) != of {
+				loses(key)
 			}
+		}
+	}
+	for key := range o.Record.Bound {
+		if _, former := next.Former[key]; former {
+			loses(key)
 		}
 	}
 	return lost
@@ -112,8 +122,7 @@ func assign(next *assignment.Record, o gang.Observation, d *decision, now time.T
 	for key, releases := range byReplica {
 		of, name := releases[0].Pin.Gang, gang.Of(releases[0].Pod)
 		was := o.Record.GangOf(key)
-		_, recorded := o.Record.PlaceOf(key) // also if it is bound
-		if was != of && (was != "" || recorded && !begun[name]) {
+		if _, bound := o.Record.Bound[key]; was != "" && was != of || bound && !begun[name] {
 			d.again[name] = true
 		}
 		if next.GangOf(key) == of && !d.stands[of] && !begun[name] {

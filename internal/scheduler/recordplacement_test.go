@@ -398,6 +398,46 @@ func TestBoundByAnotherIsNotPlacedAgain(t *testing.T) {
 	})
 }
 
+// TestUnassigned: which replicas are read past the cache before a record takes their place.
+func TestUnassigned(t *testing.T) {
+	key := gang.Key{Component: "work"}
+	for name, c := range map[string]struct {
+		was, now func(*assignment.Record)
+		want     bool
+	}{
+		"bound, and now without pods": {
+			was:  func(r *assignment.Record) { r.Bound[key] = assignment.Place{Attempt: 1} },
+			now:  func(r *assignment.Record) { r.Former[key] = assignment.Place{Attempt: 1} },
+			want: true,
+		},
+		"bound, and not wanted any more": {
+			was: func(r *assignment.Record) { r.Bound[key] = assignment.Place{Attempt: 1} }, now: func(*assignment.Record) {},
+		},
+		"bound still": {
+			was: func(r *assignment.Record) { r.Bound[key] = assignment.Place{Attempt: 1} },
+			now: func(r *assignment.Record) { r.Bound[key] = assignment.Place{Attempt: 1} },
+		},
+		"assigned, and now without a place": {
+			was:  func(r *assignment.Record) { r.Assign("one", key, nil, []string{"a0"}, time.Time{}) },
+			now:  func(r *assignment.Record) { r.Former[key] = assignment.Place{Attempt: 1} },
+			want: true,
+		},
+		"a former place": {
+			was: func(r *assignment.Record) { r.Former[key] = assignment.Place{Attempt: 1} },
+			now: func(r *assignment.Record) { r.Former[key] = assignment.Place{Attempt: 1} },
+		},
+	} {
+		o := asking(2, 1, 0)
+		was, now := (&assignment.Record{}).Clone(), (&assignment.Record{}).Clone()
+		c.was(was)
+		c.now(now)
+		o.Record = was
+		if got := unassigned(o, now, nil); got[o.ReplicaName(key)] != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 func recordIn(t *testing.T, r *recordStore, o gang.Observation) *assignment.Record {
 	t.Helper()
 	object := &trellisv1alpha1.GraphPlacement{}
