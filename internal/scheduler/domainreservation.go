@@ -52,8 +52,8 @@ func (r *domainReserver) reserveDomain(
 }
 
 // takeTurn adds a graph to the line of graphs that wait for a domain reservation, and starts the graph's turn if it is due. If the graph
-// already has the current turn, takeTurn chooses the reserved hosts again, unless moves of replicas determine them. note says that the
-// graph needed too many hosts in its last turn; "" otherwise.
+// already has the current turn, takeTurn chooses the reserved hosts again, unless moves of replicas determine them. note is the message
+// about a last turn in which the graph needed too many hosts; "" for none.
 func (r *domainReserver) takeTurn(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, request *gang.Request, planned *placement.Result, d *decision,
 	now time.Time,

@@ -16,9 +16,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// requeueStuck continues recorded evictions, and evicts every gang with a pod that has been stuck for too long, including its bound pods.
-// Such a gang was never fully bound: pods do not become unbound, and the successor of a lost pod belongs to a new gang. If requeueStuck
-// returns true, the caller does not plan the graph now.
+// requeueStuck continues recorded evictions, and evicts every gang with a pod that has been stuck for too long, including the gang's bound
+// pods. No gang that was fully bound has a stuck pod, because pods stay bound and the successor of a lost pod belongs to a new gang. If
+// requeueStuck returns true, the caller does not plan the graph now.
 func (s *Scheduler) requeueStuck(ctx context.Context, o gang.Observation) bool {
 	now, left, err := s.ledger.continued(o, s.rereading(ctx, o, &recorded{}))
 	switch {

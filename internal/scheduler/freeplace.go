@@ -80,7 +80,7 @@ type moveBatch struct {
 	moves int
 	// since is the time at which the batch had no more moves to make; zero before that.
 	since time.Time
-	// placed: the graph has its place.
+	// placed is true once the graph is placed.
 	placed bool
 	// resumed is the time at which this operator continued the batch of an earlier leader; zero for a batch that this operator began.
 	resumed time.Time
@@ -113,7 +113,7 @@ func (f *placeFreer) note(dgd *nvidiav1beta1.DynamoGraphDeployment, request *gan
 	one.dgd, one.demand, one.planned = dgd, request.Graph, planned
 }
 
-// forget drops a graph that does not wait for capacity. placed: the graph has its place.
+// forget drops a graph that does not wait for capacity. placed is true if the graph is placed.
 func (f *placeFreer) forget(name types.NamespacedName, placed bool) {
 	delete(f.refused, name)
 	if f.batch != nil && f.batch.graph == name {

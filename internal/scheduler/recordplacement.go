@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -28,8 +29,8 @@ func (e *evaluation) record(o gang.Observation) {
 	}
 	now, refused := e.clock.Now(), e.options.Asks.refusedOf(e.d.graph, o.Record)
 	next, _ := e.followRecord(o, func(gang string) bool { return e.d.stands[gang] }, now)
-	e.d.again = unassigned(o, next, refused)
 	assign(next, o, e.d, now)
+	maps.Copy(e.d.again, displaced(o, next, refused))
 	for i := range e.d.releases {
 		e.pods.change(topology.PodID(e.d.releases[i].Pod), func(r *released) { r.attempt = e.d.releases[i].Pin.Attempt })
 	}
@@ -80,11 +81,11 @@ func (e *evaluation) followRecord(o gang.Observation, stands func(gang string) b
 	return next, shown
 }
 
-// unassigned returns the replicas without released pods, by [gang.Of], that lose their place in an assigned gang, or were bound and have no
-// pods now. It omits the replicas of refused gangs: their pods are deleted, including pods that are not visible yet.
-func unassigned(o gang.Observation, next *assignment.Record, refused []string) map[string]bool {
+// displaced returns the replicas, by [gang.Of], that have no released pods, and that leave an assigned gang or are no longer bound in the
+// next record. It omits the replicas of refused gangs, because all their pods are deleted, including pods that are not visible yet.
+func displaced(o gang.Observation, next *assignment.Record, refused []string) map[string]bool {
 	lost, released := map[string]bool{}, gang.ReleasedReplicas(o)
-	loses := func(key gang.Key) {
+	add := func(key gang.Key) {
 		if name := o.ReplicaName(key); name != "" && !released[name] {
 			lost[name] = true
 		}
@@ -95,13 +96,14 @@ func unassigned(o gang.Observation, next *assignment.Record, refused []string) m
 		}
 		for key := range g.Places {
 			if next.GangOf(key) != of {
-				loses(key)
+				add(key)
 			}
 		}
 	}
 	for key := range o.Record.Bound {
-		if _, former := next.Former[key]; former {
-			loses(key)
+		_, bound := next.Bound[key]
+		if _, recorded := next.PlaceOf(key); recorded && !bound {
+			add(key)
 		}
 	}
 	return lost
@@ -111,7 +113,7 @@ func unassigned(o gang.Observation, next *assignment.Record, refused []string) m
 // has no released pod gets a new attempt, unless it is released as recorded. The attempt is at least the attempt in the host names of the
 // replica's existing pods, so that pods that are created later get matching host names. Planned pods have no host names yet.
 func assign(next *assignment.Record, o gang.Observation, d *decision, now time.Time) {
-	d.assigned = map[gang.Key]int32{}
+	d.assigned, d.again = map[gang.Key]int32{}, map[string]bool{}
 	begun := gang.ReleasedReplicas(o)
 	byReplica := map[gang.Key][]*gang.Release{}
 	for i := range d.releases {
@@ -121,8 +123,7 @@ func assign(next *assignment.Record, o gang.Observation, d *decision, now time.T
 	}
 	for key, releases := range byReplica {
 		of, name := releases[0].Pin.Gang, gang.Of(releases[0].Pod)
-		was := o.Record.GangOf(key)
-		if _, bound := o.Record.Bound[key]; was != "" && was != of || bound && !begun[name] {
+		if was := o.Record.GangOf(key); was != "" && was != of {
 			d.again[name] = true
 		}
 		if next.GangOf(key) == of && !d.stands[of] && !begun[name] {

@@ -182,13 +182,13 @@ func (o *observer) check(changed *corev1.Pod) {
 	if request, asked := changed.Annotations[leaving.AnnotationEviction]; asked && o.noMoves { // before the webhook refuses an eviction
 		o.failures = append(o.failures, fmt.Sprintf("pod %s is requested to leave, and no one has asked for it: %s", changed.Name, request))
 	}
-	zones := o.zones(changed, nil)
-	if o.oneZone && len(zones) > 1 && o.w.operators > 1 {
-		zones = o.zones(changed, o.overtaken(changed))
+	released := o.released(changed)
+	if o.oneZone && o.w.operators > 1 && len(o.zones(released)) > 1 {
+		released = slices.DeleteFunc(released, o.overtaken(changed))
 	}
-	if o.oneZone && len(zones) > 1 {
+	if zones := o.zones(released); o.oneZone && len(zones) > 1 {
 		o.failures = append(o.failures, fmt.Sprintf("graph %s is released in zones %v; %s changed last; released: %s",
-			changed.Labels[render.LabelGraph], zones, changed.Name, o.released(changed)))
+			changed.Labels[render.LabelGraph], zones, changed.Name, o.described(released)))
 	}
 	replicas := o.replicas(changed)
 	serving := o.serving(changed)
@@ -273,27 +273,33 @@ func ownerOf(o metav1.Object) types.UID {
 	return ""
 }
 
-// zones are those in which running pods of a pod's graph were released.
-func (o *observer) zones(of *corev1.Pod, leaveOut func(*corev1.Pod) bool) []string {
-	found, name := map[string]bool{}, o.graphOf(of)
+// released are the released pods of a pod's graph, without those that terminate.
+func (o *observer) released(of *corev1.Pod) (out []*corev1.Pod) {
+	name := o.graphOf(of)
 	for _, pod := range o.pods {
-		if leaveOut != nil && leaveOut(pod) {
-			continue
-		}
 		if zone, _ := o.place(pod); zone != "" && pod.DeletionTimestamp == nil && name != "" && o.graphOf(pod) == name {
-			found[zone] = true
+			out = append(out, pod)
 		}
+	}
+	return out
+}
+
+// zones are those in which the pods were released.
+func (o *observer) zones(pods []*corev1.Pod) []string {
+	found := map[string]bool{}
+	for _, pod := range pods {
+		zone, _ := o.place(pod)
+		found[zone] = true
 	}
 	return slices.Sorted(maps.Keys(found))
 }
 
-// released are the places and attempts of the pods of a pod's graph that are released.
-func (o *observer) released(of *corev1.Pod) string {
+// described are the places and attempts of released pods.
+func (o *observer) described(pods []*corev1.Pod) string {
 	var out []string
-	for _, pod := range o.pods {
-		if zone, rack := o.place(pod); zone != "" && pod.DeletionTimestamp == nil && o.graphOf(pod) == o.graphOf(of) {
-			out = append(out, fmt.Sprintf("%s in %s/%s, attempt %d", pod.Name, zone, rack, render.AttemptOf(pod)))
-		}
+	for _, pod := range pods {
+		zone, rack := o.place(pod)
+		out = append(out, fmt.Sprintf("%s in %s/%s, attempt %d", pod.Name, zone, rack, render.AttemptOf(pod)))
 	}
 	slices.Sort(out)
 	return strings.Join(out, "; ")
@@ -304,7 +310,7 @@ func (o *observer) released(of *corev1.Pod) string {
 func (o *observer) overtaken(of *corev1.Pod) func(*corev1.Pod) bool {
 	stored := &trellisv1alpha1.GraphPlacement{}
 	if err := o.w.c.Get(o.w.t.Context(), key(of.Namespace, of.Labels[render.LabelGraph]), stored); err != nil {
-		return nil
+		return func(*corev1.Pod) bool { return false }
 	}
 	record := assignment.Decode(&stored.Spec)
 	return func(pod *corev1.Pod) bool {

@@ -53,7 +53,8 @@ type Heartbeat struct {
 }
 
 // ReadHeartbeat reads the Lease of the operator's leader election. It returns nil if the operator renews its Lease or runs without leader
-// election. If a right is missing or no operator is found, the message says that the state is unknown.
+// election. If the user lacks a right or no operator is found, the message explains why the
+// state is unknown.
 func ReadHeartbeat(ctx context.Context, c client.Reader) (*Heartbeat, error) {
 	leases := &coordinationv1.LeaseList{}
 	err := c.List(ctx, leases, client.MatchingFields{"metadata.name": leaseName}) // the right to list it may be limited to its name

@@ -45,7 +45,7 @@ func labelOf(child client.Object) []string {
 	return nil
 }
 
-// labelled lists the objects of a kind that have the deployment's label, whoever owns them.
+// labelled lists the objects of a kind that have the deployment's label, with any owner or none.
 func (r *Reconciler) labelled(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, list client.ObjectList) ([]runtime.Object,
 	error) {
 	err := r.Client.List(ctx, list, client.InNamespace(dgd.Namespace), client.MatchingFields{indexByLabel: render.LabelValue(dgd.Name)})

@@ -42,7 +42,7 @@ func waitsForLeftovers(failure error) bool {
 	return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !waitsForLeftovers(err) })
 }
 
-// allLabelled lists the objects of all child kinds that have the deployment's label, whoever owns them.
+// allLabelled lists the objects of all child kinds that have the deployment's label, with any owner or none.
 func (r *Reconciler) allLabelled(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) ([]client.Object, error) {
 	var out []client.Object
 	for _, list := range append(ownedKinds(), &trellisv1alpha1.ScalingGroupList{}, &corev1.ServiceList{}) {
