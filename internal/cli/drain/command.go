@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -25,8 +26,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// lookEvery is the interval at which the command reads the replicas while it waits.
-const lookEvery = 2 * time.Second
+// LookEvery is the interval at which a command reads the replicas while it waits.
+const LookEvery = 2 * time.Second
 
 // endWithin bounds the time for the last writes of an interrupted command.
 const endWithin = 10 * time.Second
@@ -39,7 +40,7 @@ type options struct {
 
 // NewCommand returns kubectl trellis drain.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{Output: cli.NewOutput(streams), every: lookEvery}
+	o := &options{Output: cli.NewOutput(streams), every: LookEvery}
 	cmd := &cobra.Command{
 		Use:   "drain NODE...",
 		Short: "Cordon nodes and have the replicas of inference graphs move away, each restarting once",
@@ -69,14 +70,14 @@ func (o *options) run(ctx context.Context, nodes []string) error {
 	if err := exist(ctx, c, nodes); err != nil {
 		return err
 	}
-	report, err := read(ctx, c, nodes)
+	observed, err := Observe(ctx, c, nodes)
 	if err != nil {
 		return err
 	}
 	if o.dryRun {
-		return o.Show(report)
+		return o.Show(Build(observed))
 	}
-	return o.drain(ctx, c, report)
+	return o.drain(ctx, c, nodes)
 }
 
 // exist returns an error that names the nodes that do not exist. It must be called before any node is changed.
@@ -92,28 +93,32 @@ func exist(ctx context.Context, c client.Client, nodes []string) error {
 	return errors.Join(errs...)
 }
 
-// read lists the replicas with pods on the nodes.
-func read(ctx context.Context, c client.Client, nodes []string) (*Report, error) {
+// Observe lists the pods of replicas in all namespaces, and their scaling groups.
+func Observe(ctx context.Context, c client.Client, nodes []string) (Observed, error) {
 	pods, groups := &corev1.PodList{}, &trellisv1alpha1.ScalingGroupList{}
 	if err := c.List(ctx, pods, client.HasLabels{render.LabelScalingGroup}); err != nil {
-		return nil, cli.Explain(err, "listing the pods of inference graphs")
+		return Observed{}, cli.Explain(err, "listing the pods of inference graphs")
 	}
 	if err := c.List(ctx, groups); err != nil {
-		return nil, cli.Explain(err, "listing the scaling groups")
+		return Observed{}, cli.Explain(err, "listing the scaling groups")
 	}
-	return Build(Observed{Nodes: nodes, Pods: pods.Items, Groups: groups.Items}), nil
+	return Observed{Nodes: nodes, Pods: pods.Items, Groups: groups.Items}, nil
 }
 
 // drain cordons and marks the nodes, waits until all replicas that the operator moves have left the nodes, and removes the marks.
-func (o *options) drain(ctx context.Context, c client.Client, report *Report) error {
-	failed := o.name(ctx, c, report.Nodes)
+func (o *options) drain(ctx context.Context, c client.Client, nodes []string) error {
+	failed := o.name(ctx, c, nodes)
 	if failed == nil {
-		failed = o.wait(ctx, c, report.Nodes)
+		failed = Wait(ctx, &o.Output, o.every, func() (cli.Report, int, error) {
+			observed, err := Observe(ctx, c, nodes)
+			report := Build(observed)
+			return report, report.Moving(), err
+		})
 	}
 	// Remove the marks also after an interruption: without the marks, no further replica moves.
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
 	defer cancel()
-	unnamed := o.unname(ending, c, report.Nodes)
+	unnamed := o.unname(ending, c, nodes)
 	if ctx.Err() != nil && failed != nil {
 		fmt.Fprintln(o.ErrOut, "interrupted: the nodes stay cordoned, and replicas that have not moved stay; kubectl uncordon opens the nodes")
 		return errors.Join(cli.Exit(1), unnamed)
@@ -123,17 +128,25 @@ func (o *options) drain(ctx context.Context, c client.Client, report *Report) er
 
 // name cordons all nodes before it marks the first node for draining, so that no replica moves from one of these nodes to another.
 func (o *options) name(ctx context.Context, c client.Client, nodes []string) error {
-	for _, name := range nodes {
-		if err := patchNode(ctx, c, name, map[string]any{"spec": map[string]any{"unschedulable": true}}); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(o.Out, "node/%s cordoned\n", name); err != nil {
-			return err
-		}
+	if err := Cordon(ctx, c, nodes, o.Out); err != nil {
+		return err
 	}
 	mark := map[string]any{"annotations": map[string]any{leaving.AnnotationDrain: time.Now().UTC().Format(time.RFC3339)}}
 	for _, name := range nodes {
 		if err := patchNode(ctx, c, name, map[string]any{"metadata": mark}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Cordon makes the nodes unschedulable, and writes the name of each cordoned node to out.
+func Cordon(ctx context.Context, c client.Client, nodes []string, out io.Writer) error {
+	for _, name := range nodes {
+		if err := patchNode(ctx, c, name, map[string]any{"spec": map[string]any{"unschedulable": true}}); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(out, "node/%s cordoned\n", name); err != nil {
 			return err
 		}
 	}
@@ -164,11 +177,11 @@ func patchNode(ctx context.Context, c client.Client, name string, patch map[stri
 	return nil
 }
 
-// wait shows the replicas on the nodes after each change, until no replica that the operator moves is left on them.
-func (o *options) wait(ctx context.Context, c client.Client, nodes []string) error {
+// Wait calls look in every interval, and shows the returned report after each change. It ends when look returns 0 moving replicas.
+func Wait(ctx context.Context, o *cli.Output, every time.Duration, look func() (report cli.Report, moving int, err error)) error {
 	shown := ""
 	for {
-		report, err := read(ctx, c, nodes)
+		report, moving, err := look()
 		if err != nil {
 			return err
 		}
@@ -178,13 +191,13 @@ func (o *options) wait(ctx context.Context, c client.Client, nodes []string) err
 				return err
 			}
 		}
-		if report.Moving() == 0 {
+		if moving == 0 {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(o.every):
+		case <-time.After(every):
 		}
 	}
 }

@@ -110,7 +110,7 @@ func TestDrain(t *testing.T) {
 				}}).Build()
 			out, errOut := &bytes.Buffer{}, &bytes.Buffer{}
 			o := &options{Output: cli.NewOutput(genericiooptions.IOStreams{Out: out, ErrOut: errOut}), every: time.Millisecond}
-			err = o.drain(ctx, c, &Report{Nodes: []string{"n1"}})
+			err = o.drain(ctx, c, []string{"n1"})
 			if interrupted != errors.Is(err, cli.Exit(1)) || !interrupted && err != nil {
 				t.Errorf("ended with %v", err)
 			}
@@ -173,7 +173,7 @@ func TestAllNodesAreCordonedFirst(t *testing.T) {
 		},
 	}).Build()
 	o := &options{Output: cli.NewOutput(genericiooptions.IOStreams{Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}}), every: time.Millisecond}
-	if err := o.drain(t.Context(), c, &Report{Nodes: nodes}); err != nil {
+	if err := o.drain(t.Context(), c, nodes); err != nil {
 		t.Error(err)
 	}
 	if marked != len(nodes) {

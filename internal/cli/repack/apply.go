@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
 	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/render"
@@ -30,9 +31,6 @@ func (o *options) checkApply() error {
 		return nil
 	case o.dryRun:
 		return errors.New("--apply and --dry-run exclude each other: give one of them")
-	case o.free != "":
-		return errors.New("--apply moves replicas for a deployment that waits: give --for NAME; kubectl trellis drain NODE... " +
-			"empties the nodes of a domain")
 	case len(o.files) > 0:
 		return errors.New("--apply changes the cluster, and -f plans on files: leave one of them out")
 	}
@@ -41,32 +39,37 @@ func (o *options) checkApply() error {
 
 // request requests the first move of a report from the operator, which then moves the other replicas. maxGPUs limits the GPUs that restart.
 func request(ctx context.Context, c client.Client, world *whatif.World, report *Report, maxGPUs int64, now time.Time) error {
-	pods := podsOf(world, &report.Moves[0])
+	pods := podsOf(world.Groups, world.Pods, &report.Moves[0])
 	if len(pods) == 0 {
 		return fmt.Errorf("replica %s is gone: try again", report.Moves[0].who())
 	}
 	value := leaving.Eviction{At: now, For: report.Namespace + "/" + report.Name, MaxGPUs: maxGPUs}.String()
 	for _, pod := range pods {
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-			"uid": pod.UID, "annotations": map[string]string{leaving.AnnotationEviction: value},
-		}})
-		if err != nil {
-			return fmt.Errorf("writing the patch: %w", err)
-		}
-		if err := c.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldOwner)); err != nil {
+		if err := annotate(ctx, c, pod, value); err != nil {
 			return cli.Explain(err, fmt.Sprintf("changing pod %s/%s", pod.Namespace, pod.Name))
 		}
 	}
 	return nil
 }
 
+// annotate writes a request to move into a pod; nil removes the request.
+func annotate(ctx context.Context, c client.Client, pod *corev1.Pod, value any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "annotations": map[string]any{leaving.AnnotationEviction: value},
+	}})
+	if err != nil {
+		return fmt.Errorf("writing the patch: %w", err)
+	}
+	return c.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldOwner))
+}
+
 // podsOf returns the pods of the replica that moves.
-func podsOf(world *whatif.World, m *Move) (pods []*corev1.Pod) {
-	for _, sg := range world.Groups {
+func podsOf(groups []*trellisv1alpha1.ScalingGroup, all []*corev1.Pod, m *Move) (pods []*corev1.Pod) {
+	for _, sg := range groups {
 		if sg.Namespace != m.Namespace || sg.Spec.Graph != m.Name || sg.Spec.Component != m.Component {
 			continue
 		}
-		for _, pod := range world.Pods {
+		for _, pod := range all {
 			if ordinal, _, ok := render.ReplicaOf(pod); ok && int(ordinal) == m.Replica && pod.Namespace == sg.Namespace && render.Member(pod, sg) {
 				pods = append(pods, pod)
 			}

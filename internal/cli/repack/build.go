@@ -81,6 +81,7 @@ func free(world *whatif.World, planner *whatif.Planner, ask Ask, limits repack.L
 		report.Already = append(report.Already, path.String())
 	}
 	report.add(&found.Result)
+	report.nodes = nodesIn(world, levels, ct.Spec.NodeSelector, level, slices.Concat(report.Domains, report.Already))
 	if len(found.Already) >= ask.Domains {
 		report.Found = true
 		report.Reason = fmt.Sprintf("%s free already: no moves are needed", isAre(len(found.Already), ask.Level))

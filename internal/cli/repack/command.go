@@ -21,6 +21,7 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 	"github.com/trellis-k8s/trellis/internal/claims/allocator"
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/drain"
 	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/cli/plan"
 	"github.com/trellis-k8s/trellis/internal/whatif"
@@ -40,6 +41,8 @@ type options struct {
 	apply      bool
 	files      []string
 	cluster    bool
+	// every is the interval at which the command reads the replicas while it waits.
+	every time.Duration
 	// operator is the state of the cluster's operator; nil if it is running, or no cluster is read.
 	operator *live.Heartbeat
 	// client of the cluster; nil if no cluster is read.
@@ -48,7 +51,7 @@ type options struct {
 
 // NewCommand returns kubectl trellis repack.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{Output: cli.NewOutput(streams)}
+	o := &options{Output: cli.NewOutput(streams), every: drain.LookEvery}
 	cmd := &cobra.Command{
 		Use:   "repack [--for NAME | --free LEVEL=N]",
 		Short: "Show or make the moves of replicas that free a place for a waiting deployment, or whole domains",
@@ -61,13 +64,16 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 			"not higher, its pods are older than an hour, and it has a place elsewhere in the domain of its own deployment. Moves cost the GPUs " +
 			"that\n" +
 			"restart, then replicas, then priority.\n\n" +
-			"Without --apply nothing is moved. With it, the first replica is requested to move, and the operator moves the others after it,\n" +
-			"each when the one before has a successor that serves. It reserves the hosts for the deployment meanwhile.\n\n" +
+			"Without --apply nothing is moved. With --apply and --for, the first replica is requested to move, and the operator moves the\n" +
+			"others after it, each when the one before has a successor that serves. It reserves the hosts for the deployment meanwhile.\n" +
+			"With --apply and --free, the command cordons the nodes of the domains, requests all moves, and waits for them. Interrupted,\n" +
+			"it leaves the nodes cordoned, and replicas that have not moved stay.\n\n" +
 			"Exit code: 0 moves were found or none are needed, 2 no moves were found, 1 the input is wrong, 3 as 0, and the operator does not " +
 			"renew its lease.",
 		Example: "  kubectl trellis repack --for my-llm\n" +
 			"  kubectl trellis repack --for my-llm --apply\n" +
 			"  kubectl trellis repack --free rack=2\n" +
+			"  kubectl trellis repack --free rack=2 --apply\n" +
 			"  kubectl get nodes,pods -A -o yaml | kubectl trellis repack --for my-llm -f - -f manifests/ -o json",
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
@@ -109,8 +115,8 @@ func (o *options) run(ctx context.Context) error {
 	}
 	o.operator.Warn(o.ErrOut)
 	report.Operator = o.operator
-	if o.client != nil && len(o.files) == 0 && !o.apply && report.Name != "" && len(report.Moves) > 0 {
-		report.next = fmt.Sprintf("kubectl trellis repack --for %s -n %s --apply", report.Name, report.Namespace)
+	if o.client != nil && len(o.files) == 0 && !o.apply && len(report.Moves) > 0 {
+		report.next = o.next(&report)
 	}
 	if err := o.Show(&report); err != nil {
 		return err
@@ -119,12 +125,38 @@ func (o *options) run(ctx context.Context) error {
 		return exitNoMoves
 	}
 	if o.apply && len(report.Moves) > 0 {
-		if err := request(ctx, o.client, &world, &report, ask.MaxGPUs, cli.Now(o.client)); err != nil {
+		if err := o.start(ctx, &world, &report, ask.MaxGPUs); err != nil {
 			return err
 		}
-		fmt.Fprint(o.ErrOut, report.requested())
 	}
 	return o.operator.Exit()
+}
+
+// start has the operator make the moves.
+func (o *options) start(ctx context.Context, world *whatif.World, report *Report, maxGPUs int64) error {
+	if report.Level != "" {
+		return o.vacate(ctx, o.client, report)
+	}
+	if err := request(ctx, o.client, world, report, maxGPUs, cli.Now(o.client)); err != nil {
+		return err
+	}
+	fmt.Fprint(o.ErrOut, report.requested())
+	return nil
+}
+
+// next returns the command that has the operator make the moves.
+func (o *options) next(r *Report) string {
+	next := fmt.Sprintf("kubectl trellis repack --for %s -n %s", r.Name, r.Namespace)
+	if r.Level != "" {
+		next = "kubectl trellis repack --free " + o.free
+	}
+	if o.topology != "" {
+		next += " --topology " + o.topology
+	}
+	if o.maxGPUs > 0 {
+		next += fmt.Sprintf(" --max-gpus %d", o.maxGPUs)
+	}
+	return next + " --apply"
 }
 
 // ask reads the goal from the flags.

@@ -84,7 +84,6 @@ func TestRefusals(t *testing.T) {
 		"no such graph":     {[]string{"--for", "chatt", "-n", "team-a"}, "did you mean"},
 		"apply and dry run": {[]string{"--for", "chat", "--apply", "--dry-run"}, "--apply and --dry-run exclude each other"},
 		"apply on files":    {[]string{"--for", "chat", "--apply"}, "--apply changes the cluster, and -f plans on files"},
-		"apply of a domain": {[]string{"--free", "rack=1", "--apply"}, "kubectl trellis drain NODE... empties the nodes of a domain"},
 		"a negative number": {[]string{"--for", "chat", "--max-gpus", "-1"}, "--max-gpus -1"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -44,6 +44,8 @@ type Report struct {
 	Resting int `json:"resting,omitempty"`
 	// Others are the deployments that come before this deployment in the waiting order, and for which there are no moves.
 	Others []Other `json:"others,omitempty"`
+	// nodes are the nodes of the domains to free. They are cordoned before replicas move.
+	nodes []string
 	// next is the command that requests the moves from the operator; "" if the moves cannot be requested.
 	next string
 	// Operator is present if the operator does not renew its Lease, or if its state is unknown.
