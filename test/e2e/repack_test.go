@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/hack/sandbox"
+	"github.com/trellis-k8s/trellis/internal/cli/repack"
 	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/render"
 	"github.com/trellis-k8s/trellis/internal/scheduler"
@@ -111,6 +112,48 @@ var _ = Describe("A gang that waits while GPUs are free in pieces", func() {
 		Expect(seen["big"]).To(HaveLen(2), "the gang was created once")
 		for _, pod := range w.all() {
 			Expect(pod.Annotations).NotTo(HaveKey(leaving.AnnotationEviction), "pod %s is still requested to move", pod.Name)
+		}
+	}, SpecTimeout(suite.Timeout()))
+})
+
+var _ = Describe("A rack that is to be free", func() {
+	It("is freed by kubectl trellis repack: the replicas of the list move, and no others", func(ctx SpecContext) {
+		e := newEnvironment(of(ctx), "repack", func(o *sandbox.Options) {
+			o.Manager = sandbox.ManagerOptions{Args: []string{"--repack-rest=1s"}}
+		})
+		hosts := racks(2, 8, "a/r0", "a/r1", "a/r2")
+		w := e.newWorld(ctx, "free", hosts...)
+		w.fragment(hosts)
+		names := []string{"k0", "k1", "k2", "k3"}
+		o, seen := w.followRestarts(names...)
+		nodes := map[string]string{}
+		for _, h := range hosts {
+			nodes[w.node(h.name)] = h.rack
+		}
+		before := map[string]string{}
+		for _, pod := range w.all() {
+			before[pod.Labels[render.LabelGraph]] = nodes[pod.Spec.NodeName]
+		}
+
+		plan := asJSON[repack.Report](w, 0, "repack", "--topology", w.name, "--free", "rack=1")
+		Expect(plan.Domains).To(HaveLen(1))
+		_, rack, _ := strings.Cut(plan.Domains[0], "/")
+		shown, said := w.kubectlTrellis(0, "repack", "--topology", w.name, "--free", "rack=1", "--apply")
+		w.says(shown, "node/", "cordoned", "moves")
+		w.says(said, fmt.Sprintf("%d replicas moved", len(plan.Moves)), "kubectl uncordon")
+		for _, name := range names {
+			w.ready(name)
+		}
+		o.stop()
+		for _, name := range names {
+			Expect(seen[name]).To(HaveLen(1+bools(before[name] == rack)), "%s was in %s, and %s was freed", name, before[name], rack)
+		}
+		for _, pod := range w.all() {
+			Expect(nodes[pod.Spec.NodeName]).NotTo(Equal(rack))
+			Expect(pod.Annotations).NotTo(HaveKey(leaving.AnnotationEviction), "pod %s is still requested to move", pod.Name)
+		}
+		for node, of := range nodes {
+			Expect(get(w, &corev1.Node{}, "", node).Spec.Unschedulable).To(Equal(of == rack), "node %s of %s", node, of)
 		}
 	}, SpecTimeout(suite.Timeout()))
 })
