@@ -9,8 +9,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/trellis-k8s/trellis/hack/sandbox"
@@ -116,13 +119,24 @@ var _ = Describe("A gang that waits while GPUs are free in pieces", func() {
 	}, SpecTimeout(suite.Timeout()))
 })
 
+// operatorFlags creates a Deployment from which the plugin reads the operator's flags. The sandbox's operator is no pod.
+func (w *world) operatorFlags(args ...string) {
+	w.t.Helper()
+	labels := map[string]string{"app.kubernetes.io/name": "trellis", "app.kubernetes.io/component": "manager"}
+	w.create(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "manager", Labels: labels}, Spec: appsv1.DeploymentSpec{
+		Replicas: ptr.To[int32](0), Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "manager", Image: "none", Args: args}},
+		}},
+	}})
+}
+
 var _ = Describe("A rack that is to be free", func() {
 	It("is freed by kubectl trellis repack: the replicas of the list move, and no others", func(ctx SpecContext) {
-		e := newEnvironment(of(ctx), "repack", func(o *sandbox.Options) {
-			o.Manager = sandbox.ManagerOptions{Args: []string{"--repack-rest=1s"}}
-		})
+		e := newEnvironment(of(ctx), "free")
 		hosts := racks(2, 8, "a/r0", "a/r1", "a/r2")
 		w := e.newWorld(ctx, "free", hosts...)
+		w.operatorFlags("--repack-rest=1s")
 		w.fragment(hosts)
 		names := []string{"k0", "k1", "k2", "k3"}
 		o, seen := w.followRestarts(names...)
