@@ -130,7 +130,7 @@ func identity(pod *corev1.Pod) string {
 	return b.String()
 }
 
-// readOwn collects the rules that a pod of the plan has itself.
+// readOwn collects the own rules of a pod of the plan.
 func (b *binding) readOwn(s *topology.Shape) {
 	pod := s.Pod()
 	for _, t := range repulsionsOf(pod) {
@@ -157,7 +157,7 @@ func (b *binding) repelling(t term) *repelling {
 	return r
 }
 
-// about returns those rules of a running pod that match pods of the plan, or that pods of the plan also have.
+// about returns the anti-affinity rules of a running pod that match pods of the plan, or that pods of the plan also have.
 func (b *binding) about(from *repulsions, shapes []*topology.Shape) (rules []*repelling) {
 	for i := range from.terms {
 		t := &from.terms[i]

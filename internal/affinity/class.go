@@ -147,8 +147,8 @@ func (b *binding) classFor(s *topology.Shape) *class {
 	return b.bySignature[signature]
 }
 
-// binds reports whether any rule concerns pods of a class. A rule concerns pods if it keeps them off some node, may do so once other pods
-// of the plan are placed, or counts them.
+// binds reports whether any rule concerns pods of a class. A rule concerns pods if it counts them, or keeps them off some node now or after
+// other pods of the plan are placed.
 func (b *binding) binds(c *class) bool {
 	return c.affinity != nil || len(c.spreads) > 0 || len(c.groups) > 0 || len(c.spread) > 0 ||
 		slices.ContainsFunc(c.repels, func(r *repelling) bool { return len(r.matching) > 0 || r.byClass }) ||

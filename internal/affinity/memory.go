@@ -29,8 +29,8 @@ type remembered struct {
 // repulsions are required anti-affinity terms that several pods may share.
 type repulsions struct{ terms []term }
 
-// source is the input of repulsions. It includes the pod's identity for two reasons. A term may copy labels of its pod into its selector.
-// And a term that matches its own pod may be a one-per-host term, which the node counts.
+// source is the input of repulsions. It includes the pod's identity, because a term may copy labels of its pod into its selector, and
+// because a term that matches its own pod may be a one-per-host term, which the node counts.
 type source struct {
 	affinity *corev1.Affinity
 	identity string

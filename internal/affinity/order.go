@@ -17,7 +17,7 @@ import (
 // where a first pod must be bound before the pods that need it, and for spread constraints.
 //
 // If a constraint honors node affinity, the kube-scheduler evaluates it only on the host to which the pod is pinned. It evaluates all other
-// constraints over all nodes. A domain that has too many pods now may then be allowed later.
+// constraints over all nodes, so a domain that has too many pods now may be allowed later.
 type order struct {
 	*binding
 	pods    []topology.Waiting
@@ -58,7 +58,7 @@ func (b *binding) Order(pods []topology.Waiting) topology.Order {
 	return o
 }
 
-// ties returns those affinities and constraints of waiting pods that the class has itself or that count the class's pods.
+// ties lists the affinities in owned and the spread constraints in of that the class has itself or that count the class's pods.
 func (c *class) ties(owned map[*group]bool, of map[*spread]bool) (list []string) {
 	if c == nil {
 		return nil
@@ -194,8 +194,8 @@ func (o *order) Alike(i int) string {
 }
 
 // Orderly implements topology.Order. The answer is known if only spread constraints can refuse pods, and each pod with such a constraint
-// has only one and is counted by no other. A pod for the domain with the fewest pods can always be bound next. If no such pod remains, that
-// domain's count is the final minimum.
+// has exactly one and is counted by no other constraint. A pod for the domain with the fewest pods can always be bound next. If no such pod
+// remains, the count of this domain is the final minimum.
 func (o *order) Orderly(some []int) (every, known bool) {
 	for _, i := range some {
 		c := o.classes[i]

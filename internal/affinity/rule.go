@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// rule contains those rules of a class that no further pod of a plan can change.
+// rule contains the restrictions of a class that no further pod of a plan can change.
 type rule struct {
 	key      string
 	together bool
@@ -102,7 +102,7 @@ func (r *repelling) named(text, joint, name string) string {
 	return text + joint + name
 }
 
-// Reasons that keep pods off a node, in addition to anti-affinity.
+// unlabelled, unmet and skewed return reasons other than anti-affinity that keep pods off a node.
 func unlabelled(key string) string { return "no label " + key }
 
 func unmet(key string) string { return "pod affinity unmet over " + key }

@@ -63,8 +63,8 @@ func carries(pod *corev1.Pod, perHost string) bool {
 	})
 }
 
-// textOf returns the text of a selector. The selectors that match everything and nothing get different texts, although their own texts are
-// both empty.
+// textOf returns the text of a selector: "nothing" for a selector that matches nothing, because the empty text stands for a selector that
+// matches everything.
 func textOf(s labels.Selector) string {
 	if nothing(s) {
 		return "nothing"

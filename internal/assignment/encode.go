@@ -20,7 +20,7 @@ import (
 const (
 	// maxMessage is the maximum length of a stored message, in bytes.
 	maxMessage = 1024
-	// maxReplicas is the maximum number of decoded replicas. Without it, a short range of ordinals could stand for any number of replicas.
+	// maxReplicas is the maximum number of decoded replicas. Without it, a few bytes of ranges could decode to any number of replicas.
 	maxReplicas = 1 << 18
 )
 

@@ -21,7 +21,7 @@ type Shown struct {
 	State  State
 	// Attempt is the attempt of the released pods; 0 for pods of an earlier operator version.
 	Attempt int32
-	// Base: an earlier operator version released the pods with the base gang of the graph. Base is used only if the gang is not recorded.
+	// Base: an earlier operator version released the pods as part of the graph's base gang. Base is used only if the gang is not recorded.
 	Base bool
 }
 
@@ -31,9 +31,9 @@ type State int
 const (
 	// Waits means that pods exist, all of them gated.
 	Waits State = iota
-	// Underway means that a release or a create is not visible yet.
+	// Underway means that the cache does not show the release or the creation of a pod yet.
 	Underway
-	// Released means that a pod is released, and a pod is unbound.
+	// Released means that at least one pod is released, and not all pods are bound.
 	Released
 	// AllBound means that all pods are bound.
 	AllBound
@@ -43,10 +43,10 @@ const (
 	Lost
 )
 
-// Follow updates the record with the state of the graph's pods. shown has an entry for each replica with pods. Follow imports unknown
-// replicas. A replica without pods keeps its last place while wanted returns true. Gated pods of a gang keep their places for a later
-// release while stands returns true. A base gang with released pods keeps its replicas until all of them are bound. Until then, the gang's
-// replicas without pods, or with gated pods, are placed again as part of the gang.
+// Follow updates the record with the state of the graph's pods. shown has an entry for each replica with pods. Follow adds replicas that
+// the record lacks. A replica without pods keeps its last place while wanted returns true. Gated pods of a gang keep their places for a
+// later release while stands returns true. A base gang with released pods keeps its replicas until all of them are bound. Until then, the
+// gang's replicas without pods, or with gated pods, are placed again as part of the gang.
 func (r *Record) Follow(shown map[Key]Shown, wanted func(Key) bool, stands func(gang string) bool, now time.Time) {
 	was, begun := r.keys(), r.begunBaseGang(shown)
 	for key, gang := range was {
@@ -151,7 +151,7 @@ func (r *Record) imports(key Key, one Shown, now time.Time) {
 	}
 }
 
-// settle moves the replicas of bound gangs to Bound, and clears the domain of a graph without places.
+// settle moves the replicas of bound gangs to Bound, and clears the graph domain of a record without gangs and bound replicas.
 func (r *Record) settle(shown map[Key]Shown) {
 	for name, g := range r.Gangs {
 		bound := g.State == trellisv1alpha1.GangAssigned

@@ -21,8 +21,8 @@ type Freed struct {
 	Domain topology.Path
 	// Until is the end of the reservation, in whole seconds.
 	Until time.Time
-	// Replicas and GPUs count the replicas still to move, and their GPUs. MaxGPUs limits the GPUs that restart for the graph; 0: only the
-	// operator's limit applies.
+	// Replicas and GPUs count the replicas still to move, and their GPUs. MaxGPUs limits the GPUs of the replicas that restart for the
+	// graph; 0: only the operator's limit applies.
 	Replicas      int
 	GPUs, MaxGPUs int64
 	// Graphs are the graphs of the replicas that move, sorted.

@@ -6,7 +6,7 @@
 //
 //	GraphPlacement ──Decode──> Record ──Follow (the pods), Assign (a plan), Evict──> Record ──Encode──> GraphPlacement
 //
-// A replica is in one of three lists: a gang, Bound, or Former. Its attempt grows with each placement.
+// A replica is in one of three lists: a gang, Bound, or Former. Each placement increments the replica's attempt.
 package assignment
 
 import (
@@ -172,8 +172,8 @@ func (r *Record) Assign(gang string, key Key, domain topology.Path, hosts []stri
 	r.gangOf[key] = gang
 }
 
-// Restart prepares the next attempt of a replica that is placed again in its gang. The gang keeps its Since time, because it must be
-// complete in time however often a replica is placed again.
+// Restart prepares the next attempt of a replica that is placed again in its gang. The gang keeps its Since time, because the gang has a
+// deadline to be complete, however often a replica is placed again.
 func (r *Record) Restart(key Key) {
 	g, known := r.Gangs[r.gangOf[key]]
 	if !known {

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// cleared holds the names of the placeholders that were deleted because a gang was about to be released to their nodes, each with its
-// capacity request. Such placeholders do not count as lost. cleared has its own lock, because releases do not wait for a plan.
+// cleared holds the names of the placeholders that were deleted because a gang was about to be released to their nodes, each with the name
+// of its capacity request. Such placeholders do not count as lost. cleared has its own lock, because releases do not wait for a plan.
 type cleared struct {
 	mu   sync.Mutex
 	asks map[string]string

@@ -14,13 +14,14 @@
 // the part of the gang's domain that the autoscaler can provide: if a gang needs one rack, its pods are requested in one zone. The planner
 // then determines whether the gang fits into one rack of the new nodes.
 //
-//	llm: Worker, 2 pods x 8 nvidia.com/gpu in one rack       ask 4f0c9e21d7: 2 pods x 8 nvidia.com/gpu, together in one topology.kubernetes.io/zone
+//	llm: Worker, 2 pods x 8 nvidia.com/gpu in one rack
+//	ask 4f0c9e21d7: 2 pods x 8 nvidia.com/gpu, together in one topology.kubernetes.io/zone
 //
 // A [Planner] limits the total number of pods in all requests, and the duration of each request to [Patience]. The pause before each retry
 // for a gang doubles. Namespaces take turns and share the limit. First requests come before retries, so that unsatisfiable gangs do not
 // block others. Every fourth request is for the namespace whose last request is the oldest, regardless of priority:
 //
-//	bound 4; team-a has a1, a2, a3 and team-b b1, of 2 pods each; no node comes for a1:     asked for are a1 b1, then a2 a3, then a1
+//	limit 4 pods; gangs of 2 pods: a1, a2, a3 of team-a and b1 of team-b; no node is added for a1:  requests a1 b1, then a2 a3, then a1
 //
 // No capacity is requested for gangs that fit no node shape. A request ends when its gang is placed or deleted, or when the gang needs
 // other capacity, because the name of a request is a hash of its content.

@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/bools"
 )
 
-// turnEvery is the interval of turns: one of every turnEvery capacity requests goes to the namespace whose turn it is, regardless of
-// priority. Without turns, a namespace that keeps adding gangs of high priority would exclude all others.
+// turnEvery is the interval of turns: one of every turnEvery capacity requests goes to the namespace whose last request is the oldest,
+// regardless of priority. Without turns, a namespace that keeps adding gangs of high priority would exclude all other namespaces.
 const turnEvery = 4
 
 // served holds the serial number of each namespace's last capacity request.

@@ -20,7 +20,8 @@ const (
 	// Settle is the minimum age of a gang's pods before capacity is requested for the gang, because a recreated gang may still find a
 	// place.
 	Settle = 5 * time.Second
-	// FirstPause is the pause after a gang's first unsuccessful capacity request. Each later pause is twice as long as the previous one.
+	// FirstPause is the pause after a gang's first unsuccessful capacity request. Each later pause is twice as long as the previous pause,
+	// up to LongestPause.
 	FirstPause = 5 * time.Minute
 	// LongestPause is the maximum pause.
 	LongestPause = time.Hour
@@ -80,7 +81,7 @@ type Steps struct {
 	Kept map[types.UID]bool
 	// Refused are gangs for which no capacity is requested. GivenUp are gangs whose request ends now without success.
 	Refused, GivenUp []Note
-	// Next is the time of the next plan if no event triggers one earlier; zero if only an event triggers the next plan.
+	// Next is the time of the next plan if no event triggers a plan earlier; zero if only an event triggers the next plan.
 	Next time.Time
 }
 
@@ -97,7 +98,8 @@ type Planner struct {
 type memory struct {
 	// since is the time at which the current request began; zero while no capacity is requested.
 	since time.Time
-	// seen: objects of the request exist or have existed. replaced is the number of placeholders that were created in place of lost ones.
+	// seen: objects of the request exist or have existed. replaced is the number of placeholders that were created in place of lost
+	// placeholders.
 	seen     bool
 	replaced int
 	// pauses is the number of unsuccessful requests; until is the end of the last pause.

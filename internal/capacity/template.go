@@ -62,7 +62,7 @@ func SetsOf(pods []*corev1.Pod, where Where) []Set {
 	return sets
 }
 
-// setOf returns a set of one pod with the shape of the given pod. It omits the pod's program and its references to existing pods.
+// setOf returns a set of one pod with the shape of the given pod. It omits the pod's own containers and its references to existing pods.
 func setOf(pod *corev1.Pod, where Where) Set {
 	need := needOf(pod)
 	spec := corev1.PodSpec{

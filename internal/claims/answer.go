@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/limit"
 )
 
-// question is the cache key of an answer. It identifies the node's devices as the class sees them, the taken devices, the class's shared
-// claims that are already allocated, and the class's resources that the node does not offer.
+// question is the cache key of an answer. It identifies the node's devices as far as the class distinguishes devices, the taken devices,
+// the class's shared claims that are already allocated, and the class's resources that the node does not offer.
 type question struct {
 	like, taken   uint64
 	shared, lacks uint64

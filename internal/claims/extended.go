@@ -35,7 +35,8 @@ func (s *Store) servedOf(pod *corev1.Pod, names []string) (list []served) {
 	return list
 }
 
-// requestsOf returns the device requests of a pod's containers for a resource. Later containers reuse the devices of containers that end.
+// requestsOf returns the device requests of a pod's containers for a resource. Containers reuse the devices of init containers that have
+// ended.
 func requestsOf(pod *corev1.Pod, resource corev1.ResourceName, class string) (list []resourcev1.DeviceRequest) {
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 	staying := make([]*resourcev1.DeviceRequest, len(containers))

@@ -37,8 +37,8 @@ func nodesOf(slice *resourcev1.ResourceSlice) []nodes {
 	return list
 }
 
-// readNodes reads the nodes of a slice or a device. It treats an invalid selector as one that matches all nodes, because the allocator
-// returns an error on these nodes.
+// readNodes reads the nodes of a slice or a device. An invalid selector counts as a selector of all nodes, because the allocator returns an
+// error on these nodes.
 func readNodes(name *string, all *bool, selector *corev1.NodeSelector) nodes {
 	n := nodes{name: ptr.Deref(name, ""), all: ptr.Deref(all, false)}
 	if selector == nil {

@@ -23,7 +23,7 @@ var (
 	Group    = Kind{"ScalingGroup", "trellis.dev", "sg"}
 	Pod      = Kind{"Pod", "", "po"}
 	Topology = Kind{"ClusterTopology", "grove.io", "ctopo"}
-	// Binding is read as a Topology.
+	// Binding is Grove's newer kind of topology. Commands treat a ClusterTopologyBinding like a ClusterTopology.
 	Binding = Kind{"ClusterTopologyBinding", "grove.io", "ct"}
 )
 
@@ -74,7 +74,7 @@ func Object(args []string, kinds ...Kind) (Kind, string, error) {
 	return kinds[i], name, nil
 }
 
-// wanted returns "a DynamoGraphDeployment, as dgd NAME or dgd/NAME".
+// wanted describes the arguments that name an object, e.g. "a DynamoGraphDeployment, as dgd NAME or dgd/NAME".
 func wanted(kinds []Kind) string {
 	parts := make([]string, 0, len(kinds))
 	for _, k := range kinds {

@@ -26,7 +26,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
-// NewScheme registers the kinds that subcommands read.
+// NewScheme returns a scheme with the kinds that subcommands read.
 func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{

@@ -12,16 +12,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// dated is a client that also knows the version of the API server, and the difference between the API server's clock and the clock of this
-// machine.
+// dated is a client that can also read the version of the API server, and that measures the difference between the API server's clock and
+// the clock of this machine.
 type dated struct {
 	client.Client
 	*ahead
 	discovery.ServerVersionInterfaceWithContext
 }
 
-// ahead reads the API server's clock from the Date header of its responses. by is the lead of that clock over the clock of this machine, in
-// nanoseconds.
+// ahead is a RoundTripper that reads the API server's time from the Date header of responses. by is how far the API server's clock is ahead
+// of the clock of this machine, in nanoseconds.
 type ahead struct {
 	next http.RoundTripper
 	by   *atomic.Int64

@@ -28,7 +28,7 @@ const (
 	completionLimit = 500
 )
 
-// Completion is cobra's function for completions.
+// Completion is the type of cobra's completion functions.
 type Completion = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
 
 // versions are the API versions in which the names of each kind are listed.

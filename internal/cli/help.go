@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
-// optionsName is the command that lists kubectl's flags, as kubectl options does.
+// optionsName is the name of the command that lists kubectl's flags, as kubectl options does.
 const optionsName = "options"
 
 // helpFlag is the flag that cobra adds to every command.
@@ -107,7 +107,7 @@ func commands(p text.Page, cmd *cobra.Command) string {
 	return b.String()
 }
 
-// kubectlFlags are the flags that kubectl adds to all its commands.
+// kubectlFlags returns the flags that kubectl adds to all its commands.
 func kubectlFlags() *pflag.FlagSet {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	genericclioptions.NewConfigFlags(true).AddFlags(set)

@@ -34,8 +34,8 @@ func NotFound(what string, names []string, none string) error {
 	return fmt.Errorf("%s not found; there are: %s", what, strings.Join(names, ", "))
 }
 
-// Nearest returns the name that was probably meant by a word: a name that begins with the word, or that differs in few letters; "" for
-// none.
+// Nearest returns the name that the user probably meant by a word: a name that begins with the word, or that differs in few letters; "" if
+// no name is similar.
 func Nearest(word string, names []string) string {
 	return nearest.Of(word, slices.SortedFunc(slices.Values(names), Natural))
 }

@@ -47,7 +47,7 @@ type Output struct {
 	Config *genericclioptions.ConfigFlags
 	flags  *genericclioptions.PrintFlags
 	format string
-	// printer of the format, set by Check; nil for text.
+	// printer of the format, set by Check; nil for text and wide.
 	printer printers.ResourcePrinter
 }
 

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// patience is the time after which work in progress is shown. tick is the interval of its updates.
+// patience is the time after which work in progress is shown. tick is the interval at which the shown line is updated.
 const (
 	patience = time.Second
 	tick     = 250 * time.Millisecond

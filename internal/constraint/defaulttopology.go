@@ -147,8 +147,8 @@ func automatic(t *trellisv1alpha1.ResolvedTopology, c *nvidiav1beta1.ComponentSp
 }
 
 // defaultOf chooses the topology whose nodes a component's pods can use. The candidates have different node selectors. If several
-// candidates are suitable, it takes the one whose node selector is narrower than all others. It returns nil when none is suitable; when
-// several are equally suitable, it returns nil and their names.
+// candidates are suitable, it takes the candidate whose node selector is narrower than all others. It returns nil when none is suitable;
+// when several are equally suitable, it returns nil and their names.
 func defaultOf(
 	c *nvidiav1beta1.ComponentSpec, candidates []*trellisv1alpha1.ResolvedTopology, nodes []*corev1.Node,
 ) (chosen *trellisv1alpha1.ResolvedTopology, several []string) {

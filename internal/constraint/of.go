@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// Kinds of problems between which callers distinguish.
+// Kinds of problems that callers distinguish.
 var (
 	// ErrTopologyNotFound: a constraint names a ClusterTopology that does not exist.
 	ErrTopologyNotFound = errors.New("ClusterTopology not found")
@@ -56,7 +56,7 @@ type Problem struct {
 	Path *field.Path
 	// Message describes the problem and the fix.
 	Message field.Text
-	// Kind is one of the errors above.
+	// Kind is ErrTopologyNotFound, ErrUnknownDomain or ErrNoTopologyName.
 	Kind error
 }
 

@@ -16,7 +16,7 @@ import (
 // Users may write a preferred level that has no effect, because it is as broad as the required level. Grove warns about such a level, KAI
 // never schedules the pods, and other schedulers ignore it. The normal form drops such a level, so renderers need not handle it:
 //
-//	required  preferred       asked for
+//	required  preferred       requested
 //	zone      rack            zone, rack first
 //	rack      zone            rack
 //	rack      rack            rack
@@ -71,8 +71,8 @@ func Key(t *trellisv1alpha1.ResolvedTopology, domain string) string {
 	return ""
 }
 
-// BaseGang reports whether the first replicas of every component start together (docs/placement.md#how-much-begins-together). They do if
-// the graph requires one domain.
+// BaseGang reports whether the first replicas of every component start together (docs/placement.md#how-much-begins-together), which is the
+// case if the graph requires one domain.
 func BaseGang(groups []*trellisv1alpha1.ScalingGroup) bool {
 	return OfGraph(TopologyOf(groups)).Required != ""
 }
@@ -83,8 +83,8 @@ func Packed(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Spec.Multinode || !OfGraph(t).Empty() || !OfComponent(t).Empty() || Spread(t) || Transfers(t)
 }
 
-// TopologyOf returns the frozen topology of the first component, by name, that has one; nil if none has. Its name, levels and deployment
-// level are those of all groups of the graph, unless groups use different default topologies.
+// TopologyOf returns the frozen topology of the first component, by name, that has a frozen topology; nil if none has. All groups of the
+// graph have the same topology name, levels and deployment-level domains, unless they use different default topologies.
 func TopologyOf(groups []*trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ResolvedTopology {
 	var first *trellisv1alpha1.ScalingGroup
 	for _, sg := range groups {

@@ -104,7 +104,7 @@ func (r Requests) serves(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, 
 	return ready >= render.ReplicaSize(sg, pod), nil
 }
 
-// Store stores the request in the pod, unless the pod has a recent request.
+// Store stores the request in the pod, unless the pod has an equal and recent request.
 func (r Requests) Store(ctx context.Context, t *Target) error {
 	request := leaving.Eviction{At: time.Now()}
 	node := &corev1.Node{}
@@ -152,7 +152,7 @@ func (t *Target) ordinal() int32 {
 	return ordinal
 }
 
-// Progress returns the state of the move, from the condition of the scaling group.
+// Progress returns the state of the move, from the scaling group's condition Moved.
 func (t *Target) Progress() string {
 	status := &t.group.Status
 	moves := slices.ContainsFunc(status.Moves, func(m trellisv1alpha1.ReplicaMove) bool { return m.Replica == t.ordinal() })

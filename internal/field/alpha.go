@@ -13,7 +13,7 @@ var (
 )
 
 // componentFields and specFields list the fields whose paths differ in v1alpha1: fields of a component, and fields of the spec. A path
-// comes before its prefixes, as the first match counts.
+// precedes its prefixes, because the first match applies.
 var (
 	componentFields = table{
 		{mainPath.Child("resources", "limits").Key(gpu), NewPath("resources", "limits", "gpu")},

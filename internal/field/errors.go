@@ -98,7 +98,7 @@ type failure struct{ Text }
 func (f failure) Error() string { return f.String() }
 
 // ErrorIn returns the message of an error. If the error is [Worded], the message is in the terms of the version. If the error joins several
-// errors, the message has one line for each.
+// errors, the message has one line for each error.
 func ErrorIn(err error, version string) string {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var lines []string

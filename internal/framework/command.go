@@ -148,7 +148,7 @@ func hasFlag(c *corev1.Container, name string) bool {
 // uses, does not accept underscores.
 var takesUnderscores = map[string]bool{VLLM: true}
 
-// flagValue returns the value in "--name value" or "--name=value". If a flag occurs several times, the last one counts.
+// flagValue returns the value in "--name value" or "--name=value". If a flag occurs several times, the last value applies.
 func flagValue(c *corev1.Container, names ...string) (value string, ok bool) {
 	all, underscores := programWords(c), takesUnderscores[Found(c)]
 	for i, word := range all {

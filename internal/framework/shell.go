@@ -68,7 +68,7 @@ func scan(script string) []program {
 
 type scanner struct{ found []program }
 
-// maxDepth bounds the nesting of scripts inside scripts.
+// maxDepth is the maximum nesting depth of scripts inside scripts.
 const maxDepth = 4
 
 // read adds the programs that a part of the script starts. base is the offset of this part in the whole script.

@@ -22,9 +22,9 @@ const (
 // launchVLLM determines how vLLM spans the nodes. This depends on the number of GPUs that the model requests (tensor x pipeline x data
 // parallel) and on the number of GPUs that a node has:
 //
-//	one copy of the model does not fit on a node  -> its ranks span nodes, by vLLM's own processes or, if asked for, Ray
-//	one does, but not all data parallel copies    -> each node runs its share of the copies
-//	all fit on a node                             -> nothing to add
+//	one copy of the model does not fit on a node  -> its ranks span nodes, by vLLM's own processes or, if requested, Ray
+//	one copy fits, not all data-parallel copies   -> each node runs its share of the copies
+//	all copies fit on a node                      -> nothing to add
 //
 // Elastic expert parallelism adds nodes at runtime, so launchVLLM always starts a Ray cluster for it, which the workers join.
 //

@@ -43,7 +43,7 @@ func (g *groupView) waits(state replicaState, code, message string) Waiting {
 	return Waiting{Component: g.component.Name, Ordinal: state.ordinal, Code: code, Message: message}
 }
 
-// addReplica counts a replica that is placed, or adds a replica that waits.
+// addReplica counts a placed replica, or adds a waiting replica to the component.
 func (g *groupView) addReplica(state replicaState) {
 	r := g.r
 	unbound := func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }
@@ -76,8 +76,8 @@ func (g *groupView) addReplica(state replicaState) {
 	g.component.Waiting = append(g.component.Waiting, replica)
 }
 
-// unplaced returns a replica that has pods to place, but does not add these pods. It sets the replica's former domain, the pinned domain,
-// and the IDs of the replica's released pods.
+// unplaced returns a replica that has pods to place, still without these pods. It sets the replica's former domain, the pinned domain, and
+// the IDs of the replica's released pods.
 func (g *groupView) unplaced(state replicaState) placement.Replica {
 	key := g.keyOf(state)
 	replica := placement.Replica{Ordinal: state.ordinal, Avoid: g.avoid(key), Generation: generationOf(g.sg, state)}

@@ -8,7 +8,7 @@
 //	Observation ──NewRequest──> Request ──placement.PlanGraph──> placement.Result ──Answer──> what is placed, what waits and why
 //	                                                                                  └──Releases──> pods with their pins
 //
-// The scheduler passes it objects from the cluster, and package whatif passes it objects from its own caller.
+// The scheduler passes objects from the cluster to this package, and package whatif passes objects from its own caller.
 //
 // For example, a graph with one frontend and one worker of two pods, with no released pods yet:
 //

@@ -15,10 +15,10 @@ import (
 )
 
 // Excess returns the ranks of a group's bound replicas for a scale-in, by ordinal. The replica with the highest rank is removed first. A
-// replica's rank grows with the excess of its role over the other role in the replica's recorded domain, so that the roles stay as balanced
-// as possible after each removal. Of replicas with equal excess, the younger one ranks higher. created has the creation times by ordinal.
-// If both roles are scaled in at once, Excess ranks the replicas of all groups in one common order, so that both roles leave the same
-// domains.
+// replica's rank grows with the excess of its role (prefill or decode) over the other role in the replica's recorded domain, so that the
+// roles stay as balanced as possible after each removal. Of replicas with equal excess, the younger replica ranks higher. created has the
+// creation times by ordinal. If both roles are scaled in at once, Excess ranks the replicas of all groups in one common order, so that both
+// roles leave the same domains.
 func Excess(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup, record *assignment.Record, created map[int32]int64,
 ) map[int32]int {
 	if record == nil {

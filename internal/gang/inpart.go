@@ -47,7 +47,7 @@ func (p *inPart) Parted(a Answer) map[string]string {
 }
 
 // Halves returns the sorted names of the gangs that are released only in part and were never complete. It omits a base gang that was
-// assigned after the given time, because earlier failures may belong to other releases.
+// assigned after the given time, because failures before the assignment may belong to other releases.
 func (p *inPart) Halves(before time.Time) []string {
 	var gangs []string
 	for _, rest := range p.rests {

@@ -21,10 +21,11 @@ const MaxWaitingMessage = 200
 // maxNamed is the maximum number of replicas, or runs of consecutive replicas, that a message names.
 const maxNamed = 3
 
-// WaitingMessage says how many of the wanted replicas are placed, and gives the most important cause of waiting, with the names of the
-// replicas that wait for this cause:
+// WaitingMessage returns a message with the number of wanted replicas that are placed, the most important cause of waiting, and the names
+// of the replicas that wait for this cause:
 //
-//	3 of 8 packed replicas are placed. Worker-3..5: needs 2 pods x 8 nvidia.com/gpu in one rack inside zone-0; zone-0/rack-1 holds 1 of 2; 2 more wait
+//	3 of 8 packed replicas are placed. Worker-3..5: needs 2 pods x 8 nvidia.com/gpu in one rack inside zone-0;
+//	zone-0/rack-1 holds 1 of 2; 2 more wait
 //
 // The message has at most [MaxWaitingMessage] bytes. Events and kubectl trellis explain show the full text of every cause.
 func WaitingMessage(placed, wanted int, waiting []Waiting) string {
@@ -88,7 +89,7 @@ func namesOf(list []Waiting) string {
 }
 
 // leading returns the waiting replica with the most important cause. A gang that never fits comes first, because waiting does not help it.
-// Waits for the creation of pods or for the base gang come last, because they only follow from another cause.
+// Replicas that wait for the creation of pods or for the base gang come last, because their wait only follows from another cause.
 func leading(waiting []Waiting) Waiting {
 	if i := slices.IndexFunc(waiting, func(w Waiting) bool {
 		return w.Code == placement.CodeNeverFits || w.Refusal != nil && w.Refusal.Never != nil
@@ -106,8 +107,8 @@ func leading(waiting []Waiting) Waiting {
 // LeadingCode returns the code of the cause that [WaitingMessage] names.
 func LeadingCode(waiting []Waiting) string { return leading(waiting).Code }
 
-// LeadingNote returns the note on the cause that [WaitingMessage] names, to append to that message; "" for none. A note says what Trellis
-// does meanwhile.
+// LeadingNote returns the note on the cause that [WaitingMessage] names, to append to that message; "" for none. A note describes what
+// Trellis does while the replica waits.
 func LeadingNote(waiting []Waiting) string {
 	if note := leading(waiting).Note; note != "" {
 		return "; " + note
@@ -130,7 +131,7 @@ func (w Waiting) short(most int) string {
 // quotaError matches the API server's error about a pod that a ResourceQuota refuses. The error lists the resources that exceed the quota.
 var quotaError = regexp.MustCompile(`(?s)^.*exceeded quota: ([^,]+), requested: (.+?), used: (.+?), limited: ([^;]+)`)
 
-// refusedPod matches the start of the error of a refused create, which names the pod. The cause follows it.
+// refusedPod matches the start of the error of a refused create, which contains the pod's name. The cause of the error follows the match.
 var refusedPod = regexp.MustCompile(`creating pod \S+(?: in place)?: (?:pods "\S+" is forbidden: )?`)
 
 // shortRefusal shortens the error of a refused create if it exceeds the given number of bytes. It replaces the error of a ResourceQuota by

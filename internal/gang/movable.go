@@ -68,8 +68,8 @@ func placedBy(sg *trellisv1alpha1.ScalingGroup) (topology.Levels, map[string]str
 	return nil, nil
 }
 
-// replica returns one replica that may move; nil when not all of its pods are bound, when its GPUs cannot be counted, or when it has no
-// successor.
+// replica returns one replica that may move; nil when not all of its pods are bound, when its GPUs cannot be counted, or when it cannot
+// have a successor; see successor.
 func (m *Movable) replica(sg *trellisv1alpha1.ScalingGroup, ordinal int, pods []*corev1.Pod) *repack.Replica {
 	if len(pods) == 0 || len(pods) < render.ReplicaSize(sg, pods[0]) || len(pods) != int(render.PodsPerReplica(sg)) {
 		return nil

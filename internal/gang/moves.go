@@ -36,7 +36,7 @@ func (r *Request) Moved(c *topology.Cluster, replica placement.ReplicaResult) st
 	}
 	level := max(component.Required, component.Preferred, r.Graph.Required, r.Graph.Preferred)
 	from, to := left.from.Truncate(level), PinnedDomain(c, levels, replica).Truncate(level)
-	// Pods may have been pinned to a broader domain.
+	// If the former pods were pinned to a broader domain that contains the new domain, the replica did not move.
 	if len(from) == 0 || level == topology.NoLevel || from.Contains(to) {
 		return ""
 	}

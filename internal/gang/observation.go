@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Observation is the input of one evaluation of a graph. The scheduler sets all fields. Package whatif has no released pods, and omits the
-// fields about released pods.
+// Observation is the input of one evaluation of a graph. The scheduler sets all fields. Package whatif omits the fields about releases,
+// because it releases no pods.
 type Observation struct {
 	DGD *nvidiav1beta1.DynamoGraphDeployment
 	// Groups are the graph's scaling groups, and Pods are the pods that these groups own, by UID. Pods may include [Planned] pods, which do
@@ -30,7 +30,8 @@ type Observation struct {
 	Record *assignment.Record
 	// Admission has the objects that the API server's admission reads for new pods, such as RuntimeClasses and LimitRanges.
 	Admission newpod.Objects
-	// Spent has, by replica, the last attempt that was carried out. Trellis does not create the pods of a replica again at a spent attempt.
+	// Spent has, by replica, the last attempt whose pods the operator has seen or has begun to release or create. Trellis does not create
+	// the pods of a replica again at a spent attempt.
 	Spent map[Key]int32
 	// Unfinished is the reason why nothing of the graph is planned yet; "" for none. Either the graph's constraint is being resolved anew,
 	// or recorded gangs are being released.

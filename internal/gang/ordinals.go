@@ -57,7 +57,8 @@ func ordinalsOf(sg *trellisv1alpha1.ScalingGroup, byOrdinal map[int][]*corev1.Po
 }
 
 // markSurplus marks unplaced replicas as surplus, the highest ordinals first, if there are more replicas than the component wants
-// permanently. The beyond replicas, which have no state, count as surplus first. markSurplus counts the rest of them as wanted.
+// permanently. The first surplus replicas are the beyond replicas, which have no state. markSurplus adds the other beyond replicas to
+// r.Wanted.
 func (r *Request) markSurplus(sg *trellisv1alpha1.ScalingGroup, states []replicaState, beyond int) {
 	surplus := len(states) + beyond - int(sg.Spec.Replicas)
 	r.Wanted += beyond - min(beyond, max(0, surplus))

@@ -37,7 +37,7 @@ func IsOutside(code string) bool {
 // OutsideCode returns the code of the replica with which [OutsideMessage] begins.
 func OutsideCode(list []Outside) string { return list[0].Code }
 
-// OutsideMessage names the first replicas with pods outside their domain, and counts the other such replicas.
+// OutsideMessage names the first replicas with pods outside their domain, and counts the other replicas.
 func OutsideMessage(list []Outside) string {
 	named := make([]string, 0, maxOutside)
 	for _, one := range list[:min(len(list), maxOutside)] {
@@ -81,7 +81,7 @@ type boundGroup struct {
 	levels topology.Levels
 }
 
-// boundPods are the bound pods of a replica or of a group. name is what messages call the replica or group.
+// boundPods are the bound pods of a replica or of a group. name is the name of the replica or group in messages.
 type boundPods struct {
 	name   string
 	pods   []*corev1.Pod
@@ -177,8 +177,8 @@ func (g boundGroup) home(unit boundPods, level int) topology.Path {
 	return Home(unit.places, level)
 }
 
-// note adds a replica or group to the result if some of its pods are outside home, and reports whether this is so. home is a domain of the
-// level; nil if no pod is in a domain of the level. In this case, all pods are outside.
+// note adds a replica or group to the result, and returns true, if some of its pods are outside home. home is a domain of the level; nil if
+// no pod is in a domain of the level. In this case, all pods are outside.
 func (f *outsideFinder) note(code string, pods boundPods, levelName string, level int, home topology.Path) bool {
 	away := slices.DeleteFunc(slices.Clone(pods.places), func(p PodPlace) bool { return home != nil && home.Contains(p.Domain) })
 	if len(away) == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Of returns the name of the replica to which a pod of Trellis belongs; "" for other pods, each of which is a unit of its own.
+// Of returns the name of the replica to which a pod of Trellis belongs; "" for other pods, because each of them is a unit of its own.
 func Of(pod *corev1.Pod) string {
 	group := pod.Labels[render.LabelScalingGroup]
 	if group == "" {

@@ -81,7 +81,7 @@ func recordedPod(o *Observation, sg *trellisv1alpha1.ScalingGroup, key Key, inde
 // RecordedReleases returns, for each assigned gang with gated or planned pods, the releases of these pods to their recorded hosts. The base
 // gang comes first, then the other gangs by component and ordinal. RecordedReleases omits a gang if one of its pods is missing, is leaving,
 // is outdated, has a gate of another controller, or was released with another gang. It also omits a gang with planned pods of a spent
-// attempt. If it would omit the base gang, it returns nothing.
+// attempt (see [Observation].Spent). If it would omit the base gang, it returns nothing.
 func RecordedReleases(o Observation) (out [][]Release) {
 	if o.Record == nil {
 		return nil

@@ -25,8 +25,8 @@ type Release struct {
 	Group *trellisv1alpha1.ScalingGroup
 	// Domain is the domain to which the pod is pinned.
 	Domain topology.Path
-	// Base: the pod belongs to the base gang, the first gang of a graph that must be in one domain. Rest: the pod belongs to a base gang of
-	// which other replicas are already released.
+	// Base: the pod belongs to the base gang, the first gang of a graph that must be in one domain. Rest: other replicas of the pod's base
+	// gang are already released.
 	Base, Rest bool
 	// Undecided are the domains, the broadest first, that the pod shares with other pods and that no released pod determines yet: the
 	// domains of the pod's graph and single-node component. The first pod that is released into such a domain determines it for the other

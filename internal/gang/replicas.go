@@ -75,8 +75,8 @@ func (r *Request) sortPod(
 
 // withoutSuperseded omits the pods of a replica that were never released and have an older revision, as if these pods did not exist yet.
 // The scaling group controller recreates such pods at once, with any update strategy, because nothing is lost with them. If such pods were
-// released meanwhile, their gang would lose them, and they might not even match the gang. While an update is paused, withoutSuperseded
-// returns all pods of a replica for which [CanStay] is true.
+// released, their gang would soon lose them. They might not even match the current spec, by which providers form gangs. While an update is
+// paused, withoutSuperseded returns all pods of a replica for which [CanStay] is true.
 func withoutSuperseded(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, releasing map[string]topology.Path) []*corev1.Pod {
 	begun := slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
 		_, onItsWay := releasing[topology.PodID(pod)]

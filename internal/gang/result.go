@@ -24,7 +24,7 @@ type Waiting struct {
 	Code, Message string
 	// Refusal is the planner's refusal, with its numbers; nil when the replica waits for another reason.
 	Refusal *placement.Refusal
-	// Note states what Trellis does for the replica meanwhile. Message ends with this note, too.
+	// Note describes what Trellis does while the replica waits; "" for none. Message ends with the same note.
 	Note string
 	// Gang names, in messages, the replicas that are placed together with this replica. It is equal for all these replicas; "" when the
 	// replica is placed alone.
@@ -42,7 +42,7 @@ func (w *Waiting) Blocked() string {
 	return ""
 }
 
-// Noted adds a note about what Trellis does for a waiting replica meanwhile.
+// Noted sets the note of a waiting replica, and appends the note to the message.
 func (w *Waiting) Noted(note string) {
 	w.Note = note
 	w.Message += "; " + note

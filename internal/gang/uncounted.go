@@ -13,7 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Uncounted is a resource that is not counted on hosts of some pods, because a DeviceClass serves it and the hosts do not offer it.
+// Uncounted is a resource that is not counted on hosts of some pods, because a DeviceClass serves the resource, and these hosts do not
+// offer it themselves.
 type Uncounted struct {
 	Resource string
 	// Components are the names of the components with pods on such hosts.

@@ -54,7 +54,7 @@ func (t *tally) claimed(spec *corev1.PodSpec, containers []*corev1.Container) (i
 	return own, nil
 }
 
-// countClaim returns the number of GPUs in those requests of a claim that were not counted before. If request is set, it counts only the
+// countClaim returns the number of GPUs in the requests of a claim that were not counted before. If request is set, it counts only the
 // request with this name.
 func (t *tally) countClaim(entry *corev1.PodResourceClaim, request string, counted map[used]bool) (int64, error) {
 	spec, name := t.devices.claimOf(entry)

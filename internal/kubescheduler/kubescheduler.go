@@ -32,8 +32,8 @@ func (d Defaults) HasPlugin(name string) bool { return slices.Contains(d.Plugins
 // HasGate reports whether the kube-scheduler reads this feature gate and the gate is on by default.
 func (d Defaults) HasGate(name string) bool { return slices.Contains(d.Gates, name) }
 
-// Of returns the defaults for the version of an API server, e.g. v1.36.3-gke.100. A version before the first release in the table gets the
-// defaults of the first release. A version after the last release, or a version that cannot be read, gets those of the last release.
+// Of returns the defaults for the version of an API server, e.g. v1.36.3-gke.100: the defaults of the first release for a version before
+// the first release in the table, and the defaults of the last release for a later version or a version that cannot be read.
 func Of(server string) Defaults {
 	all := All()
 	v, err := version.ParseGeneric(server)

@@ -31,9 +31,9 @@ func defaultContainers(pod *corev1.Pod) {
 	}
 }
 
-// defaultPodResources completes the pod-level resources of a pod that has any. Limits of huge pages default to the limits of the pod's
-// containers. Requests of cpu and memory default to the requests of the containers. Requests that are still missing default to the pod's
-// limits.
+// defaultPodResources completes the pod-level resources of a pod that has pod-level resources. Limits of huge pages default to the limits
+// of the pod's containers. Requests of cpu and memory default to the requests of the containers. Requests that are still missing default to
+// the pod's limits.
 func defaultPodResources(pod *corev1.Pod) {
 	r := pod.Spec.Resources
 	if r == nil || len(r.Limits)+len(r.Requests) == 0 {

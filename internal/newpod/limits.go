@@ -82,7 +82,7 @@ func breaches(l *corev1.LimitRange, pod *corev1.Pod) []string {
 	return slices.Compact(out)
 }
 
-// outside lists the violated bounds of an item. A missing request violates a minimum, a missing limit a maximum, and either a ratio.
+// outside lists the violated bounds of an item. A missing request violates a minimum and a ratio, a missing limit a maximum and a ratio.
 func outside(item *corev1.LimitRangeItem, requests, limits corev1.ResourceList) []string {
 	var out []string
 	say := func(name corev1.ResourceName, format string, args ...any) {

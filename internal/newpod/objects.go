@@ -17,7 +17,7 @@ import (
 type Objects struct {
 	PriorityClasses []*schedulingv1.PriorityClass
 	RuntimeClasses  []*nodev1.RuntimeClass
-	// LimitRanges of any namespace.
+	// LimitRanges are the LimitRanges of all namespaces.
 	LimitRanges []*corev1.LimitRange
 }
 

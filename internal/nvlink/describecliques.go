@@ -16,9 +16,9 @@ import (
 // Seat is the clique of one pod of a replica; "" when the pod's node has no clique.
 type Seat struct{ Replica, Clique string }
 
-// Clique describes one clique and those pods of an NVLink domain that are in it.
+// Clique describes one clique, and the pods of an NVLink domain in this clique.
 type Clique struct {
-	// Name is the value of [CliqueLabel]; "" stands for nodes without it.
+	// Name is the value of [CliqueLabel]; "" stands for nodes without this label.
 	Name string `json:"clique"`
 	// Replicas are the replicas with pods in the clique, by name.
 	Replicas []Replica `json:"replicas"`

@@ -38,9 +38,9 @@ const (
 	validatingWebhook = "trellis-validating-webhook-configuration"
 )
 
-// front serves the webhooks, with their certificate, and the probes. It is a separate manager without leader election and without caches of
-// deployments. The operator's caches need its path /convert, because the API server calls /convert for every object whose stored version
-// differs from the listed version. The front therefore starts first and ends last.
+// front serves the webhooks, maintains their certificate, and serves the probes. It is a separate manager without leader election and
+// without caches of deployments. The operator's caches need its path /convert, because the API server calls /convert for every object whose
+// stored version differs from the listed version. The front therefore starts first and ends last.
 type front struct {
 	ctrl.Manager
 	// served is closed once the API server trusts the served certificate.
@@ -49,8 +49,8 @@ type front struct {
 	linger time.Duration
 }
 
-// newFront creates the front of the operator whose manager is mgr. The front's webhooks read the caches of mgr. Once ctx has ended, the
-// webhooks close their connections. The front keeps the certificate up to date.
+// newFront creates the front of the operator whose manager is mgr. The front's webhooks read the caches of mgr. Once ctx has ended, each
+// response of the webhooks closes its connection. The front keeps certificate up to date.
 func newFront(ctx context.Context, restConfig *rest.Config, o Options, mgr ctrl.Manager, certificate *webhook.Certificate) (*front, error) {
 	own, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                 mgr.GetScheme(),

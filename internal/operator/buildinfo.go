@@ -12,7 +12,7 @@ import (
 
 func init() { metrics.Registry.MustRegister(buildInfo(version.Get())) }
 
-// buildInfo is a metric with the constant value 1. Its labels identify the build that a replica of the operator runs.
+// buildInfo returns a metric with the constant value 1. Its labels identify the build that a replica of the operator runs.
 func buildInfo(build version.Info) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "trellis_build_info",

@@ -36,11 +36,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologies"
 )
 
-// cacheOptions returns options that limit the cache's memory in a large cluster, regardless of what tenants write. The cache limits the
-// annotations of every object, and drops content that Trellis does not read. It drops managed fields, except those of a scaling group that
-// another client has changed. Of other users' pods, it keeps only the fields that determine the used capacity of a node. If only some
-// namespaces are managed, the cache reads namespaced objects only in these namespaces, except for pods, resource claims and the capacity of
-// storage.
+// cacheOptions returns options that limit the cache's memory in a large cluster, regardless of the objects that tenants write. The cache
+// limits the annotations of every object, and drops content that Trellis does not read. It drops managed fields, except the managed fields
+// of a scaling group that another client has changed. Of other users' pods, it keeps only the fields that determine the used capacity of a
+// node. If only some namespaces are managed, the cache reads namespaced objects only in these namespaces, except for pods, resource claims
+// and the capacity of storage.
 func cacheOptions(namespaces []string) cache.Options {
 	o := cache.Options{
 		DefaultTransform: strip.Object,
@@ -88,9 +88,9 @@ func extras() []client.Object {
 	}
 }
 
-// disown makes the cache treat pods outside the managed namespaces as pods of other users, which only take capacity. A namespace may
-// contain Trellis' pods from a time when it was managed. Without disown, a controller would look up their scaling group, which the cache
-// does not have.
+// disown makes the cache treat pods outside the managed namespaces as pods of other users, which count only as used capacity. A namespace
+// may contain Trellis' pods from a time when it was managed. Without disown, a controller would look up their scaling group, which the
+// cache does not have.
 func disown(managed map[string]cache.Config) toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		if pod, ok := obj.(*corev1.Pod); ok {

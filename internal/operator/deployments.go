@@ -19,7 +19,7 @@ import (
 type deployments struct {
 	client.Reader
 	live client.Reader
-	// namespaces that the operator may read; empty for all.
+	// namespaces are the namespaces that the operator may read; empty for all.
 	namespaces []string
 	synced     func() bool
 }

@@ -19,9 +19,10 @@ import (
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// metricsOptions configure the metrics server. It serves metrics over HTTPS to clients that may get the path /metrics (the ClusterRole
-// trellis-metrics-reader), or over plain HTTP to everybody. With webhooks, it uses the webhooks' certificate, which clients can verify with
-// the Secret's ca.crt for the name of the webhooks' Service. Without webhooks, the server creates a certificate that clients cannot verify.
+// metricsOptions returns the options of the metrics server. The server serves metrics over HTTPS to clients that may get the path /metrics
+// (the ClusterRole trellis-metrics-reader), or over plain HTTP to everybody. With webhooks, it uses the webhooks' certificate, which
+// clients can verify with the Secret's ca.crt for the name of the webhooks' Service. Without webhooks, the server creates a certificate
+// that clients cannot verify.
 func metricsOptions(o Options, certificate *webhook.Certificate) metricsserver.Options {
 	options := metricsserver.Options{BindAddress: o.MetricsAddress}
 	if !o.MetricsSecure || o.MetricsAddress == "0" {
@@ -35,8 +36,8 @@ func metricsOptions(o Options, certificate *webhook.Certificate) metricsserver.O
 	return options
 }
 
-// withLogin is the library's filter, except that it answers an invalid token with status 401, as the API server does. The library's filter
-// answers with status 500.
+// withLogin returns controller-runtime's filter for authentication and authorization, except that the response to an invalid token has the
+// status 401, like the API server's response, instead of 500.
 func withLogin(config *rest.Config, httpClient *http.Client) (metricsserver.Filter, error) {
 	filter, err := filters.WithAuthenticationAndAuthorization(config, httpClient)
 	if err != nil {
@@ -53,14 +54,14 @@ func withLogin(config *rest.Config, httpClient *http.Client) (metricsserver.Filt
 	}, nil
 }
 
-// login corrects the library's response to clients without access. It delays the status code until the response text is written, because
-// only the text names the reason.
+// login corrects the response of controller-runtime's filter to clients without access. It delays the status code until the response text
+// is written, because only the text names the reason.
 type login struct {
 	http.ResponseWriter
 	code int
 }
 
-// notAuthenticated is the library's text for an invalid token, and for a failed check of a token.
+// notAuthenticated is the text in the response of controller-runtime's filter to an invalid token, and after a failed check of a token.
 const notAuthenticated = "Authentication failed"
 
 // WriteHeader implements http.ResponseWriter.

@@ -40,8 +40,8 @@ type capacity struct {
 	// stale: nodes, topologies or device classes have changed since the planner was created.
 	stale atomic.Bool
 
-	// mu guards planner, which is replaced when it is stale. The cost of creating a planner grows with the cluster; the cost of using it
-	// does not.
+	// mu guards planner, which is replaced when it is stale. The cost of creating a planner grows with the size of the cluster; the cost of
+	// using a planner does not.
 	mu      sync.Mutex
 	planner *whatif.Planner
 }

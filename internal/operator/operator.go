@@ -146,7 +146,8 @@ func newManager(ctx context.Context, restConfig *rest.Config, o Options, certifi
 	return mgr, addIndexes(ctx, mgr.GetFieldIndexer())
 }
 
-// newFenced returns a manager. With leader election, its writes must pass the fence, except for writes of the lease.
+// newFenced returns a manager. With leader election, the fence blocks all writes of the manager, except writes of the lease, while the
+// lease is not valid.
 func newFenced(restConfig *rest.Config, o Options, options ctrl.Options, fence *leader.Fence) (ctrl.Manager, error) {
 	if !o.LeaderElect {
 		return ctrl.NewManager(restConfig, options)
@@ -213,7 +214,7 @@ func newResults(changed chan<- event.GenericEvent, checks *quota.Checks) *schedu
 	return results
 }
 
-// addIndexes adds those indexes of the cache that several controllers use.
+// addIndexes adds the cache indexes that several controllers use.
 func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := scheduler.AddIndexes(ctx, indexer); err != nil {
 		return err
@@ -222,7 +223,7 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 }
 
 // withOwnWrites sets up a controller with its own client, whose reads wait until the cache shows the controller's own writes. It is for
-// controllers that would otherwise write or announce a change twice. The controllers do not wait for each other's writes.
+// controllers that would otherwise write or announce a change twice. A controller does not wait for the writes of other controllers.
 func withOwnWrites(mgr ctrl.Manager, o Options, setUp func(client.Client) error) func() error {
 	return func() error {
 		c, err := newClient(mgr, o, true)

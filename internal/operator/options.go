@@ -47,7 +47,7 @@ type Options struct {
 	GraphMetrics    int
 	// LeaderElect enables leader election, so that only one of several replicas of the operator is active.
 	LeaderElect bool
-	// Namespace of the operator.
+	// Namespace is the operator's namespace.
 	Namespace string
 	// WatchNamespaces are the namespaces whose deployments are managed; empty for all.
 	WatchNamespaces []string
@@ -65,12 +65,12 @@ type Options struct {
 	Burst int
 	// MaxPodsPerGraph bounds the pods of one deployment: replicas x nodeCount, summed over its components.
 	MaxPodsPerGraph int64
-	// IgnoredResources are resources that the kube-scheduler ignores: resource names, or groups, which stand for all resource names of the
-	// group.
+	// IgnoredResources are resources that the kube-scheduler ignores: resource names, or groups such as example.com. A group includes all
+	// its resource names.
 	IgnoredResources []string
 	// ScalingUsers are the users who, in addition to the operator, may write replicas that a scaling adapter owns.
 	ScalingUsers []string
-	// Provider is the provider of deployments that name no provider; auto chooses a provider for each of them.
+	// Provider is the provider of deployments that name no provider; "auto" chooses a provider for each such deployment.
 	Provider string
 	// RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor and ReserveShare are settings of the scheduler (see scheduler.Options).
 	RequeueAfter, HoldFor, ReserveDomainAfter, ReserveDomainFor time.Duration
@@ -104,7 +104,7 @@ type Options struct {
 	ownWritesWithin time.Duration
 	// clock determines when the lease expires, in tests; nil in production.
 	clock clock.PassiveClock
-	// retries of the controllers, set in tests; zero in production.
+	// retries are the retry delays of the controllers, set in tests; zero in production.
 	retries blocked.Retries
 }
 
@@ -252,7 +252,7 @@ func (o *Options) checkMoves() error {
 	return nil
 }
 
-// nameOrGroup reports whether a text is the name of an extended resource, or a group, which is the part of such names before the slash.
+// nameOrGroup reports whether a text is the name of an extended resource, such as example.com/gpumem, or a group, such as example.com.
 func nameOrGroup(text string) bool {
 	if strings.Contains(text, "/") {
 		return len(utilvalidation.IsQualifiedName(text)) == 0

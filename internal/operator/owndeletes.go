@@ -19,9 +19,9 @@ import (
 
 // ownDeletes holds the objects that a client has deleted but that its cache may still show.
 //
-// controller-runtime waits for the event of each deletion. In two cases there is no such event: an object was created and deleted while its
-// watch was interrupted, or the object was recreated under the same name meanwhile, which is reported as an update. Every list of this kind
-// would then wait forever. ownDeletes reads the object from the cache instead.
+// controller-runtime waits for the event of each deletion. In two cases there is no deletion event: an object was created and deleted while
+// its watch was interrupted, or the object was recreated under the same name meanwhile, which the watch reports as an update. Every list of
+// this kind would then wait forever. ownDeletes reads the object from the cache instead.
 type ownDeletes struct {
 	mu      sync.Mutex
 	pending map[deleted]struct{}
@@ -109,8 +109,7 @@ func (one deleted) shown(ctx context.Context, cached client.Reader) (bool, error
 	return err == nil && (obj.GetUID() != one.uid || obj.GetDeletionTimestamp() != nil), err
 }
 
-// followed reports whether ownDeletes follows deletions of the object's type. It skips Unstructured and PartialObjectMetadata; other types
-// are read from the cache.
+// followed reports whether ownDeletes tracks deletions of the object's type: all types except Unstructured and PartialObjectMetadata.
 func followed(obj client.Object) bool {
 	switch obj.(type) {
 	case *unstructured.Unstructured, *metav1.PartialObjectMetadata:

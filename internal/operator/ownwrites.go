@@ -17,13 +17,14 @@ const ownWritesWithin = 30 * time.Second
 
 // patient is a client whose reads wait, within a time limit, until the cache shows the client's own writes.
 //
-// controller-runtime waits until an event of the kind has a resourceVersion at least as new as the write's. But a watch may break and start
-// again with a list, for example because the API server restarts. If an object was written and then deleted in between, there is no such
-// event: the list does not contain the object, and its deletion is reported with the object's last known state. Every read of the kind
-// would then wait until another object of the kind changes, which may never happen in a quiet cluster. After the time limit, a read
-// therefore uses the cache's current content. At worst, the operator then repeats a write, which all its writes tolerate.
+// controller-runtime waits until an event of the kind has a resourceVersion that is at least as new as the resourceVersion of the write.
+// But a watch may break and start again with a list, for example because the API server restarts. If an object was written and then deleted
+// while the watch was broken, there is no such event: the list does not contain the object, and the deletion event has the object's last
+// known state. Every read of the kind would then wait until another object of the kind changes, which may never happen in a quiet cluster.
+// After the time limit, a read therefore uses the cache's current content. At worst, the operator then repeats a write, which all its
+// writes tolerate.
 //
-// patient follows deletions itself; see [ownDeletes].
+// patient tracks deletions itself; see [ownDeletes].
 type patient struct {
 	client.Client
 	wait    time.Duration

@@ -21,7 +21,8 @@ import (
 const maxChild = 32 << 10
 
 // stripChild is a cache transform for the kinds of a deployment's children. It keeps the content of objects that may be children, up to
-// maxChild. It drops the content of all other objects, which are read from the API server when their content is compared.
+// maxChild. It drops the content of all other objects. The controllers read these objects from the API server when they compare the
+// content.
 func stripChild(obj any) (any, error) {
 	o, ok := obj.(client.Object)
 	if !ok {

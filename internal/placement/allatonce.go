@@ -9,9 +9,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// placeWhole tries to place all waiting replicas in one search. Without it, two single-node components that each need one domain may choose
-// the same domain, which is large enough for either component but too small for both. Only a search that includes their later replicas
-// detects this. If not everything fits, placeWhole places nothing, and the caller places the replicas step by step.
+// placeWhole tries to place all waiting replicas of the graph in one search. Step-by-step placement may choose the same domain for two
+// single-node components that each need one domain, although the domain is too small for the later replicas of both components. If not
+// everything fits, placeWhole places nothing, and the caller places the replicas step by step.
 func (a *attempt) placeWhole(base bool) bool {
 	if !a.p.entangled() {
 		return false
@@ -63,7 +63,7 @@ func (p *planner) entangled() bool {
 	return open
 }
 
-// wholeMember maps a subgroup of the whole graph's group to its component, and to its replica if the subgroup holds one replica.
+// wholeMember maps a subgroup of wholeGroup's group to its component, and to the index in Waiting of its replica if it holds only one.
 type wholeMember struct {
 	group              *Group
 	component, replica int

@@ -7,9 +7,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// apart places each pod of a replica on a different host (docs/placement.md#hosts-of-their-own). The views of these pods count hosts
-// ([topology.Shape.Apart]), so they determine exactly which domains hold the replica. on contains the hosts that the replica has taken.
-// Pods of different replicas may share a host, so the groups around the replica count its pods like any other pods.
+// apart places each pod of a replica on a different host (docs/placement.md#hosts-of-their-own). The views of these pods count at most one
+// pod per host ([topology.Shape.Apart]), so they determine exactly which domains hold the replica. on contains the hosts that the replica
+// has taken. Pods of different replicas may share a host, so the enclosing groups count the replica's pods like any other pods.
 //
 //	hosts of 8 GPUs, a replica of three pods of 2 GPUs:
 //	a rack of two hosts holds 2 of 3, a rack of four holds the replica and, on three of its hosts, a second replica
@@ -32,7 +32,7 @@ func apartOf(t *topology.Tree, g *Group) *apart {
 	return a
 }
 
-// shape returns the shape by which views count the pods.
+// shape returns the shape by which views count the pods: s, or with apart a shape that fits at most once per host.
 func (a *apart) shape(s *topology.Shape) *topology.Shape {
 	if a == nil {
 		return s
@@ -40,7 +40,7 @@ func (a *apart) shape(s *topology.Shape) *topology.Shape {
 	return s.Apart()
 }
 
-// sharing returns the unit's pod counts for use by the surrounding units. These counts ignore that the pods must be on different hosts.
+// sharing returns the unit's pod counts for use by the enclosing units. These counts ignore that the pods must be on different hosts.
 func (u *unit) sharing(t *topology.Tree) []count {
 	if u.apart == nil {
 		return u.total

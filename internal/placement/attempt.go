@@ -94,7 +94,7 @@ func (a *attempt) open(si, ri int) bool {
 }
 
 // rest lists the pods of each replica of component si from the given position on, and of each replica of the later components. With base,
-// it omits the heads of the later components, because these heads are in the base gang.
+// it omits the replicas of the later components that are in the base gang.
 func (a *attempt) rest(si, position int, base bool) [][]Pod {
 	var replicas [][]Pod
 	for i := si; i < len(a.p.components); i++ {
@@ -246,7 +246,7 @@ func (a *attempt) refuse(si, ri int, r *Refusal) {
 	a.results[si][ri].Refusal = &own
 }
 
-// betterThan reports whether an attempt places more replicas than another, or as many with less imbalance between roles. other may be nil.
+// betterThan reports whether a places more replicas than other, or as many with less imbalance between roles. other may be nil.
 func (a *attempt) betterThan(other *attempt) bool {
 	switch {
 	case a.placed == 0 || other == nil:

@@ -9,10 +9,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// maxAvoided is the maximum number of hosts that a replica avoids. Each avoided host may cost one more plan of the graph.
+// maxAvoided is the maximum number of hosts that a replica avoids. PlanGraph may plan the graph once more for each avoided host.
 const maxAvoided = 4
 
-// bounded copies the demand and limits the hosts that each replica avoids to the first maxAvoided.
+// bounded returns a copy of the demand in which each replica avoids at most its first maxAvoided hosts.
 func (g Demand) bounded() Demand {
 	g.Components = slices.Clone(g.Components)
 	for i := range g.Components {
@@ -83,7 +83,7 @@ func (g Demand) keepsLast(r *Replica) bool {
 }
 
 // yield relaxes the exclusions of each refused replica: it allows the replica's last-resort places or, if they are already allowed, the
-// last host that the replica avoids. It reports whether it relaxed any.
+// last host that the replica avoids. It reports whether it relaxed any exclusion.
 func (g Demand) yield(a *attempt) bool {
 	some := false
 	for si, component := range a.p.components {

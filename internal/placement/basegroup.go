@@ -8,7 +8,7 @@ import "github.com/trellis-k8s/trellis/internal/topology"
 // baseGang is the name of the base gang in messages.
 const baseGang = "base gang"
 
-// baseGroup returns the base gang: the heads of all components with waiting replicas. Heads of paired roles form a subgroup.
+// baseGroup returns the base gang: the heads (see first) of all components with waiting replicas. Heads of paired roles form a subgroup.
 func (a *attempt) baseGroup() *Group { return a.baseGroupOf(anyComponent) }
 
 func anyComponent(*component) bool { return true }

@@ -74,8 +74,8 @@ type orders struct {
 	by      []topology.Order
 	states  int
 	seen    map[uint64]bool
-	// doubted: a rule's own check has found an order of the current pods that fails. This result applies unless the search examines all
-	// states.
+	// doubted: [topology.Order].Orderly has found that some order of the current pods fails. stuck returns this result if it cannot examine
+	// all states.
 	doubted bool
 }
 
@@ -175,7 +175,7 @@ func (o *orders) left(some []int) (list []int) {
 	return list
 }
 
-// gets reports whether into(o, tied) is true for any group of mutually tied pods.
+// gets reports whether into(o, tied) is true for any group of mutually tied pods among the given pods.
 func (o *orders) gets(some []int, into func(o *orders, tied []int) bool) bool {
 	for _, tied := range o.tied(o.left(some)) {
 		o.states, o.seen, o.doubted = 0, map[uint64]bool{}, false
@@ -258,7 +258,7 @@ func (o *orders) stuck(some []int) bool {
 	return false
 }
 
-// bindFree puts a pod on its host if the pod can never be refused and cannot cause a refusal of another pod. It returns which of the
+// bindFree puts on their hosts all pods that can never be refused and cannot cause a refusal of another pod. It returns which of the
 // remaining pods are currently refused.
 func (o *orders) bindFree(some []int) (refused map[int]bool) {
 	for progress := true; progress; {

@@ -48,7 +48,7 @@ func packingIn(class *topology.Class, pods int) packing {
 	return packingOf(pods, class.Fit, class.Biggest)
 }
 
-// nextPacking returns the tightest packing that is less tight than the last one, among the classes that hold the given number of pods.
+// nextPacking returns the tightest packing that is less tight than last, among the classes that hold the given number of pods.
 func nextPacking(classes []topology.Class, pods int, last packing) (next packing, found bool) {
 	for i := range classes {
 		if classes[i].Fit < pods || classes[i].Domains == 0 {

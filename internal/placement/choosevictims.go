@@ -30,8 +30,8 @@ type gangAt struct {
 	nodes    []topology.NodeID
 }
 
-// clear finds a preemption in one domain that makes room for a group, and rolls back all its changes. It returns nil when the group does
-// not fit.
+// clear finds a preemption in one domain that makes room for a group; nil when the group does not fit. clear rolls back all its changes of
+// the cluster.
 func (p *planner) clear(g *Group, d topology.DomainID) *freeing {
 	c := &clearing{p: p, group: g, domain: d, victims: map[topology.NodeID][]topology.Victim{}, gone: map[topology.NodeID]bool{}}
 	if !c.collect() {
@@ -52,7 +52,7 @@ func (p *planner) clear(g *Group, d topology.DomainID) *freeing {
 	if best != nil && len(best.cost.gangs) < 2 {
 		return best
 	}
-	// Preempting one large gang may save many small ones.
+	// Preempting one large gang may save many small gangs.
 	other := c.sparing(func(a, b gangAt) int { return cmp.Compare(a.pods, b.pods) })
 	if best == nil || other != nil && other.cost.compare(&best.cost) < 0 {
 		return other

@@ -14,7 +14,7 @@ import (
 // closest domain.
 const closestTries = 8
 
-// closest finds the domain that holds the most pods of the unit, and compares the other domains with it.
+// closest records in the refusal which domain holds the most pods of the unit, and how many other domains hold equally many or fewer pods.
 func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 	bounds := make([]int, len(domains))
 	for i, d := range domains {
@@ -36,7 +36,7 @@ func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 	}
 	before := s.here()
 	part := s.part(u, best)
-	// The second condition is true for a spread replica that requires no further domain inside the domain to which it is spread.
+	// The second condition is true for a replica of a spread component that needs no narrower domain inside its domain of the spread level.
 	if part == nil || u.spread != nil && part.required == topology.NoLevel {
 		s.back(before)
 		if u.spread != nil {
@@ -50,7 +50,7 @@ func (s *search) closest(r *Refusal, u *unit, domains []topology.DomainID) {
 	s.back(before)
 }
 
-// maxCompared is the maximum number of otherwise equal domains, first in path order, that are compared by the free capacity of their hosts.
+// maxCompared is the maximum number of otherwise equal domains that are compared, in path order, by the free capacity of their hosts.
 const maxCompared = 32
 
 // nearest returns the domain that holds the most pods of the unit, and the number of these pods. It counts the pods if all of them have one
@@ -171,7 +171,7 @@ func (s *search) part(u *unit, d topology.DomainID) *unit {
 	return nil
 }
 
-// shortage records what the closest domain lacks for the scarcest shape that does not fit.
+// shortage records, for the scarcest shape that does not fit, the resources that the closest domain lacks and the excluded hosts.
 func (s *search) shortage(c *Closest, u *unit, d topology.DomainID) {
 	short := u.short(d)
 	if short == nil {

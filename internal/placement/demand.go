@@ -59,8 +59,8 @@ type Component struct {
 	Role Role
 	// Apart places each pod of a replica on a different host. Pods of different replicas may share a host.
 	Apart bool
-	// Place is the component's own tree. In a demand without a constraint, it replaces the demand's levels and node selector; nil: the
-	// demand's tree.
+	// Place selects the topology tree of the component in a demand without a constraint; nil: the tree of the demand's levels and node
+	// selector.
 	Place *Place
 	// Spread describes how the replicas are spread over domains; nil if they are not spread.
 	Spread *Spread

@@ -13,7 +13,7 @@
 //
 //   - a group goes to its former domain if it fits there. Otherwise it goes to the domain in which it uses the fewest sub-domains and which
 //     is tightest for the scarcest shape, at the preferred level first, then at broader levels (choices);
-//   - the hardest parts are placed first: groups tied to a domain, narrow levels, large shares, scarce shapes;
+//   - the hardest parts are placed first: groups tied to a domain, narrow levels, large shares of the capacity, scarce shapes;
 //   - pods of one shape are distributed over as few sub-domains and hosts as possible (fill);
 //   - when a part finds no capacity, the search backtracks to the previous choice. The first pass backtracks to domains only, the second
 //     pass to hosts too. The search tries only one of several domains or hosts that are alike. The second pass is complete: it ends with a

@@ -38,7 +38,7 @@ func (s *search) elsewhere(u *unit, anchor topology.DomainID) topology.Path {
 // plan.
 const seeExplain = " (see kubectl trellis explain)"
 
-// anchored is elsewhereText without domain names.
+// anchored is the short form of elsewhereText, without domain names.
 const anchored = "another domain has capacity, but running pods anchor the graph" + seeExplain
 
 // elsewhereText states that the anchor keeps the replica out of a domain with capacity. That domain may still be too small for the whole

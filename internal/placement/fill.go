@@ -49,9 +49,9 @@ func (s *search) fillUp(dm *demand, at topology.DomainID) {
 	}
 }
 
-// tightest returns, of a domain's child domains and nodes, the one that holds n pods with the least spare capacity, or else the one that
-// holds the most pods. It also returns how many pods the chosen one holds. Among equal hosts, it returns the host that the pods prefer.
-// closed contains, per child domain, the capacity that does not count because it is on hosts that the replica has already taken.
+// tightest returns the child domain or node of a domain that holds n pods with the least spare capacity, or else the most pods, and how
+// many pods it holds. Of equal hosts, tightest returns the host that the pods prefer. closed contains, per child domain, the capacity that
+// does not count because it is on hosts that the replica has already taken.
 func tightest(
 	t *topology.Tree, dm *demand, closed map[topology.DomainID]int, at topology.DomainID, n int,
 ) (topology.DomainID, topology.NodeID, int) {
@@ -98,7 +98,7 @@ func newLiking(t *topology.Tree, s *topology.Shape) *liking {
 	return nil
 }
 
-// better reports whether the pods prefer a host to the picked one.
+// better reports whether the pods prefer a host to the picked host.
 func (l *liking) better(h topology.NodeID, single bool) bool {
 	return l != nil && l.known && single && l.cluster.Preference(h, l.shape).Better(l.best)
 }
@@ -163,8 +163,8 @@ type part struct {
 	fit    int
 }
 
-// every tries all distributions of a demand's pods over the hosts of a domain, and for each the remaining goals. Hosts that are alike are
-// filled in order, each with at most as many pods as the previous one, so no distribution is tried twice.
+// every tries all distributions of a demand's pods over the hosts of a domain, and for each distribution tries to meet the remaining goals.
+// Hosts that are alike are filled in order, each with at most as many pods as the previous host, so no distribution is tried twice.
 func (s *search) every(g *goal) bool {
 	var hosts []candidateHost
 	home, last := 0, topology.Nowhere

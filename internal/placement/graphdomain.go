@@ -11,9 +11,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// choose finds the graph domain (docs/placement.md#which-domain), which must be of the required level and hold the base gang. The best
-// domain holds the most replicas. Of domains that hold equally many, it uses the fewest sub-domains, then is the tightest, then the first
-// by path. choose tries to place the graph in the domains, most promising first, until no other domain can hold more replicas.
+// choose finds the graph domain (docs/placement.md#which-domain): the domain of the required level that holds the base gang and the most
+// replicas. Of domains that hold equally many replicas, choose prefers the domain in which the graph uses the fewest sub-domains, then the
+// tightest domain, then the first by path. It tries the domains, most promising first, until no other domain can hold more replicas.
 func (p *planner) choose() *attempt {
 	base := p.free()
 	if a := cmp.Or(p.refuseLevel(), p.refusePartnerless()); base && a != nil {
@@ -161,7 +161,7 @@ func (p *planner) atMost(d topology.DomainID) int {
 }
 
 // best tries the candidates in order and returns the attempt that placed the most replicas; nil when no attempt placed any. All candidates
-// share one budget. Each candidate may use its equal share of the remaining steps, or a quarter if more.
+// share one budget. Each candidate may use an equal share of the remaining steps, or a quarter of the steps if that is more.
 func (p *planner) best(list []candidate, base bool, s *search, quick bool) *attempt {
 	var found, kept *attempt
 	p.half(func() { found, kept = p.compare(list, base, s, quick) })

@@ -97,7 +97,7 @@ func groupResult(c *topology.Cluster, t *topology.Tree, u *unit, g *Group) *Grou
 	return r
 }
 
-// podResults lists a unit's own pods in their given order.
+// podResults lists the planned nodes of a unit's own pods, in the order of the group's pods.
 func podResults(c *topology.Cluster, u *unit) []PodResult {
 	results := make([]PodResult, 0, len(u.group.Pods))
 	next := make([]int, len(u.own))

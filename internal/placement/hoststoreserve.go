@@ -25,9 +25,9 @@ type EmptyHosts struct {
 // that small gangs would otherwise starve. WhenEmpty returns only as many hosts as the gang needs, and prefers hosts with few pods. It
 // tries the domains that currently hold most of the gang first. If in is not empty, it tries only the domain in.
 //
-// The result empty is nil in three cases: the gang does not need a single domain, no domain could hold the gang even when empty, or the
-// gang needs more hosts than the limit most in every domain. In the last case, needs is the smallest number of hosts that the gang needs;
-// otherwise needs is 0. WhenEmpty leaves the cluster unchanged.
+// The result empty is nil if no gang was refused for lack of capacity, if the gang needs no single domain or is already tied to one, if no
+// domain could hold the gang even when empty, or if the gang needs more hosts than the limit most in every domain. In the last case, needs
+// is the smallest number of hosts that the gang needs; otherwise needs is 0. WhenEmpty leaves the cluster unchanged.
 func WhenEmpty(c *topology.Cluster, g Demand, r *Result, in topology.Path, most int, o Options) (empty *EmptyHosts, needs int) {
 	p := newPlanner(c, g, o)
 	defer p.bind()()
@@ -96,8 +96,8 @@ func (p *planner) firstRefused(r *Result) (*Group, int, topology.DomainID) {
 	return nil, 0, 0
 }
 
-// alone returns the group of a refused replica, and the level whose domain must hold the group. If the replica requires a partner, the
-// group is the one that pairedGroup returns.
+// alone returns the group of a refused replica, and the level whose domain must hold the group. If the replica requires a partner, alone
+// returns the group from pairedGroup.
 func (a *attempt) alone(si, ri, level int) (*Group, int) {
 	s := a.p.components[si]
 	if !a.p.pairRequired(s) || len(s.Waiting[ri].Anchor) > 0 {

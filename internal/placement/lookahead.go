@@ -3,7 +3,7 @@
 
 package placement
 
-// now returns how many waiting replicas must be placed now; they come first in the list. The other replicas only influence the choice of
+// now returns the number of waiting replicas to place now, which come first in Waiting. The later replicas only influence the choice of
 // domains.
 func (s *component) now() int {
 	for i := range s.Waiting {

@@ -151,8 +151,8 @@ func (r *Refusal) closestText() string {
 	return text
 }
 
-// details lists how many hosts are excluded for each reason. It adds each resource that suffices for one pod in total, but not on any host.
-// If hosts are excluded only for lack of resources, it adds each other short resource that suffices for one pod.
+// details lists how many hosts are excluded for each reason. It adds each short resource whose free amount in the domain suffices for one
+// pod, if no host has enough of it for one pod, or if hosts are excluded only for lack of resources.
 func (c *Closest) details() string {
 	var parts []string
 	barred := false
@@ -221,7 +221,7 @@ func allRequestsText(requests []topology.Request) string {
 	return strings.Join(parts, " and ")
 }
 
-// Amount formats an amount of a resource for messages. The amount of cpu is given in thousandths. Amount adds units to cpu and to bytes.
+// Amount formats an amount of a resource for messages, with a unit for cpu and for bytes. It expects an amount of cpu in thousandths.
 func Amount(resource string, amount int64) string { return amountText(resource, amount) }
 
 func amountText(name string, amount int64) string {

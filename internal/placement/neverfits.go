@@ -52,8 +52,7 @@ func (s *search) refused(u *unit, at topology.DomainID) *Refusal {
 	return r
 }
 
-// never explains why no domain of a level could hold a unit. It returns nil if some domain could, or if counts do not prove that none
-// could.
+// never explains why no domain of a level could hold a unit. It returns nil unless counts prove that no domain could hold the unit.
 func (s *search) never(u *unit, level int) *Never {
 	for _, c := range u.total {
 		if c.view.Matching() == 0 {
@@ -77,7 +76,7 @@ func (s *search) never(u *unit, level int) *Never {
 	return s.tooSmall(u, level, domains)
 }
 
-// couldHold reports whether an empty domain could hold a unit, counted by shape, by resource, and by part.
+// couldHold reports whether an empty domain could hold a unit. It counts each shape, each resource and each sub-unit separately.
 func (s *search) couldHold(u *unit, d topology.DomainID) bool {
 	for _, c := range u.total {
 		if c.view.WhenEmpty(d) < c.pods {
@@ -148,8 +147,7 @@ func (s *search) tooSmall(u *unit, level int, domains []topology.DomainID) *Neve
 	return &Never{Pods: u.size, Level: s.tree.Levels().Name(level), Together: true}
 }
 
-// WhyNever explains why no domain could ever hold the gang, e.g. "no rack has 6 hosts: the largest has 4 (zone-0/rack-0)"; "" if a domain
-// could.
+// WhyNever formats Never, e.g. "no rack has 6 hosts: the largest has 4 (zone-0/rack-0)"; "" if Never is nil.
 func (r *Refusal) WhyNever() string {
 	n := r.Never
 	if n == nil {

@@ -10,7 +10,7 @@ type Options struct {
 	// Budget is the number of search steps that one gang may take before it is refused with [CodeBudgetExhausted]; 0 means DefaultBudget.
 	Budget int
 	// PlanBudget is the number of comparisons ([topology.Cluster.Work]) that one plan may take before the remaining replicas are refused; 0
-	// means DefaultPlanBudget, and more on a large cluster.
+	// means DefaultPlanBudget plus planBudgetPerNode for each node.
 	PlanBudget int
 	// Domains lists every compared domain in each refusal. The plan then examines each host of these domains.
 	Domains bool

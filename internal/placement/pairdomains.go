@@ -25,7 +25,7 @@ type pairProblem struct {
 	a       *attempt
 	kinds   []pairKind
 	domains []pairDomain
-	// same is the view of all pods if they have one shape and counting them gives the exact capacity; nil if only a search gives it.
+	// same is the view of all pods if they have one shape and counting gives the exact capacity; nil if a search is necessary.
 	same *topology.View
 	// marker computes the marks of domains. known caches sets by mark, because domains with the same mark have the same sets. tied disables
 	// this cache, because some replicas must go to a particular domain below the pairing's level.
@@ -134,8 +134,8 @@ func (a *attempt) hasPairs(d topology.DomainID) bool {
 	return false
 }
 
-// shortlist keeps at most mostPairDomains domains: domains in use first, then domains with capacity for both roles. Next, it prefers
-// domains with capacity for most waiting replicas.
+// shortlist keeps at most mostPairDomains domains: domains in use first, then domains with capacity for both roles, then the other domains.
+// Among these, it prefers domains with capacity for the most waiting replicas.
 func (q *pairProblem) shortlist() {
 	holds := make(map[topology.DomainID]int, len(q.domains))
 	for i := range q.domains {
@@ -190,7 +190,7 @@ func (q *pairProblem) former(d topology.DomainID) []int {
 	return out
 }
 
-// findSets finds every combination of replica counts by kind that fits into a domain; false if there are too many.
+// findSets finds every combination of replica counts by kind that fits into a domain; false if there are too many combinations.
 func (q *pairProblem) findSets(d *pairDomain) bool {
 	if sets, known := q.known[d.mark]; known && !q.tied {
 		d.sets = sets

@@ -9,11 +9,11 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// While an update reaches one component after the other, the first replicas of a base gang may belong to several generations of workers.
+// An update replaces one component after the other, so the first replicas of a base gang may belong to several generations of workers.
 // Partners must be of one generation. If the pairing is required, it is therefore not enough that the first replicas share a domain.
 
-// hasPartner reports whether a replica may find a partner: it is anchored, a replica of its generation is placed, or one is among the first
-// waiting replicas of a component with the other role. among returns how many of those count.
+// hasPartner reports whether a replica may find a partner: the replica is anchored, a replica of its generation is placed, or a component
+// with the other role has a waiting replica of its generation. Only the first among(component) waiting replicas of a component count.
 func (p *planner) hasPartner(s *component, ri int, among func(*component) int) bool {
 	generation := s.Waiting[ri].Generation
 	return len(s.Waiting[ri].Anchor) > 0 ||
@@ -24,7 +24,7 @@ func (p *planner) hasPartner(s *component, ri int, among func(*component) int) b
 		})
 }
 
-// headsPair reports whether every first replica that requires a partner may find one; among is as in hasPartner.
+// headsPair reports whether every first replica that requires a partner may find a partner; among is as in hasPartner.
 func (p *planner) headsPair(among func(*component) int) bool {
 	for _, s := range p.components {
 		for ri := range s.first() {

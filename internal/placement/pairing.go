@@ -12,7 +12,7 @@ import (
 // Role is the role of a component's replicas in a disaggregated deployment.
 type Role int
 
-// The roles between which KV caches are transferred.
+// The roles of replicas. KV caches are transferred from Prefill to Decode replicas.
 const (
 	// NoRole: the replica transfers no caches.
 	NoRole Role = iota

@@ -59,11 +59,11 @@ func (a *attempt) addPairKind(kinds []pairKind, si, ri int) []pairKind {
 	return kinds
 }
 
-// mostInTurn bounds the replicas of each role that inTurn splits off.
+// mostInTurn is the maximum number of replicas of each role that inTurn returns in next, unless a head has more replicas.
 const mostInTurn = 8
 
-// inTurn splits off the replicas that are placed next, with both roles in their ratio. It serves graphs that are too large to be planned at
-// once.
+// inTurn splits the replicas into the replicas to place next, with both roles in the ratio of the pairing, and the rest. placePairs calls
+// it when there are too many replicas to plan all at once.
 func (a *attempt) inTurn(kinds []pairKind) (next, rest []pairKind) {
 	p := a.p.pairing
 	least := min(p.Prefill, p.Decode)

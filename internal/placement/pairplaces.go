@@ -61,7 +61,7 @@ func (a *attempt) placeByNumbers(kinds []pairKind) bool {
 	return true
 }
 
-// places assigns replicas to domains: first the replicas that were in the domain before, then the others in their order.
+// places assigns replicas to domains: first the replicas that were in the domain before, then the other replicas in their order.
 func (q *pairProblem) places(plan *pairPlan) (now, later []pairPlace) {
 	to := make([][2][]pairMember, len(q.domains))
 	for i := range q.kinds {
@@ -159,7 +159,7 @@ func (a *attempt) placeIn(place pairPlace) {
 	})
 }
 
-// placePairsLater places the later replicas in the domains that the plan by numbers chose.
+// placePairsLater places the later replicas in the domains that placeByNumbers chose.
 func (a *attempt) placePairsLater() {
 	for _, place := range a.pairsLater {
 		place.members = slices.DeleteFunc(slices.Clone(place.members), func(m pairMember) bool { return !a.isPairable(m.component, m.replica) })

@@ -13,19 +13,18 @@ import (
 // sumsPerComparison is the number of sums that take as long as one comparison of the plan's budget.
 const sumsPerComparison = 8
 
-// pairSums combines one set of each domain. A sum is the resulting replica counts. For each sum, pairSums keeps the best sets.
+// pairSums combines one set of each domain. A sum is a combination's replica count per kind. pairSums keeps the best combination per sum.
 type pairSums struct {
 	q *pairProblem
-	// weights turn a sum, which is a replica count per kind, into its index in values. numbers is the inverse and contains the counts of
-	// each index.
+	// weights turn a sum into its index in values. numbers is the inverse: it contains the replica counts of each index.
 	weights []int
 	numbers [][]int
 	values  []pairValue
-	// from contains, by domain and index of a sum, the index of the set that the best choice uses in the domain.
+	// from contains, by domain and index of a sum, the index of the domain's set in the best combination.
 	from [][]int16
 }
 
-// pairValue is the cost of one choice of sets. Choices with the same sum are compared by their costs, field by field.
+// pairValue is the cost of one combination of sets. Combinations with the same sum are compared by their costs, field by field.
 type pairValue struct {
 	reached bool
 	// imbalance is the sum over the domains; opened counts domains that had no replica before; moved counts replicas that do not return to
@@ -38,7 +37,7 @@ func (v *pairValue) compare(o *pairValue) int {
 		cmp.Compare(v.room, o.room))
 }
 
-// steps bounds how often sum adds a set to a sum for one choice of locks.
+// steps returns an upper bound on how often sum adds a set to a sum, for one choice of locks.
 func (q *pairProblem) steps() int {
 	states, sets := 1, 0
 	for i := range q.kinds {
@@ -86,8 +85,8 @@ func (q *pairProblem) solve() (*pairPlan, bool) {
 	return best, true
 }
 
-// locks returns the choices of domains to which kinds are locked, with one entry per kind. If a component's replicas must share a domain,
-// all of its kinds have the same entry. The entry of any other kind is Nowhere.
+// locks returns all choices of domains to which kinds are locked. A choice has one entry per kind. If a component's replicas must share a
+// domain, all of its kinds have the same entry. The entry of any other kind is Nowhere.
 func (q *pairProblem) locks() [][]topology.DomainID {
 	a, t := q.a, q.a.p.tree
 	choices := [][]topology.DomainID{make([]topology.DomainID, len(q.kinds))}

@@ -131,7 +131,7 @@ func (p *planner) preemptPairedHead(a *attempt, si int) {
 	a.settleBase(freed.unit, func(r *ReplicaResult) { r.Refusal, r.Preempts = nil, freed.cost.preemption() })
 }
 
-// onlyAmong returns the domains that the unit's group allows.
+// onlyAmong removes from a list the domains that the unit's group does not allow.
 func (u *unit) onlyAmong(t *topology.Tree, domains []topology.DomainID) []topology.DomainID {
 	if u.group.among == nil {
 		return domains

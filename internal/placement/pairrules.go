@@ -29,8 +29,8 @@ func (q *pairProblem) generations(f func(generation string)) {
 	}
 }
 
-// allowed reports whether a domain may get the replicas of a set. A kind that is locked to a domain may only go there. If the pairing is
-// required, the first replicas in a domain must include both roles.
+// allowed reports whether a domain may get the replicas of a set. A kind that is locked to a domain may go only to this domain. If the
+// pairing is required, the first replicas in a domain must include both roles.
 func (q *pairProblem) allowed(d *pairDomain, set []int, locks []topology.DomainID) bool {
 	t := q.a.p.tree
 	for i, n := range set {
@@ -54,7 +54,7 @@ func (q *pairProblem) allowed(d *pairDomain, set []int, locks []topology.DomainI
 	return allowed
 }
 
-// cost returns what a set of replicas in a domain adds to the value of a plan.
+// cost returns the value that a set of replicas in a domain adds to the value of a plan.
 func (q *pairProblem) cost(d *pairDomain, set []int) pairValue {
 	v := pairValue{reached: true}
 	q.generations(func(generation string) {

@@ -113,7 +113,7 @@ func (p *planner) sortKinds() {
 	}
 }
 
-// one reports whether all replicas of the component share one domain. They do in a single-node component with a required level.
+// one reports whether all replicas of the component share one domain, as in a single-node component with a required level.
 func (s *component) one() bool { return !s.Multinode && s.Required != topology.NoLevel }
 
 func (p *planner) gone(level int) bool {
@@ -169,7 +169,7 @@ func (p *planner) refuseAll(r *Refusal) *attempt {
 	return a
 }
 
-// result converts an attempt to a Result.
+// result converts an attempt to a Result, and releases the capacity of the later replicas.
 func (p *planner) result(a *attempt) Result {
 	out := Result{Domain: p.domainOf(a)}
 	a.dropLater()

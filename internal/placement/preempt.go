@@ -17,7 +17,7 @@ const (
 	preemptTries, preemptChoices = 256, 32
 	// preemptVictims is the number of pods of one domain that are considered as victims, starting with the first nodes in path order.
 	preemptVictims = 20_000
-	// preemptBudget is the number of search steps of one try.
+	// preemptBudget is the maximum number of steps of one search in a cleared domain.
 	preemptBudget = 2_000
 )
 
@@ -119,7 +119,7 @@ type freeing struct {
 	cost   cost
 }
 
-// cost counts the gangs and pods that a preemption breaks.
+// cost describes the victims of a preemption: the gangs that lose pods, and the number of these pods.
 type cost struct {
 	gangs []string
 	// highest is the highest priority among the victims.

@@ -79,7 +79,7 @@ type Refusal struct {
 	// Steps is the budget of search steps, if it was used up; Compared is the plan's budget of comparisons, if it was used up.
 	Steps    int
 	Compared uint64
-	// Cause is the refusal of the gang part that does not fit into the closest domain, or of the gang that this replica waits for.
+	// Cause is the refusal of the part of the gang that does not fit into the closest domain, or of the gang that this replica waits for.
 	Cause *Refusal
 }
 

@@ -9,8 +9,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// Domain describes the capacity of one domain for a refused gang. All numbers but Holds are for the first shape that does not fit in the
-// closest domain; amounts are of its first extended resource, else its first resource. Open and the hosts of Excluded add up to Hosts.
+// Domain describes the capacity of one domain for a refused gang. All numbers except Holds are for the first shape that does not fit into
+// the closest domain. All amounts are of this shape's first extended resource, or of its first resource if it requests no extended
+// resource. Open and the hosts of Excluded add up to Hosts.
 type Domain struct {
 	Path topology.Path
 	// Holds is how many pods of the gang fit, over all shapes. For gangs of several shapes or parts, it is an upper bound.
@@ -71,7 +72,8 @@ func (s *search) count(view *topology.View, d topology.DomainID, holds int) Doma
 	return out
 }
 
-// scarcest returns the index of the request that tables show: the first extended resource, else the first resource; -1 without requests.
+// scarcest returns the index of the request that the tables of domains show: the first extended resource, else the first resource; -1
+// without requests.
 func scarcest(requests []topology.Request) int {
 	for i, r := range requests {
 		if strings.Contains(r.Name, "/") {

@@ -239,7 +239,7 @@ func (s *search) hosts(g *goal) bool {
 	return s.every(g)
 }
 
-// some places n pods of a demand, or as many as its rules allow, and returns how many. The domain must have capacity for n pods.
+// some places n pods of a demand, or as many as its rules allow, and returns how many it placed. The domain must have capacity for n pods.
 func (s *search) some(dm *demand, at, scope topology.DomainID, n int) int {
 	if dm.together() {
 		return s.oneByOne(dm, at, scope, n)

@@ -216,8 +216,8 @@ func (s *search) allows(u *unit, scope, d topology.DomainID) bool {
 	return missing <= s.open[sp]-1
 }
 
-// spreadOver lists the domains for a group of a spread component, best first: fewest replicas, then the former domain, then the usual
-// ranking. For a preferred spread, the last entry is the argument bound.
+// spreadOver lists the domains for a group of a spread component, best first: fewest replicas, then the former domain, then the order of
+// compareChoices. For a preferred spread, the last entry is the argument bound.
 func (s *search) spreadOver(u *unit, bound, scope topology.DomainID) []topology.DomainID {
 	sp := u.spread
 	if s.tree.LevelOf(bound) >= sp.level {

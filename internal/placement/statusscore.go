@@ -20,7 +20,7 @@ const Unscored = -1
 //
 // A replica scores 1 when its nodes share one domain at every level. A level at which its nodes are in k domains contributes 1/k; a node
 // without the label of a level counts as a domain. The score is the average over the levels, without the hostname level, because pods that
-// each fill a host cannot share one.
+// each fill a host cannot share a host.
 func Score(c *topology.Cluster, levels topology.Levels, replicas [][]string) float64 {
 	least := float64(Unscored)
 	for _, nodes := range replicas {

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// is reports whether the function asks returns true for pod i and any rule; every reports whether it does so for all rules.
+// is reports whether asks returns true for pod i under any rule; every reports whether asks returns true for pod i under all rules.
 func (o *orders) is(i int, asks func(topology.Order, int) bool) bool {
 	return slices.ContainsFunc(o.by, func(by topology.Order) bool { return asks(by, i) })
 }

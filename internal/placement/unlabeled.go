@@ -94,8 +94,8 @@ func labelsHelp(view *topology.View, domains []topology.DomainID, pods int) bool
 	return outside > 0 && best+outside >= pods
 }
 
-// text returns for example "no node has label example.com/rack of level 'rack': correct the key of the level, or label the nodes". Example
-// of where: "no rack has 4 hosts: the largest has 2 (a/r0)".
+// text returns for example "no node has label example.com/rack of level 'rack': correct the key of the level, or label the nodes". If only
+// some hosts lack the label, the text begins with where, for example "no rack has 4 hosts: the largest has 2 (a/r0)".
 func (l *Unlabeled) text(where string) string {
 	switch {
 	case l.Above != "":

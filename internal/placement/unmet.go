@@ -10,7 +10,7 @@ import (
 )
 
 // Unmet contains the requests of a graph's refused gangs. MayFit checks, by a few counts, whether a change of one node may allow one of
-// these gangs to be placed. Other changes do not cause a new plan of the graph:
+// these gangs to be placed. A change for which MayFit returns false causes no new plan of the graph:
 //
 //	refused: 4 pods x 8 GPUs in one rack of zone-a
 //	a host of zone-b becomes free                    no

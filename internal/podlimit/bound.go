@@ -47,8 +47,8 @@ type Short struct {
 //
 // Bound keeps existing replicas regardless of the limit. It assigns the remaining pods in the order of component names: first one replica
 // to each component without replicas, then all further replicas. It adds only entire replicas. If a component requests more pods per
-// replica than its existing replicas have, it keeps the existing replicas and gets no further ones. groups are the deployment's scaling
-// groups by component.
+// replica than its existing replicas have, Bound keeps the existing replicas and adds none. groups are the deployment's scaling groups by
+// component.
 func Bound(dgd *nvidiav1beta1.DynamoGraphDeployment, groups map[string]*trellisv1alpha1.ScalingGroup,
 	limit int64) (*nvidiav1beta1.DynamoGraphDeployment, []Short) {
 	if within(dgd, limit) {

@@ -144,7 +144,8 @@ func (e *Registry) handler(w Watch) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: notify, UpdateFunc: func(_, now any) { notify(now) }, DeleteFunc: notify}
 }
 
-// changed calls the functions for a changed object of a graph. Without a namespace, the object is a provider's topology object.
+// changed calls the functions that OnChange has registered. For a graph without a namespace, which TopologyOf returns, it calls the
+// functions that OnTopologyChange has registered instead.
 func (e *Registry) changed(graph types.NamespacedName) {
 	if graph.Namespace == "" {
 		for _, f := range e.topologyWatchers {

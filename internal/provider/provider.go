@@ -86,7 +86,7 @@ func TopologyOf(o client.Object) (types.NamespacedName, bool) {
 	return types.NamespacedName{Name: o.GetName()}, true
 }
 
-// State says whether a provider works in this cluster.
+// State reports whether a provider works in this cluster.
 type State struct {
 	Ready bool
 	// Reason is the reason of the condition ProviderReady. For an unready provider, Message contains the missing requirement and the fix.
@@ -183,7 +183,7 @@ type Observation struct {
 	// Placed reports whether every gang is placed, with Reason and Message for the condition Placed.
 	Placed          bool
 	Reason, Message string
-	// Levels is the provider's report on the topology levels that pack the graph; nil if there is none.
+	// Levels is the provider's report on the topology levels by which the graph is packed; nil if there is no report.
 	Levels *Levels
 	// Blind: the provider's objects cannot be read now. The caller therefore keeps the former state.
 	Blind bool

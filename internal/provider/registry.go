@@ -179,7 +179,7 @@ func (e *Registry) Own(name string) client.Reader {
 // NeedLeaderElection returns true, because only the leader writes.
 func (e *Registry) NeedLeaderElection() bool { return true }
 
-// Start keeps the states of all providers in use up to date until ctx ends.
+// Start keeps the states of the providers in use up to date until ctx ends. A provider is in use once State has been called for it.
 func (e *Registry) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("providers"))
 	defer e.closeAll()

@@ -30,7 +30,7 @@ func (w Waits) pauseAfter(retries int32) time.Duration {
 	return min(w.Retry<<min(retries, 10), w.Most)
 }
 
-// Pause says why a Workload requests no quota at present, and until when.
+// Pause is the reason why a Workload requests no quota at present, and the time at which it requests quota again.
 type Pause struct {
 	Why   string
 	Until time.Time

@@ -22,7 +22,7 @@ import (
 const annotationMadeFrom = "trellis.dev/made-from"
 
 // deactivationByKueue returns the reason and message with which Kueue itself has deactivated a Workload, for example RequeuingLimitExceeded
-// by waitForPodsReady. It returns "" for a Workload that is active, that Trellis holds, or that another client has deactivated.
+// by waitForPodsReady. It returns "" for a Workload that is active, that Trellis keeps inactive, or that another client has deactivated.
 func (w *Workload) deactivationByKueue() (cause, message string) {
 	if !w.deactivated() {
 		return "", ""
@@ -39,7 +39,7 @@ func (w *Workload) deactivationByKueue() (cause, message string) {
 	return "", ""
 }
 
-// whyInactive returns the reason why a Workload is inactive although Trellis does not hold it.
+// whyInactive returns the reason why a Workload is inactive although Trellis does not keep it inactive.
 func (w *Workload) whyInactive() string {
 	cause, message := w.deactivationByKueue()
 	if cause == "" {

@@ -48,11 +48,12 @@ func PatchOf(w *Workload, change map[string]any) ([]byte, error) {
 	return json.Marshal(patch)
 }
 
-// Follows reports whether Trellis holds a Workload until the Workloads of the first replicas have quota.
+// Follows reports whether Trellis keeps a Workload inactive until the Workloads of the first replicas have quota.
 func (w *Workload) Follows() bool { return w.Annotations[annotationFollows] != "" && !w.active() }
 
-// marked reports whether a Workload has marks of Trellis. On an active Workload the marks are stale, because another client has activated
-// the Workload. Trellis then removes the marks, so that the Workload stays inactive if another client deactivates it.
+// marked reports whether a Workload has annotations with which Trellis marks the Workloads that it keeps inactive. On an active Workload,
+// these marks are stale, because another client has activated the Workload. Trellis then removes the marks, so that the Workload stays
+// inactive if another client deactivates it.
 func (w *Workload) marked() bool {
 	return w.Annotations[annotationFollows] != "" || w.Annotations[annotationNoPlace] != "" || w.Annotations[annotationAskAfter] != ""
 }
@@ -69,11 +70,11 @@ func (w *Workload) hold() {
 }
 
 // awaited returns the Workloads that get quota before all other Workloads of their deployment: the Workloads of the first replicas, until
-// all of these have quota. Without this rule, a later replica could get quota first, because Kueue admits Workloads in no reliable order.
-// In a graph packed into one domain, the later replica would not be placed before the first replicas, but would take the quota that they
-// need. If the base contains a first replica, the base comes first, followed by first replicas with their own Workloads. First replicas
-// with quota keep it, because Kueue may have preempted the base for them. While pods of the deployment run, each replica waits separately,
-// and awaited returns none.
+// all of these Workloads have quota. Without this rule, a later replica could get quota first, because Kueue admits Workloads in no
+// reliable order. In a graph packed into one domain, the later replica would not be placed before the first replicas, but would take the
+// quota that they need. If the base contains a first replica, the base comes first, followed by first replicas with their own Workloads.
+// First replicas with quota keep it, because Kueue may have preempted the base for them. While pods of the deployment run, each replica
+// waits separately, and awaited returns none.
 func (o *Observation) awaited(a asks) map[string]bool {
 	if o.Queue() == "" || slices.ContainsFunc(o.Pods, begun) {
 		return nil

@@ -54,8 +54,8 @@ func WorkloadOf(pod *corev1.Pod) string {
 	return pod.Labels[labelGroup]
 }
 
-// Suits reports whether a pod that has not started is in the queue of its scaling group. If the group has no queue, the pod must be in
-// none.
+// Suits reports whether a pod that has not started is in the queue of its scaling group. If the group has no queue, the pod must be in no
+// queue.
 func Suits(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) bool {
 	queue := QueueOf(sg)
 	if queue == "" {
@@ -91,7 +91,7 @@ type Joining struct {
 }
 
 // Join prepares the assignment of new pods of a scaling group to Workloads. groups are all scaling groups of the deployment. existing are
-// the group's pods, including terminating ones. workloads are the deployment's Workloads.
+// the group's pods, including terminating pods. workloads are the deployment's Workloads.
 func Join(sg *trellisv1alpha1.ScalingGroup, groups []*trellisv1alpha1.ScalingGroup, existing []*corev1.Pod,
 	workloads []*Workload) *Joining {
 	return joinAs(sg, rolesOf(sg), BaseOf(groups), existing, workloads)

@@ -100,7 +100,7 @@ func (o *Observation) outdated(w *Workload, a asks) bool {
 	return !slices.ContainsFunc(o.Groups, func(sg *trellisv1alpha1.ScalingGroup) bool { return !o.complete(sg) })
 }
 
-// follows reports whether a Workload must not get quota until the awaited Workloads have it.
+// follows reports whether a Workload must not get quota until the awaited Workloads have quota.
 func follows(name string, awaited map[string]bool) bool { return len(awaited) > 0 && !awaited[name] }
 
 // firstWord is the time that Trellis waits for Kueue's decision about the first replicas before it creates the other Workloads. Usually
@@ -193,7 +193,7 @@ func (s *Steps) endPause(w *Workload, now time.Time) {
 	}
 }
 
-// LookAt schedules another evaluation of the deployment, unless an earlier one is scheduled.
+// LookAt schedules another evaluation of the deployment, unless an earlier evaluation is scheduled.
 func (s *Steps) LookAt(at time.Time) {
 	if s.Next.IsZero() || at.Before(s.Next) {
 		s.Next = at
@@ -225,7 +225,7 @@ func (o *Observation) kept(a asks) map[string]bool {
 	return out
 }
 
-// suits reports whether the base's Workload has the podset names and counts of a new one.
+// suits reports whether the base's existing Workload has the podset names and counts of a new Workload for the base.
 func (o *Observation) suits(base Base) bool {
 	at := slices.IndexFunc(o.Workloads, func(w *Workload) bool { return w.Name == base.Name })
 	return at >= 0 && len(base.PodSets) > 0 && slices.EqualFunc(o.Workloads[at].Spec.PodSets, base.PodSets, func(a, b PodSet) bool {

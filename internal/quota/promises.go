@@ -21,7 +21,7 @@ import (
 // admitted yet. The keys are podset names.
 type Promise map[string]Addition
 
-// Addition contains what Kueue adds to each pod of a podset.
+// Addition contains the node labels and tolerations that Kueue adds to each pod of a podset.
 type Addition struct {
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
@@ -114,8 +114,8 @@ func (p *Promises) Of(graph types.NamespacedName) map[string]Promise {
 	return maps.Clone(p.byGraph[graph].Promises)
 }
 
-// Fingerprint identifies the pods of a Workload that are held by Kueue alone, and what Kueue will add to these pods. A scheduling result
-// with another fingerprint is out of date.
+// Fingerprint identifies the pods of a Workload that are held by Kueue alone, and the additions that Kueue will make to these pods. A
+// scheduling result with another fingerprint is out of date.
 func (p Promise) Fingerprint(workload string, pods []*corev1.Pod) string {
 	var uids []string
 	for _, pod := range pods {

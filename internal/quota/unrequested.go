@@ -15,7 +15,7 @@ import (
 )
 
 // unrequested lists the names of missing Workloads that a deployment needs for existing pods or for pods that are still to be created.
-// Replicas that run without a Workload, because they were created before the deployment had a queue, need none.
+// Replicas that run without a Workload, because they were created before the deployment had a queue, need no Workload.
 func (o *Observation) unrequested() []string {
 	needed := map[string]bool{}
 	for _, sg := range o.Groups {

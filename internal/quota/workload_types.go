@@ -57,7 +57,7 @@ type WorkloadStatus struct {
 	AdmissionChecks []CheckState `json:"admissionChecks,omitempty"`
 }
 
-// Admission says from which queue and flavors the quota comes.
+// Admission is the source of the reserved quota: the ClusterQueue, and the flavors of each podset.
 type Admission struct {
 	ClusterQueue      string             `json:"clusterQueue"`
 	PodSetAssignments []PodSetAssignment `json:"podSetAssignments,omitempty"`

@@ -85,8 +85,9 @@ func (w *Workload) placesPods() bool {
 	return false
 }
 
-// why returns the reason why a Workload is not admitted: that it waits, is paused or is inactive, or otherwise Kueue's message that it is
-// finished, evicted, without quota or not admitted, in this order.
+// why returns the reason why a Workload is not admitted. A Workload that waits for the first replicas, is paused or is inactive has a
+// reason of Trellis. Otherwise, the reason is the message of the first condition of Kueue that applies, in the order Finished, Evicted,
+// QuotaReserved, Admitted.
 func (w *Workload) why() string {
 	if w.Follows() {
 		return "it waits until the first replicas have quota"

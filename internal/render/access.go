@@ -67,7 +67,7 @@ func endpointPickerRules() []rbacv1.PolicyRule {
 }
 
 // AccountOf returns the ServiceAccount of a graph's pods: the user's account, or a default that depends on the template's labels; "" for
-// none. The revision covers the labels, and thus the default.
+// none. The revision includes the labels, so it changes when the default changes.
 func AccountOf(template *corev1.PodTemplateSpec, graph string) string {
 	switch {
 	case template.Spec.ServiceAccountName != "":
@@ -90,8 +90,8 @@ func discoveryName(graph, suffix string) string {
 	return fit(graph, graph, maxObjectName-len(suffix)) + suffix
 }
 
-// discoveryAccess makes the graph's own ServiceAccount, and grants the discovery rights to this account and to the shared accounts that the
-// graph's pods use.
+// discoveryAccess returns the graph's own ServiceAccount, and the Role and RoleBinding that grant the discovery rights to this account and
+// to the shared accounts that the graph's pods use.
 func discoveryAccess(g *Graph) []Object {
 	account, role := discoveryAccount(g.Name), discoveryName(g.Name, discoveryRoleSuffix)
 	var subjects []rbacv1.Subject
@@ -112,7 +112,7 @@ func discoveryAccess(g *Graph) []Object {
 	}
 }
 
-// componentAccess makes the ServiceAccounts that the planners and the endpoint pickers of a namespace share, and grants their rights.
+// componentAccess returns the ServiceAccounts that the planners and the endpoint pickers of a namespace share, with their rights.
 func componentAccess(g *Graph) []Object {
 	var out []Object
 	for _, shared := range []struct {

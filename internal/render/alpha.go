@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/field"
 )
 
-// checkAlpha lists the errors in those fields of a v1alpha1 service that the conversion to v1beta1 alters: amounts that are not quantities,
+// checkAlpha lists the errors in the fields of a v1alpha1 service that the conversion to v1beta1 alters: amounts that are not quantities,
 // mounts without a path, and a second main container.
 func checkAlpha(dgd *nvidiav1alpha1.DynamoGraphDeployment, path *field.Path, name string) []error {
 	if dgd == nil || dgd.Spec.Services[name] == nil {

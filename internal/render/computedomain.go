@@ -224,7 +224,7 @@ func (g *Graph) ReplicaDomains() (domains []Object) {
 }
 
 // computeDomains returns the ComputeDomains that the graph's pods share, without duplicates. It reads their names from the pod templates,
-// because a scaling group adopted from an earlier deployment of the same name keeps its templates, and these still name the earlier
+// because a scaling group adopted from an earlier deployment of the same name keeps its templates, which still name the earlier
 // ComputeDomain.
 func (g *Graph) computeDomains() (domains []Object) {
 	names := map[string]bool{}

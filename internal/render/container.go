@@ -62,7 +62,7 @@ func firstProbe(ports []corev1.ContainerPort, probes ...*corev1.Probe) *corev1.P
 
 var wellKnownPorts = map[string]int32{portHTTP: httpPort, portSystem: systemPort}
 
-// mergePorts adds the default ports, except those with the name or the number of a user's port.
+// mergePorts adds the default ports, except default ports with the name or the number of a user's port.
 func mergePorts(users, ours []corev1.ContainerPort) []corev1.ContainerPort {
 	out := users
 	for _, port := range ours {

@@ -16,7 +16,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// budgetSuffix ends the name of a component's disruption budget, so that the name does not clash with a budget of the user.
+// budgetSuffix is the suffix of the name of a component's disruption budget, so that the name does not clash with a budget of the user.
 const budgetSuffix = "-replicas"
 
 // BudgetName is the name of the disruption budget of a scaling group.
@@ -42,7 +42,7 @@ func DisruptionBudget(sg *trellisv1alpha1.ScalingGroup, podsThatStay int32) *pol
 }
 
 // OwnBudget reports whether Trellis has created a budget: either the budget's controller is a scaling group, or the budget has no
-// controller, and its label and name are those of a Trellis budget.
+// controller but has the label and the name of a Trellis budget.
 func OwnBudget(budget *policyv1.PodDisruptionBudget) bool {
 	if owner := metav1.GetControllerOfNoCopy(budget); owner != nil {
 		return owner.Kind == "ScalingGroup" && owner.APIVersion == trellisv1alpha1.GroupVersion.String()

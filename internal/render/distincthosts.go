@@ -10,7 +10,7 @@ import (
 )
 
 // AnnotationDistinctHosts with the value "true", on a deployment or on the pods of a component, places the pods of each multinode replica
-// on different hosts (docs/placement.md#hosts-of-their-own). The component's annotation overrides the deployment's.
+// on different hosts (docs/placement.md#hosts-of-their-own). The component's annotation overrides the deployment's annotation.
 const AnnotationDistinctHosts = "trellis.dev/distinct-hosts"
 
 // DistinctHosts reports whether the pods of each multinode replica of a scaling group need different hosts.

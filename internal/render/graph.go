@@ -38,7 +38,7 @@ type Inputs struct {
 	// Groups maps component names to the existing ScalingGroups. A component with unchanged input keeps the roles and the revision of its
 	// ScalingGroup.
 	Groups map[string]*trellisv1alpha1.ScalingGroup
-	// Provider that binds the gangs.
+	// Provider is the name of the provider that binds the gangs.
 	Provider string
 	// Workload names the maker of the pods of multinode components; see ChooseWorkload.
 	Workload string

@@ -33,7 +33,7 @@ const AnnotationRolledOut = "trellis.dev/rolled-out"
 type StoredGeneration struct {
 	// Generation is the name of the generation; "" for workers without generations.
 	Generation string `json:"generation"`
-	// Workers by component.
+	// Workers maps the names of components to their workers.
 	Workers map[string]StoredWorker `json:"workers"`
 }
 

@@ -81,7 +81,7 @@ func (t *templater) annotations() map[string]string {
 	return annotations
 }
 
-// settings returns the annotations that apply to the component's pods: the deployment's annotations, overridden by those of the
+// settings returns the annotations that apply to the component's pods: the deployment's annotations, overridden by the annotations of the
 // podTemplate.
 func (t *templater) settings() map[string]string {
 	annotations := inherited(t.dgd)

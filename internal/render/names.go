@@ -89,8 +89,8 @@ func LabelValue(s string) string {
 // serviceNames are the object names of one component.
 type serviceNames struct{ group, component, headless string }
 
-// nameComponents names the objects of every component. It returns an error for each component whose objects would get the same names as
-// those of another component.
+// nameComponents names the objects of every component. It returns an error for each component whose objects would get the same names as the
+// objects of another component.
 func nameComponents(dgd *nvidiav1beta1.DynamoGraphDeployment) (map[string]serviceNames, []error) {
 	var errs []error
 	out := map[string]serviceNames{}

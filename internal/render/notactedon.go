@@ -136,7 +136,7 @@ func (n *ignoredFields) preferences(dgd *nvidiav1beta1.DynamoGraphDeployment, c 
 	}), path.Child("topologySpreadConstraints"))
 }
 
-// annotations adds the ignored annotations at path: those of the deployment, of its spec, or of one podTemplate.
+// annotations adds the ignored annotations at path: the annotations of the deployment, of its spec, or of one podTemplate.
 func (n *ignoredFields) annotations(path *field.Path, annotations map[string]string) {
 	own := path == ownAnnotations
 	has := func(key string) bool { _, set := annotations[key]; return set }

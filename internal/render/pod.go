@@ -33,8 +33,8 @@ func Oversized(sg *trellisv1alpha1.ScalingGroup) bool {
 	return PodsPerReplica(sg) > nvidiav1beta1.MaxNodeCount
 }
 
-// Gated reports whether Trellis places the scaling group's replicas as gangs. It does if the component or its graph has a constraint,
-// required or preferred, or if a replica has several pods. The kube-scheduler places all other replicas.
+// Gated reports whether Trellis places the scaling group's replicas as gangs, which is the case if the component or its graph has a
+// constraint, required or preferred, or if a replica has several pods. The kube-scheduler places all other replicas.
 func Gated(sg *trellisv1alpha1.ScalingGroup) bool {
 	return specs.Named(sg.Spec.Provider).Planned && packed(sg.Spec.Multinode, sg.Spec.Topology)
 }
@@ -151,8 +151,8 @@ func labelPod(pod *corev1.Pod, common *alike, role string, ordinal, index int32)
 	pod.Labels[LabelPodIndex] = strconv.Itoa(int(index))
 }
 
-// introduce sets a pod's DNS name below the headless Service, and the environment variables of the launch command. With these, the pods of
-// one replica find each other.
+// introduce sets a pod's DNS name below the headless Service, and the environment variables of the launch command, so that the pods of one
+// replica find each other.
 func introduce(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup, at replicaAt, index int32, common *alike) {
 	var vars []corev1.EnvVar
 	if InSets(sg) {

@@ -55,7 +55,7 @@ type OverrideProblem struct {
 	Path *field.Path
 	// Value of the field; "" if a message should not quote it.
 	Value string
-	// Text says what to write instead.
+	// Text describes the valid value.
 	Text string
 }
 

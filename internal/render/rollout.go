@@ -28,8 +28,8 @@ func resolveRollout(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.C
 // Worker reports whether the component is a worker. Only workers belong to a generation.
 func (s *Component) Worker() bool { return isWorker(s.ComponentType) }
 
-// InStep returns the workers whose generations are replaced in step. These are all workers with a generation if Trellis replaces the pods
-// and the graph has several such workers; otherwise InStep returns none.
+// InStep returns the workers whose generations are replaced together: all workers with a generation, if Trellis replaces the pods and the
+// graph has several such workers; otherwise none.
 func (g *Graph) InStep() []*Component {
 	if workers := g.InGeneration(); len(workers) > 1 {
 		return workers

@@ -99,7 +99,7 @@ func sameForm(a, b string) bool {
 	return a == b
 }
 
-// withoutRollout returns the annotations without those that control how pods are replaced.
+// withoutRollout returns the annotations without the annotations that control how pods are replaced.
 func withoutRollout(annotations map[string]string) map[string]string {
 	out := maps.Clone(annotations)
 	maps.DeleteFunc(out, func(key, _ string) bool { return slices.Contains(aboutRollout, key) })
@@ -109,9 +109,9 @@ func withoutRollout(annotations map[string]string) map[string]string {
 // aboutRollout are the annotations that control how pods are replaced, on deployments and components.
 var aboutRollout = slices.Concat(rollout.Annotations, rollout.SharedAnnotations, rollout.FormerAnnotations, []string{AnnotationGenerations})
 
-// keepsRoles reports whether a scaling group keeps its stored roles. It does if its input has not changed, or if its input cannot be
-// compared, because another version of the operator stored no hash or a hash of another form. Roles whose input cannot be compared are
-// adopted, so an upgrade of the operator replaces no pod. A scaling group does not keep roles that another client has changed.
+// keepsRoles reports whether a scaling group keeps its stored roles. It keeps the roles if its input has not changed, or if its input
+// cannot be compared, because another version of the operator stored no hash or a hash of another form. Roles whose input cannot be
+// compared are adopted, so an upgrade of the operator replaces no pod. A scaling group does not keep roles that another client has changed.
 func keepsRoles(stored *trellisv1alpha1.ScalingGroup, input *trellisv1alpha1.TemplateInput) bool {
 	if stored == nil || len(stored.Spec.Roles) == 0 || EditOf(stored).Any("roles", "revision", "input") {
 		return false

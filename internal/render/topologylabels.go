@@ -137,8 +137,8 @@ func addFiles(spec *corev1.PodSpec, files *corev1.DownwardAPIVolumeSource) {
 	}
 }
 
-// packs reports whether a constraint, required or preferred, packs the pods of a scaling group or spreads its replicas, or whether it
-// places pods for KV transfers.
+// packs reports whether a constraint, required or preferred, packs the pods of a scaling group, spreads its replicas, or places its pods
+// for KV transfers.
 func packs(t *trellisv1alpha1.ResolvedTopology) bool {
 	packed := t != nil && (t.GraphPackDomain != "" || t.GraphPreferredPackDomain != "" || t.PackDomain != "" || t.PreferredPackDomain != "")
 	return packed || constraint.Spread(t) || constraint.Transfers(t)

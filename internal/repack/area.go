@@ -12,8 +12,8 @@ import (
 
 // area is one domain with the replicas on its hosts, from which lower bounds are computed.
 type area struct {
-	// movers lists replicas by their index in finder.movers. The first "inside" replicas have pods in the domain. The other replicas follow
-	// only if the search includes every set.
+	// movers lists replicas by their index in finder.movers. The first "inside" replicas have pods in the domain. If the search includes
+	// every set (finder.every), the other replicas follow.
 	movers []int32
 	inside int
 	// spans has, for each mover with pods in the domain, the number of hosts in the domain on which these pods run.

@@ -16,7 +16,7 @@ type Batch struct {
 func (b *Batch) Done() bool { return b.left != nil && b.left.Replicas == 0 }
 
 // Next evaluates a new plan for the batch. It returns the next move, or the reason why the batch ends. It returns neither if the gang
-// already has a place, which it then takes without further moves.
+// already has a place: the gang then takes this place without further moves.
 func (b *Batch) Next(found *Result) (next *Move, ends string) {
 	switch {
 	case found.Plan == nil:

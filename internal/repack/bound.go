@@ -22,8 +22,9 @@ type offer struct {
 	pods  int
 }
 
-// rest returns a lower bound of the GPUs that have to restart in addition to those of the chosen replicas, which "in" marks (nil: none).
-// Only replicas with an index of at least next may be added. rest returns false if the counts show that no addition suffices.
+// rest returns a lower bound of the GPUs that have to restart in addition to the GPUs of the chosen replicas. "in" marks the chosen
+// replicas; nil for none. Only replicas with an index of at least next may be added. rest returns false if the counts show that no addition
+// suffices.
 func (f *finder) rest(a *area, in []bool, next int32) (gpus int64, possible bool) {
 	for i := range f.kinds {
 		more, possible := f.restOf(a, &a.kinds[i], &f.kinds[i], in, next)
@@ -69,7 +70,7 @@ func (f *finder) restOf(a *area, on *areaKind, k *kind, in []bool, next int32) (
 	return 0, false
 }
 
-// give adds to "left" what the chosen replicas on a host release, and reports whether the host has chosen replicas.
+// give adds to "left" the amounts that the chosen replicas on a host release, and reports whether the host has chosen replicas.
 func give(on *areaKind, h *areaHost, left []int64, in []bool) (some bool) {
 	if in == nil {
 		return false
@@ -178,7 +179,7 @@ func (f *finder) byRates(on *areaKind, k *kind, left []int64, fit, missing int) 
 }
 
 // roomy reports whether all hosts together have as many free GPUs as the gang requests. A move frees GPUs in total only if its replica
-// requests less when placed again; these GPUs count.
+// requests less when placed again; roomy counts these GPUs as free.
 func (f *finder) roomy() bool {
 	for i := range f.kinds {
 		k := &f.kinds[i]

@@ -65,7 +65,7 @@ type finder struct {
 
 	queue queue
 	areas map[topology.DomainID]*area
-	// scratch is a reusable area for domains of which only the lower bound is computed. The slices after it are reusable buffers too.
+	// scratch is a reusable area for domains for which only the lower bound is computed. The slices after it are reusable buffers too.
 	scratch area
 	local   []int32
 	lefts   []int64
@@ -127,7 +127,7 @@ func (f *finder) among(domains []topology.DomainID) {
 	}
 }
 
-// step processes one state, and reports whether it has found the answer.
+// step processes one state, and reports whether it has found the plan.
 func (f *finder) step(s *state) bool {
 	if !s.bounded { // count the hosts of its domain, and queue it again by the new bound
 		f.build(&f.scratch, s.domain, false)

@@ -15,9 +15,9 @@ import (
 // maxPacking bounds the steps of one packing.
 const maxPacking = 200_000
 
-// packing checks whether groups fit at the same time, by the requested amounts alone; the planner applies more rules. packing remembers
-// states that have no packing, so it proves in few steps that none exists. The planner would have to try every order. packing is suitable
-// only for few hosts.
+// packing checks whether groups fit together, by the requested amounts alone; the planner applies more rules. packing remembers the states
+// that have no solution. So it proves in few steps that no packing exists, while the planner would have to try every order. packing is
+// suitable only for few hosts.
 type packing struct {
 	tree  *topology.Tree
 	hosts []packHost

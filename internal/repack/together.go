@@ -152,8 +152,8 @@ func (p *Place) widen(domain topology.Path, node string, first bool) topology.Pa
 }
 
 // inOrder sorts moves so that the new place of each move is free once the earlier moves are done, while the move's own replica still runs.
-// If no remaining move fulfills this condition, inOrder marks one of them as InPlace. It prefers a move whose new place is free once the
-// move's own replica has left.
+// If no remaining move fulfills this condition, inOrder marks one of the remaining moves as InPlace. It prefers a move whose new place is
+// free once the move's own replica has left.
 func (p *Place) inOrder(moves []Move) []Move {
 	p.Cluster.Begin()
 	defer p.Cluster.Rollback()

@@ -15,8 +15,8 @@ import (
 // replicas differ in size, as during an update, PodsThatStay counts the smallest replicas. So all pods of any one replica can be evicted
 // when all wanted replicas serve.
 //
-//	4 replicas of 2 pods, U=1       8 pods, 6 stay
-//	2 of 4 pods, 2 of 2 pods, U=1   12 pods, 2 + 2 + 4 = 8 stay
+//	4 replicas of 2 pods, MaxUnavailable=1                         8 pods, 6 stay
+//	2 replicas of 4 pods, 2 replicas of 2 pods, MaxUnavailable=1   12 pods, 2 + 2 + 4 = 8 stay
 func (g Group) PodsThatStay(size int, sizes []int) int32 {
 	left := int64(g.Replicas - max(1, g.MaxUnavailable))
 	missing := max(0, int64(g.Replicas)-int64(len(sizes)))

@@ -22,7 +22,8 @@ const (
 	AnnotationAborted = "trellis.dev/rollout-aborted"
 	// AnnotationPartition is the part of the workers that an update replaces before it pauses: see UpTo.
 	AnnotationPartition = "trellis.dev/rollout-partition"
-	// AnnotationProgressDeadline is the maximum time between two replicas that become available; an update that exceeds it is reported.
+	// AnnotationProgressDeadline is the maximum time from one replica that becomes available to the next. The operator reports a slower
+	// update.
 	AnnotationProgressDeadline = "trellis.dev/rollout-progress-deadline"
 )
 

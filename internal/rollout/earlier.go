@@ -75,8 +75,8 @@ func keeping(components []Component, earlier []served, keep part, steps []Step) 
 	}
 }
 
-// mostKept returns the maximum number of replicas of earlier generations that the component keeps. alone is the number that it would keep
-// of a single generation.
+// mostKept returns the maximum number of replicas of earlier generations that the component keeps. alone is the number of replicas that the
+// component would keep if there were only one earlier generation.
 func (c Component) mostKept(alone int) int {
 	return max(alone, c.Replicas+c.MaxSurge-c.NewAvailable-1)
 }
@@ -89,7 +89,7 @@ func sumOf(kept []Kept) int {
 	return n
 }
 
-// roundedUp returns a part of a number of replicas, rounded up.
+// roundedUp returns the part p of a number of replicas, rounded up to a whole number.
 func roundedUp(p *big.Rat, replicas int) int {
 	all := new(big.Rat).Mul(p, big.NewRat(int64(replicas), 1))
 	quotient, rest := new(big.Int).QuoRem(all.Num(), all.Denom(), new(big.Int))

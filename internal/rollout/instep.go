@@ -13,12 +13,12 @@ import (
 // Bounds limit an update, as numbers of replicas.
 type Bounds struct{ MaxUnavailable, MaxSurge int }
 
-// Within caps both bounds at a number of replicas, because an update in step never uses more.
+// Within caps both bounds at a number of replicas, because the update of [InStep] never uses larger bounds.
 func (b Bounds) Within(replicas int) Bounds {
 	return Bounds{MaxUnavailable: min(b.MaxUnavailable, replicas), MaxSurge: min(b.MaxSurge, replicas)}
 }
 
-// Component has the replica counts of one worker component of a graph while a generation of workers replaces another.
+// Component has the replica counts of one worker component of a graph while a new generation of workers replaces earlier generations.
 type Component struct {
 	// Replicas is the desired number.
 	Replicas int
@@ -29,8 +29,8 @@ type Component struct {
 	// OldTerminating counts the replicas of earlier generations that have only terminating pods. Old counts all other replicas of earlier
 	// generations.
 	Old, OldTerminating int
-	// Earlier lists the earlier generations with available replicas. If two generations serve equal parts of the graph, the first keeps its
-	// replicas longer.
+	// Earlier lists the earlier generations with available replicas. If two generations serve equal parts of the graph, the first of them
+	// in the list keeps its replicas longer.
 	Earlier []Earlier
 	// NewAvailable counts the available replicas of the new generation.
 	NewAvailable int
@@ -76,10 +76,10 @@ func Hold(c Component) Step {
 // missing:
 //
 //	keep   ⌈(1 - f - u) · replicas⌉ of the old generation, in every component
-//	make   ⌈(f + w) · replicas⌉ of the new one
+//	make   ⌈(f + w) · replicas⌉ of the new generation, in every component
 //
-//	u      the least part of a component that its MaxUnavailable allows, but at least one replica where it has no surge
-//	w      the least part that MaxUnavailable and MaxSurge allow together, but at least u
+//	u      the smallest part that the MaxUnavailable of a component allows, but at least one replica of a component without surge
+//	w      the smallest part that MaxUnavailable and MaxSurge of a component allow together, but at least u
 //
 // So the two generations together serve 1 - u of the graph at every moment, and a new generation that never becomes available never costs
 // more than u. If the old generation serves nothing, the new generation is created immediately. See keeping for several earlier
@@ -139,7 +139,7 @@ func Shared(strategy trellisv1alpha1.RolloutStrategy, replicas []int) []Bounds {
 	return out
 }
 
-// budget returns the part of the graph that may be missing, and the part that may be replaced at the same time.
+// budget returns the part of the graph that may be missing, and the part that may be replaced at once.
 func budget(components []Component) (missing, window part) {
 	missing = least(components, func(c Component) int { return c.MaxUnavailable })
 	window = least(components, func(c Component) int { return c.MaxUnavailable + c.MaxSurge })

@@ -20,7 +20,7 @@ const (
 	Leaving
 	// Broken: the replica lost a pod. It is recreated as a unit.
 	Broken
-	// Partial: some pods are not created yet, and none was released.
+	// Partial: some pods are not created yet, and no pod was released.
 	Partial
 	// Waiting: all pods exist, and the replica is not placed.
 	Waiting
@@ -43,8 +43,8 @@ type Replica struct {
 	Unplaceable bool
 	// Generation is the worker generation to which the replica belongs; "" for none.
 	Generation string
-	// Excess is the replica's rank by the excess of its role over the other role in its domain; 0 for no rank. The replica with the larger
-	// Excess is scaled in first.
+	// Excess is the replica's rank by the excess of its role (prefill or decode) over the other role in its domain; 0 for no rank. The
+	// replica with the larger Excess is scaled in first.
 	Excess int
 	// Neighbours counts the pods of other replicas, of any graph, in the replica's domain. The replica with fewer neighbours is scaled in
 	// first.

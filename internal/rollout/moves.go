@@ -19,9 +19,9 @@ func (g Group) overdue(r Replica) bool {
 }
 
 // surges reports whether successors are created before replicas leave their nodes. It returns false while an update replaces replicas: the
-// update first replaces the replicas that have to leave, and creates the new replicas on other nodes. An overdue replica gets no successor.
-// An existing successor stays, unless its Kueue queue has no quota for it: the leaving replica's quota may apply only to the leaving
-// replica's ordinal.
+// update first replaces the replicas that have to leave, and creates the new replicas on other nodes. No successor is created for an
+// overdue replica before it leaves. An existing successor stays, unless its Kueue queue has no quota for it. The leaving replica is then
+// replaced in place, because its quota may apply only to its own ordinal.
 func (g Group) surges(replicas []Replica) bool {
 	waits := count(replicas, Replica.active) > g.Replicas && !slices.ContainsFunc(replicas, Replica.denied)
 	return g.Replicas > 0 && !g.Recreate && !g.Stopped && !g.MovesInPlace && g.settled(replicas) &&

@@ -11,7 +11,7 @@ import (
 // recorded state (their former domain). Successors reuse these ordinals.
 //
 // The parameter most limits how many new ordinals without recorded state are listed, so that the list stays short for any number of wanted
-// replicas. Wanted counts all of them.
+// replicas. The method Wanted counts all replicas.
 func (g Group) Ordinals(replicas []Replica, remembered []int, most int) []int {
 	return g.ordinals(replicas, remembered, most, g.missing(replicas))
 }
@@ -29,8 +29,8 @@ func (g Group) ordinals(replicas []Replica, remembered []int, most, missing int)
 	return out
 }
 
-// successors returns the ordinals of the replicas still to be created. It first uses the ordinals of leaving replicas, under which replicas
-// are created again once the leaving replicas are gone. Then it uses remembered ordinals, and then the lowest free ordinals.
+// successors returns the ordinals of the replicas still to be created. It first uses the ordinals of leaving replicas: their successors are
+// created once the leaving replicas are gone. Then it uses remembered ordinals, and then the lowest free ordinals.
 func successors(replicas []Replica, remembered []int, most, missing int) []int {
 	taken := map[int]bool{}
 	var candidates []int

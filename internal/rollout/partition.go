@@ -36,9 +36,9 @@ func Limits(components []Component, partition intstr.IntOrString) bool {
 	return partOf(partition, components).less(one) && !slices.ContainsFunc(components, func(c Component) bool { return c.Recreate })
 }
 
-// upTo limits the new generation to "most" replicas, or to as many as earlier generations lack if these are more. Earlier generations keep
-// the other replicas. Their own part, "rest", is rounded up too and may be larger. They then keep "rest" replicas, as far as the surge has
-// space.
+// upTo limits the new generation to "most" replicas, or to the number of replicas that earlier generations lack if this number is larger.
+// Earlier generations keep the other replicas. "rest" is the part of the earlier generations, rounded up too. If it is larger than the
+// number of the other replicas, the earlier generations keep "rest" replicas, as far as the surge has space.
 func (s Step) upTo(most, rest int, c Component) Step {
 	s.Make = min(s.Make, max(most, c.Replicas-c.Old))
 	stay := max(c.Replicas-most, min(rest, c.Replicas+c.MaxSurge-most))

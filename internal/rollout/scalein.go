@@ -39,8 +39,8 @@ func (s *step) byLoss() []Replica {
 }
 
 // staying returns the ordinals of the available replicas of older revisions that stay, regardless of how many other replicas are available.
-// At most the wanted number of replicas stays in each generation, because further replicas serve nothing. The step may ask for more if it
-// dates from a time when more replicas were wanted.
+// At most the wanted number of replicas stays in each generation, because further replicas serve nothing. s.Step may require more replicas,
+// if it was computed when more replicas were wanted.
 func (s *step) staying() map[int]bool {
 	out := map[int]bool{}
 	if s.Step == nil {

@@ -22,7 +22,7 @@ func InPlace(sg *trellisv1alpha1.ScalingGroup) bool {
 // LacksQuota reports whether an update lacks only quota and could continue within its existing quota. This is true if no replica may be
 // missing, all wanted replicas serve and will leave their quota to their successors, and all other replicas wait for quota that their queue
 // does not have. At most one replica is then missing at a time. LacksQuota returns false if a replica of the new revision has quota. The
-// replica that it replaces frees quota, so the lack may be temporary.
+// outdated replica that the new replica replaces frees quota, so the lack may be temporary.
 func (g Group) LacksQuota(replicas []Replica) bool {
 	if !g.onlyBySurge() || g.Replicas == 0 || count(replicas, isAvailable) != g.Replicas {
 		return false

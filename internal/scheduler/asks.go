@@ -29,8 +29,8 @@ type Asks struct {
 
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*asksOfGroup
-	// refused has, by graph and gang name, the gangs with pods that could not be created, or not in time. The value is true once the
-	// refusal is announced. gated has the replicas of these gangs, whose pods are created gated.
+	// refused has, by graph and gang name, the gangs with pods that could not be created, or were not created in time. The value is true
+	// once the refusal is announced. gated has the replicas of these gangs, whose pods are created gated.
 	refused map[types.NamespacedName]map[string]bool
 	gated   map[types.NamespacedName]map[gang.Key]bool
 	// ended has, by graph and replica, the highest attempt of the pods that the controller has deleted. The loop reads and removes these

@@ -82,9 +82,9 @@ func (e *evaluation) request(o *gang.Observation) (*gang.Request, backoff) {
 	return r, e.failureOf(*o, r)
 }
 
-// awaitAdmission adds to the result the replicas that wait until other controllers remove scheduling gates. It ends the holds for the pods
-// of these replicas, because the controller that admits the pods chooses which pods get the capacity. Some holds continue: a hold for a
-// lost pod continues if only Kueue's gates remain on the pod's successor. The successor joins the Workload of the lost pod, which has
+// awaitAdmission adds to the result the replicas that wait until other controllers remove scheduling gates. It ends the capacity holds for
+// the pods of these replicas, because the controller that admits the pods chooses which pods get the capacity. Some holds continue: a hold
+// for a lost pod continues if only Kueue's gates remain on the pod's successor. The successor joins the Workload of the lost pod, which has
 // quota, and Kueue removes the gates soon. Pods that Kueue evicted have no hold.
 func (e *evaluation) awaitAdmission(r *gang.Request) {
 	if len(r.Unadmitted) == 0 {
@@ -188,8 +188,8 @@ func (e *evaluation) queueForDomain(
 	e.reserver.reserveDomain(ctx, dgd, r, planned, e.d, e.clock.Now())
 }
 
-// awaitCreation adds all waiting replicas of a graph to the result, as waiting for pods that are being created. It is not known whether
-// there is capacity for the replicas.
+// awaitCreation adds all waiting replicas of a graph to the result, as waiting for pods that are being created. Nothing is known yet about
+// capacity for the replicas.
 func (e *evaluation) awaitCreation(r *gang.Request, planned *placement.Result, why string) {
 	e.reserver.pause(e.d.graph)
 	e.d.unplanned, e.d.undecided = true, r.Asked(planned)

@@ -170,9 +170,9 @@ func (d *devices) classesChanged(ctx context.Context) {
 	d.serve(topology.ServedBy(classes))
 }
 
-// StripClaim is a cache transform. Of a claim without an allocation, it keeps the request. Of an allocated claim, it keeps the devices and
-// the nodes that can use them. Of every claim, it keeps the controller reference. Of a claim template, it keeps the request. It passes
-// other objects to [strip.Object].
+// StripClaim is a cache transform. It keeps the request of a claim template, and of a claim without an allocation. Of an allocated claim,
+// it keeps the devices and the nodes that can use them. It keeps the controller reference of every claim. It passes other objects to
+// [strip.Object].
 func StripClaim(obj any) (any, error) {
 	if t, is := obj.(*resourcev1.ResourceClaimTemplate); is {
 		t.ManagedFields, t.Annotations, t.Labels, t.Finalizers, t.OwnerReferences = nil, nil, nil, nil, nil

@@ -171,7 +171,7 @@ func (r *domainReserver) hostsWhenEmpty(request *gang.Request, planned *placemen
 	return empty, most, needs
 }
 
-// replace ends the current reservation, if there is one, and starts another one.
+// replace ends the current reservation, if there is one, and starts a new reservation.
 func (r *domainReserver) replace(by *domainReservation) {
 	r.lift()
 	r.current = by

@@ -66,9 +66,9 @@ func (l *ledger) notEvicted(pod *corev1.Pod) {
 	}
 }
 
-// keepUnbegun ends the eviction of each gang of which no pod was deleted; begun has the other gangs. The next evaluation judges these gangs
-// by their current state, and the next write corrects the record. An eviction that was recorded earlier continues. An eviction that follows
-// the base gang continues if the base gang is in begun or was refused.
+// keepUnbegun ends the eviction of each gang without a deleted pod. begun has the gangs with deleted pods. The next evaluation judges the
+// kept gangs by their current state, and the next write corrects the record. An eviction that was recorded earlier continues. An eviction
+// that follows the base gang continues if the base gang is in begun or was refused.
 func (l *ledger) keepUnbegun(o gang.Observation, gangs map[string]eviction, begun map[string]bool) {
 	if o.Record == nil {
 		return
@@ -96,8 +96,8 @@ func (l *ledger) restGivenBack(pods []*corev1.Pod, gangs map[string]eviction) {
 	}
 }
 
-// objected records since when the provider's scheduler has objected to the pods of a graph. If an objection lasts, stuckGangs lists the
-// pod's gang for eviction. A pod that is gone meanwhile has no entry in the ledger, and objected adds none.
+// objected records the time since which the provider's scheduler has objected to each pod of a graph. If an objection lasts, stuckGangs
+// lists the pod's gang for eviction. objected skips pods without an entry in the ledger, because these pods are gone by now.
 func (l *ledger) objected(o gang.Observation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

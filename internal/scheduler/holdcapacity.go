@@ -25,7 +25,7 @@ func (s *state) holdCapacityOf(pod *corev1.Pod) {
 		return // a pod of higher priority got its capacity
 	}
 	node := pod.Spec.NodeName
-	// Other pods were preempted for this pod. If another pod took the capacity now, it would be preempted for the successor.
+	// Other pods were preempted for this pod. A third pod that took the capacity now would be preempted for the successor.
 	if node == "" && s.preempts(topology.PodID(pod), pod) {
 		node, _ = s.cluster.Reserved(topology.PodID(pod))
 	}

@@ -107,7 +107,7 @@ func (l *ledger) stuckGangs(o gang.Observation) (gangs map[string]eviction, w wa
 }
 
 // keepTrees drops the topology trees that are not in use. The memory of a tree grows with the number of nodes, and every node change
-// updates all trees. keepTrees calls inUse under the lock, so that it drops no tree that is created meanwhile.
+// updates all trees. keepTrees calls inUse under the lock, so that it drops no tree that is created in the meantime.
 func (l *ledger) keepTrees(inUse func() (func(topology.Levels, map[string]string) bool, error)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +169,7 @@ func (l *ledger) placesLeftOut(now time.Time) int {
 	return l.refused.places.leftOut(now)
 }
 
-// capacityOf counts one resource by level. Planning waits for the lock meanwhile, so each call counts only one resource.
+// capacityOf counts one resource by level. Planning waits while capacityOf holds the lock, so each call counts only one resource.
 func (l *ledger) capacityOf(resource string, topologies []grovev1alpha1.ClusterTopology) topology.CapacityByLevel {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -35,14 +35,14 @@ const (
 // Options are the options of the loop. The zero value has the defaults.
 type Options struct {
 	RequeueAfter, HoldFor time.Duration
-	// ReserveDomainAfter is how long a gang waits before hosts are reserved for it, so that smaller gangs do not starve it; 0 or less
-	// disables reservations. ReserveDomainFor is how long the hosts stay reserved.
+	// ReserveDomainAfter is how long a gang waits before hosts are reserved for it, so that smaller gangs do not starve it; 0 or less:
+	// hosts are reserved only while moves free them (RepackAfter). ReserveDomainFor is how long the hosts stay reserved.
 	ReserveDomainAfter, ReserveDomainFor time.Duration
 	// ReserveShare is the largest share of a topology's nodes that may be reserved, 0 < share <= 1. A gang that needs more nodes gets no
 	// reservation.
 	ReserveShare float64
-	// RepackAfter is how long a gang waits before running replicas move to make space for it; 0: replicas move only when a user requests
-	// it. RepackMaxGPUs is the maximum number of GPUs that restart for one gang; 0: no limit. RepackRest is the time after a move of a
+	// RepackAfter is how long a gang waits before running replicas move to make space for it; 0: replicas move only when a user requests a
+	// move. RepackMaxGPUs is the maximum number of GPUs that restart for one gang; 0: no limit. RepackRest is the time after a move of a
 	// replica in which the replica does not move again; 0: repack.Rest.
 	RepackAfter, RepackRest time.Duration
 	RepackMaxGPUs           int64

@@ -21,9 +21,10 @@ import (
 const createWithin = 10 * time.Second
 
 // awaitOthers adds planned pods to an observation, for replicas without pods that another operator has just recorded. That operator may be
-// creating these pods. The planned pods hold their recorded hosts, keep the domains of their graph and component, and are not placed again.
-// Pods of earlier attempts do not count as pods of a replica: they are deleted, and the other operator may be creating their successors. If
-// asked is true, awaitOthers also covers replicas for which a group of this operator asks, unless their pods are already being created.
+// creating these pods. Capacity for the planned pods is held on their recorded hosts. They anchor the domains of their graph and component,
+// and are not placed again. Pods of earlier attempts do not count as pods of a replica: they are deleted, and the other operator may be
+// creating their successors. If asked is true, awaitOthers also covers replicas for which a group of this operator asks, unless their pods
+// are already being created.
 func (e *evaluation) awaitOthers(o *gang.Observation, asked bool) {
 	if o.Record == nil {
 		return

@@ -54,14 +54,14 @@ func (e *evaluation) addPlanned(o *gang.Observation) {
 	e.awaitOthers(o, false)
 }
 
-// addAllPlanned is [evaluation.addPlanned] for callers that do not answer asks. It also covers asked replicas whose pods another operator
-// may be creating.
+// addAllPlanned is [evaluation.addPlanned] for callers that do not answer asks. It also covers replicas that have an ask and whose pods
+// another operator may be creating.
 func (e *evaluation) addAllPlanned(o *gang.Observation) {
 	e.addPlanned(o)
 	e.awaitOthers(o, true)
 }
 
-// spend marks attempts of replicas as carried out, so that no replica is created a second time at the same attempt.
+// spend marks attempts of replicas as spent, so that no replica is created a second time at the same attempt.
 func (s *state) spend(graph types.NamespacedName, attempts map[gang.Key]int32) {
 	if s.spent[graph] == nil && len(attempts) > 0 {
 		s.spent[graph] = map[gang.Key]int32{}

@@ -22,9 +22,9 @@ func (e *evaluation) liftRest(r *gang.Request) {
 	}
 }
 
-// trackParted records, for each pod, since when plans have refused other pods of its incomplete replica or base gang. If the refusal lasts,
-// stuckGangs lists the gang for eviction. While no plan is made, the last refusal stays recorded. Otherwise each creation of a pod in the
-// graph would restart the time.
+// trackParted records, for each pod, the time since which plans have refused other pods of its incomplete replica or base gang. If the
+// refusal lasts, stuckGangs lists the gang for eviction. While no plan is made, the last refusal stays recorded. Otherwise each creation of
+// a pod in the graph would restart the time.
 func (e *evaluation) trackParted(o gang.Observation) {
 	now, refused := e.clock.Now(), false
 	for _, pod := range o.Pods {
@@ -39,8 +39,8 @@ func (e *evaluation) trackParted(o gang.Observation) {
 	}
 }
 
-// begin marks pods of a gang that has begun, so that they keep their capacity if their release fails. It ignores pods that are gone,
-// because they have no capacity.
+// begin marks pods of a gang whose first pod has been released, so that they keep their capacity if their release fails. It ignores pods
+// that are gone, because they have no capacity.
 func (s *state) begin(pods []gang.Release) {
 	for _, r := range pods {
 		if id := topology.PodID(r.Pod); s.pods.of(id).releasing {

@@ -38,8 +38,8 @@ func barsOf(ctx context.Context, r *provider.Registry, one provider.Provider, gr
 	return one.Unsuited(groups)
 }
 
-// askProvider asks the provider, before the ledger is locked, whether it can release pods now, and for its scheduler's objections to
-// released, unbound pods.
+// askProvider asks the provider whether pods can be released now, and which objections its scheduler has to released, unbound pods. It is
+// called before the ledger is locked.
 func (s *Scheduler) askProvider(ctx context.Context, o *gang.Observation) {
 	placer := placerOf(s.providers, *o)
 	if placer == nil {

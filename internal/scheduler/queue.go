@@ -15,7 +15,7 @@ import (
 	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 )
 
-// retryAfter is the delay before a graph is evaluated again after something about it failed.
+// retryAfter is the delay before a graph is evaluated again after an operation for the graph has failed.
 const retryAfter = time.Second
 
 // queue holds the graphs to evaluate, each graph once and optionally with an earliest time. It never loses a graph: a graph that is added

@@ -22,8 +22,8 @@ import (
 const (
 	// lastRefusal is the longest time for which plans exclude a place after a scheduler refused a gang there. The first exclusion lasts
 	// Options.RequeueAfter. Each further refusal of the place doubles the exclusion, and extends it at least until the graph's next place
-	// has been tried. After the exclusion, plans use the place only if no other place has capacity. After another lastRefusal, the place is
-	// forgotten.
+	// has been tried. After the exclusion, plans use the place only if no other place has capacity. When the time lastRefusal has passed
+	// again, the place is forgotten.
 	lastRefusal = time.Hour
 	// maxRefusals is the maximum number of remembered places for one pod shape of a graph. The place with the fewest refusals is dropped
 	// first.
@@ -40,7 +40,7 @@ const (
 type refusedPlaces struct {
 	places refusals
 	// known is, by graph, the time of the newest refusal ever added to the field places. Recorded refusals that are not newer are ignored,
-	// so that each is taken over only once.
+	// so that each refusal is added only once.
 	known map[types.NamespacedName]time.Time
 	// ended are the graphs for which an exclusion has ended since the last call of takeEnded.
 	ended map[types.NamespacedName]bool

@@ -42,7 +42,7 @@ func (l *ledger) decides(name types.NamespacedName, pods int) {
 }
 
 // isDeciding reports whether a release that determines a domain of the graph, or a write of the graph's record, is in progress. If so, the
-// graph is evaluated when these end.
+// graph is evaluated when these writes end.
 func (l *ledger) isDeciding(name types.NamespacedName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,8 +53,8 @@ func (l *ledger) isDeciding(name types.NamespacedName) bool {
 	return of != nil
 }
 
-// decided subtracts a number of pods that [ledger.decides] has added, because their release succeeded or failed. If none remain, and
-// isDeciding was called meanwhile, it queues the graph.
+// decided subtracts a number of pods that [ledger.decides] has added, because their release succeeded or failed. If no pods remain, and
+// isDeciding was called in the meantime, it queues the graph.
 func (l *ledger) decided(name types.NamespacedName, pods int) (w wake) {
 	if pods == 0 {
 		return w
@@ -135,7 +135,7 @@ func (l *ledger) gangReleased(name types.NamespacedName) (w wake) {
 	return w
 }
 
-// carriedOut marks the attempts of a recorded decision as carried out, and forgets the attempts of replicas in no gang.
+// carriedOut marks the attempts of a recorded decision as spent, and forgets the attempts of replicas in no gang.
 func (l *ledger) carriedOut(d *decision, now *assignment.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,9 +22,9 @@ type releaseStep struct {
 }
 
 // inOrder puts the releases of one plan in order, and returns the steps without a preceding step. If pods of a graph, gang, single-node
-// component or replica share a domain that no released pod determines yet, one of them is released before the others. The leader that
-// removes its gate determines where the others are placed. A former leader that continues with its own plan finds the gate removed, and
-// does not release the other pods.
+// component or replica share a domain that no released pod determines yet, one of these pods is released before the other pods. The leader
+// that removes the gate of this pod determines where the other pods are placed. A former leader that continues with its own plan finds the
+// gate removed, and does not release the other pods.
 func inOrder(gangs []*gangRelease) (roots []*releaseStep) {
 	var steps []*releaseStep
 	for _, g := range gangs {
@@ -57,8 +57,8 @@ func inOrder(gangs []*gangRelease) (roots []*releaseStep) {
 	return roots
 }
 
-// domains names what the pod shares with other pods: its [gang.Release].Undecided domains, its gang and its replica. If other steps are
-// already the first of some of these names, the pod is released after the first step of the last such name in the list.
+// domains names what the pod shares with other pods: its [gang.Release].Undecided domains, its gang and its replica. If other steps already
+// come first for some of these names, the pod is released after the step that comes first for the last such name in the list.
 func (s *releaseStep) domains() (names []string) {
 	undecided := s.release.Undecided
 	if len(undecided) > 0 && undecided[0] == gang.OfGraph {

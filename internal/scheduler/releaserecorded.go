@@ -49,7 +49,8 @@ func (e *evaluation) releaseRecorded(o *gang.Observation) {
 	}
 }
 
-// takeRecorded reserves the recorded hosts of pods, if these hosts have capacity for all of the pods. It reports whether they have.
+// takeRecorded reserves the recorded hosts of pods, if these hosts have capacity for all of the pods. It reports whether it has reserved
+// the hosts.
 func (s *state) takeRecorded(releases []gang.Release) bool {
 	for _, release := range releases {
 		name := client.ObjectKeyFromObject(release.Pod)

@@ -142,7 +142,7 @@ func (r *readings) updates(groups []trellisv1alpha1.ScalingGroup, now time.Time)
 	r.gauge(longestStall, stall.Seconds())
 }
 
-// endOfUpdate returns when the last update of a group ended; zero if there was none, or one is in progress.
+// endOfUpdate returns when the last update of a group ended; zero if there was no update, or an update is in progress.
 func endOfUpdate(sg *trellisv1alpha1.ScalingGroup) time.Time {
 	c := meta.FindStatusCondition(sg.Status.Conditions, trellisv1alpha1.ConditionRolledOut)
 	if c == nil || c.Status != metav1.ConditionTrue {

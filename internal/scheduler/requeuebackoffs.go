@@ -41,7 +41,7 @@ func doubled(first, last time.Duration, times int) time.Duration {
 	return min(first<<min(times, 20), last)
 }
 
-// of returns the graph's pause while it lasts.
+// of returns the current pause of a graph; false if there is none.
 func (b backoffs) of(name types.NamespacedName, now time.Time) (backoff, bool) {
 	one, known := b[name]
 	return one, known && now.Before(one.until)

@@ -58,7 +58,7 @@ func (r *Results) Ask(asked map[types.NamespacedName]string) {
 	}
 }
 
-// set stores a result and reports whether it differs from the last one.
+// set stores a result and reports whether it differs from the last result.
 func (r *Results) set(name types.NamespacedName, result gang.Result) bool {
 	r.mu.Lock()
 	old, had := r.byName[name]

@@ -23,8 +23,8 @@ const treesEvery = 10 * time.Minute
 // graph of a higher priority, or the first graph of a namespace, waits for at most one round, however long the line is.
 const roundGraphs = 32
 
-// round puts due graphs in line and evaluates the first ones. The line is ordered by priority, highest first; within one priority the
-// namespaces take turns.
+// round puts due graphs in line and evaluates the first graphs of the line. The line is ordered by priority, highest first; within one
+// priority the namespaces take turns.
 func (s *Scheduler) round(ctx context.Context, due []types.NamespacedName) {
 	s.dropUnusedTrees(ctx)
 	s.lineUp(ctx, due)

@@ -90,7 +90,7 @@ func (r *ruleStores) bindersKnown(known func() bool) {
 	r.binders.known = known
 }
 
-// versionIs applies the version of the API server to the filters.
+// versionIs selects the filters of the kube-scheduler release that belongs to the version of the API server.
 func (r *ruleStores) versionIs(version string) wake {
 	r.mu.Lock()
 	defer r.mu.Unlock()

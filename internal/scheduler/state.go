@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// state is the view of the cluster: the nodes, what uses their capacity, and the placed pods.
+// state is the view of the cluster: the nodes, the use of their capacity, and the placed pods.
 type state struct {
 	options Options
 	clock   clock.Clock
@@ -44,8 +44,8 @@ type state struct {
 	refused *refusedPlaces
 	// planned are the planned pods that are being created, by ID.
 	planned map[string]plannedPod
-	// spent has, by graph and replica, the attempt that this operator has carried out or whose pods it has seen. Only replicas in gangs
-	// have entries.
+	// spent has, by graph and replica, the last attempt whose pods this operator has seen or has begun to release or create. Only replicas
+	// in gangs have entries.
 	spent map[types.NamespacedName]map[gang.Key]int32
 	// theirs are the places that other operators have recorded for replicas without pods, by graph, with the time at which this operator
 	// first read each place. The time is by this operator's clock, because another operator's clock may differ.

@@ -53,7 +53,7 @@ func StripVolume(obj any) (any, error) {
 	return obj, nil
 }
 
-// StripNamespace is a cache transform for namespaces, of which only the labels are read.
+// StripNamespace is a cache transform for namespaces. It keeps the labels, because Trellis reads nothing else of a namespace.
 func StripNamespace(obj any) (any, error) {
 	if o, ok := obj.(*corev1.Namespace); ok {
 		o.ManagedFields, o.Annotations, o.Finalizers, o.OwnerReferences = nil, nil, nil, nil

@@ -225,7 +225,7 @@ func stripContainers(containers []corev1.Container) []corev1.Container {
 }
 
 // restartRules keeps one rule that restarts all containers of a pod, if a container has such a rule. Pods with such a rule need nodes that
-// declare the feature.
+// declare this feature in status.declaredFeatures.
 func restartRules(c *corev1.Container) []corev1.ContainerRestartRule {
 	const all = corev1.ContainerRestartRuleActionRestartAllContainers
 	if slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool { return r.Action == all }) {
@@ -234,8 +234,8 @@ func restartRules(c *corev1.Container) []corev1.ContainerRestartRule {
 	return nil
 }
 
-// mountOptions keeps one bind mount option of a container, if there is any. Pods with bind mount options need nodes that declare the
-// feature.
+// mountOptions keeps one bind mount option of a container, if there is any. Pods with bind mount options need nodes that declare this
+// feature in status.declaredFeatures.
 func mountOptions(mounts []corev1.VolumeMount) []corev1.VolumeMount {
 	for i := range mounts {
 		if options := mounts[i].BindMountOptions; len(options) > 0 {

@@ -17,9 +17,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// requeueAt returns when the gang of a pod is requeued, and why. If the pod can no longer be bound to its host, the time is now. If nothing
-// is known against the pod, requeueAt returns no reason. While the pod waits for preemption victims, the gang is requeued only after the
-// grace period of the last victim plus victimsPatience.
+// requeueAt returns when the gang of a pod is requeued, and why. If the pod can no longer be bound to its host, the time is now. If the pod
+// has no problem, requeueAt returns no reason. While the pod waits for preemption victims, the gang is requeued only after the grace period
+// of the last victim plus victimsPatience.
 func (s *state) requeueAt(o gang.Observation, pod *corev1.Pod, now time.Time) (time.Time, eviction) {
 	if why := s.placeLost(pod); why != "" {
 		return now, eviction{reason: ReasonPlaceLost, why: why}
@@ -39,8 +39,8 @@ func (s *state) requeueAt(o gang.Observation, pod *corev1.Pod, now time.Time) (t
 	return due, eviction{reason: ReasonVictimsStayed, why: pod.Name + " could not be bound: " + gang.VictimsStayed(node, victims)}
 }
 
-// placeLost returns why a released pod can no longer be bound to the host to which it is pinned; "" if nothing is known against the host.
-// While other pods must be preempted for the pod, a lack of capacity does not count.
+// placeLost returns why a released pod can no longer be bound to the host to which it is pinned; "" if no such reason is known. While other
+// pods must be preempted for the pod, a lack of capacity does not count.
 func (s *state) placeLost(pod *corev1.Pod) string {
 	id, host := topology.PodID(pod), gang.PinnedHost(pod)
 	if host == "" || !gang.WaitsForScheduler(pod) {
@@ -76,8 +76,8 @@ func (s *state) preempts(id string, pod *corev1.Pod) bool {
 	return s.pods.of(id).preempting || pod.Status.NominatedNodeName != ""
 }
 
-// stuckSince returns since when a released pod, or the rest of its replica, could not be bound in the planned place, and why; "" if nothing
-// is known against the pod, or if the scheduler would refuse the pod in every other place too.
+// stuckSince returns the time since which a released pod, or the rest of its replica, could not be bound in the planned place, and the
+// reason; "" if no such reason is known, or if the scheduler would refuse the pod in every other place too.
 func (s *state) stuckSince(o gang.Observation, pod *corev1.Pod) (since time.Time, why string) {
 	id := topology.PodID(pod)
 	if o.Objections[pod.UID].Anywhere {
@@ -113,7 +113,7 @@ func (s *state) evictionReason(pod *corev1.Pod) string {
 
 // toEvict marks the pods of gangs as requeued, and returns the pods that are not evicted yet. Pods that lost their host come first. Pods of
 // the base gang, and pods that show the reason for the eviction, come last, so that the next leader can still find the reason. A pod that
-// is gone meanwhile takes no capacity and has no state, and toEvict adds no state for it.
+// is gone by now takes no capacity and has no state, and toEvict adds no state for it.
 func (s *state) toEvict(o gang.Observation, gangs map[string]eviction) (evict []*corev1.Pod) {
 	base, turn := gang.BaseGang(o), map[*corev1.Pod]int{}
 	for _, pod := range o.Pods {

@@ -21,8 +21,8 @@ type wait struct {
 	since time.Time
 	// reason is the last reason for which the gang waited.
 	reason string
-	// admitted is when the gang stopped waiting for admission; zero if it never waited for admission, or still does. The time before
-	// admitted does not count as a wait for capacity.
+	// admitted is when the gang stopped waiting for admission; zero if it never waited for admission, or still waits for admission. The
+	// time before admitted does not count as a wait for capacity.
 	admitted time.Time
 }
 
@@ -41,7 +41,8 @@ func (w wait) next(reason string, created, now time.Time) wait {
 	return w
 }
 
-// from returns since when a gang that is placed now has waited for capacity. created is the creation time of one of its pods.
+// from returns the time since which a gang that is placed now has waited for capacity. created is the creation time of one of the gang's
+// pods.
 func (w wait) from(created, now time.Time) time.Time {
 	switch {
 	case w.reason == gang.CodeWaitingForAdmission:

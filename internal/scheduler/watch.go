@@ -151,7 +151,7 @@ func (s *Scheduler) touchGraphsOf(pods []*corev1.Pod) {
 
 // topologySet wakes the waiting graphs if the spec has changed, since a missing level may exist again. A status change does not concern
 // these graphs. topologySet does not compare generations: the spec of a topology from a ClusterTopologyBinding also depends on annotations,
-// and their change does not raise the generation.
+// and a change of annotations does not raise the generation.
 func (s *Scheduler) topologySet(old, now *grovev1alpha1.ClusterTopology) {
 	if old == nil || !equality.Semantic.DeepEqual(old.Spec, now.Spec) {
 		s.queue.wakeWaiting()

@@ -24,9 +24,9 @@ type bindings struct {
 	// live reads past the cache, to check whether the cluster serves Bindings. open opens a cache of Bindings.
 	live client.Reader
 	open func() (cache.Cache, error)
-	// every is the interval of these checks.
+	// every is the interval at which live makes this check.
 	every time.Duration
-	// looked is closed after the first answer or syncTimeout.
+	// looked is closed after the API server has first answered whether it serves Bindings, or after syncTimeout.
 	looked chan struct{}
 	// running is the running cache of Bindings; nil while Bindings are not served. Only follow reads and writes this field.
 	running *running
@@ -66,7 +66,7 @@ func (b *bindings) get(name string) (entry, bool) {
 	return known, is
 }
 
-// addTo adds the usable Bindings, sorted by name, to a list of all ClusterTopologies. It omits Bindings named like a ClusterTopology.
+// addTo adds the usable Bindings, sorted by name, to a list of all ClusterTopologies. It omits Bindings with the name of a ClusterTopology.
 func (b *bindings) addTo(list *grovev1alpha1.ClusterTopologyList) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -107,7 +107,7 @@ func (c *Cache) WaitForCacheSync(ctx context.Context) bool {
 	}
 }
 
-// informer delivers the events of Bindings along with those of ClusterTopologies.
+// informer delivers the events of Bindings along with the events of ClusterTopologies.
 type informer struct {
 	cache.Informer
 	bindings *bindings

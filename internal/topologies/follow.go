@@ -97,7 +97,7 @@ func (b *bindings) look(ctx context.Context) error {
 	return err
 }
 
-// served requests one Binding. The answer shows whether Bindings are served and may be read.
+// served lists at most one Binding. It returns an error if Bindings are not served or may not be read.
 func (b *bindings) served(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxSizes bounds the pod sizes of a CapacityByLevel, and maxCapacityLevels its levels.
+	// maxSizes is the maximum number of pod sizes of a CapacityByLevel, and maxCapacityLevels the maximum number of its levels.
 	maxSizes, maxCapacityLevels = 6, 64
 )
 
@@ -17,8 +17,8 @@ const (
 // not about to be removed. It ignores other taints, because a pod may tolerate them. Reservations of released, unbound pods count as used
 // capacity.
 type CapacityByLevel struct {
-	// Sizes are the pod sizes by which gangs are measured, ascending: at most 5 powers of two, from 1, below the capacity of the largest
-	// node, then this capacity.
+	// Sizes are the requests per pod for which gangs are measured, ascending: at most 5 powers of two, from 1, below the capacity of the
+	// largest node, then this capacity.
 	Sizes []int64
 	// Levels are the whole cluster and then the levels of the trees. Levels with the same name in several trees are merged. A level with
 	// the name of the whole cluster is omitted.
@@ -32,7 +32,7 @@ type LevelCapacity struct {
 	// Domains counts the domains in all trees. Unlabelled counts the nodes of a tree that offer the resource but are in no domain of the
 	// level; it is the maximum over the trees.
 	Domains, Unlabelled int
-	// Capacity is the total of the usable nodes in these domains, Free the unused part of it.
+	// Capacity is the total of the usable nodes in these domains, Free its unused part.
 	Capacity, Free int64
 	// Largest is, for each size, the total amount of the largest gang of pods of that size that fits into one domain. Gathered is this
 	// amount if all free capacity were in one domain. Gathered is limited by the free capacity, and by the capacity of an empty domain.

@@ -82,8 +82,7 @@ type record struct {
 	loose bool
 	// pod is the pod object, which must not be changed; nil for held capacity without a pod.
 	pod *corev1.Pod
-	// added marks a pod that a transaction added, if nothing was counted for the pod before. It is the number of the next call of
-	// [Cluster.Freed].
+	// added is the number of the next call of [Cluster.Freed] if a transaction added the pod and nothing was counted for the pod before.
 	added uint64
 	// standing ranks a bound pod as a candidate for preemption.
 	standing
@@ -189,8 +188,8 @@ func (c *Cluster) Spent() bool { return c.end > 0 && c.work >= c.end }
 // recordWork is the cost of adding a pod to a node or removing it, in comparisons.
 const recordWork = 16
 
-// ensure returns the node with the given name. If the cluster has no such node, it adds one without a Node object, so that pods can be
-// counted on it.
+// ensure returns the node with the given name. If the cluster has no such node, it adds a node without a Node object, so that pods can be
+// counted on the node.
 func (c *Cluster) ensure(name string) *node {
 	if n, ok := c.byName[name]; ok {
 		return n

@@ -65,8 +65,8 @@ func lacksAny[T comparable](list, other []T) bool {
 	return slices.ContainsFunc(other, func(one T) bool { return !has[one] })
 }
 
-// noteRecord notes that a pod's record was replaced; nil stands for no record. If a pod is added outside of a transaction and removed
-// before the next call of [Cluster.Freed], Freed may list its node.
+// noteRecord keeps the previous record of a pod whose record was replaced; nil stands for no record. If a pod is added outside of a
+// transaction and removed before the next call of [Cluster.Freed], Freed may list its node.
 func (c *Cluster) noteRecord(id string, was, now *record) {
 	if was == nil || was.added == c.calls {
 		if now != nil && (was != nil || len(c.marks) > 0) {

@@ -28,7 +28,7 @@ type Class struct {
 	members []uint64
 }
 
-// maxClasses bounds the classes of an index. With more classes, an iteration over all domains is as fast.
+// maxClasses is the maximum number of classes of an index. With more classes, an iteration over all domains is as fast.
 const maxClasses = 512
 
 // Classes returns the classes of a level in no particular order; some of them may be empty. It returns nil if there are too many classes.
@@ -107,8 +107,8 @@ func (v *View) classify(ix *index, level int, d DomainID) {
 	ix.classes[at].Domains++
 }
 
-// Members calls f, in path order, for those domains of a class that lie within a domain, until f returns false. The class must come from
-// the last call of Classes for that level.
+// Members calls f, in path order, for the domains of a class that lie within a domain, until f returns false. The class must come from the
+// last call of Classes for that level.
 func (v *View) Members(level int, c *Class, within DomainID, f func(DomainID) bool) {
 	inside := v.tree.Domains(level, within)
 	if c.Domains == 0 || len(inside) == 0 {

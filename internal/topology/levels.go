@@ -69,7 +69,7 @@ func (ls Levels) Share(a, b map[string]string) bool {
 	return true
 }
 
-// Selector returns the node labels that pin a pod to a path: those of all its levels, because a rack name need not be unique across zones.
+// Selector returns the node labels that pin a pod to a path: the labels of all its levels, because zones may have racks of the same name.
 func (ls Levels) Selector(p Path) map[string]string {
 	selector := make(map[string]string, len(p))
 	for i := range min(len(p), len(ls)) {
@@ -78,7 +78,7 @@ func (ls Levels) Selector(p Path) map[string]string {
 	return selector
 }
 
-// Labels returns the labels that select the nodes of a domain that also match a selector: the selector's labels and those of the path.
+// Labels returns the labels of the nodes of a domain that match a selector: the labels of the selector and of the domain's path.
 func (ls Levels) Labels(domain Path, selector map[string]string) map[string]string {
 	labels := ls.Selector(domain)
 	if len(selector) == 0 {

@@ -58,8 +58,8 @@ func (c *Cluster) shapeOf(pod *corev1.Pod) *Shape {
 }
 
 // LostCapacity returns a resource of which too little is left for a released pod on its reserved node; false when enough is left. Bound
-// pods keep what they use. Released pods get the capacity by priority, the highest first, then by ID. The function released reports whether
-// another pod with a reservation may be bound now; if not, its reservation does not count.
+// pods keep their capacity. Released pods get the remaining capacity by priority, the highest first, then by ID. The function released
+// reports whether another pod with a reservation may be bound now; if not, its reservation does not count.
 func (c *Cluster) LostCapacity(id string, released func(id string) bool) (Exclusion, bool) {
 	r, ok := c.pods[id]
 	if !ok || r.shape == nil || !r.node.spec.present {

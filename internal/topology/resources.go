@@ -19,7 +19,7 @@ type resources struct {
 	names  []string
 	nodes  []int // nodes that offer each name
 	vacant []int
-	// last contains the offers of the previous node, which often equal those of the next node.
+	// last contains the offers of the previous node. The next node often has equal offers.
 	last []Request
 }
 

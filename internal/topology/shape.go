@@ -124,8 +124,8 @@ func requestsBy(pod *corev1.Pod, options resource.PodResourcesOptions) []Request
 	return requests
 }
 
-// statusHasResources reports whether the status of a pod can change its requests. The status of a pod that has not started cannot.
-// RequestsOf then omits the status, which saves two of three passes over the containers.
+// statusHasResources reports whether the status of a pod can change its requests, which is not the case for a pod that has not started.
+// RequestsOf then ignores the status, which saves two of three passes over the containers.
 func statusHasResources(pod *corev1.Pod) bool {
 	inStatus := func(c corev1.ContainerStatus) bool { return c.AllocatedResources != nil || c.Resources != nil }
 	status := &pod.Status

@@ -15,7 +15,7 @@ type standing struct {
 	priority int32
 	// leaving is set while the pod is being deleted. Such a pod need not be preempted.
 	leaving *Leaving
-	// started is the start time in seconds; of two pods with the same priority, the older is kept.
+	// started is the start time in seconds; of two pods with the same priority, the older pod is kept.
 	started int64
 	gang    string
 }
@@ -48,7 +48,7 @@ type Victim struct {
 	record *record
 }
 
-// AnyBelow reports whether any bound pod has a lower priority than the given one. It reads only the number of pods per priority.
+// AnyBelow reports whether any bound pod has a priority below the given priority. It reads only the number of pods per priority.
 func (c *Cluster) AnyBelow(priority int32) bool {
 	for p := range c.priorities {
 		if p < priority {
@@ -58,7 +58,7 @@ func (c *Cluster) AnyBelow(priority int32) bool {
 	return false
 }
 
-// Victims appends a node's pods that have a lower priority than the given one and are not already being deleted.
+// Victims appends a node's pods that have a priority below the given priority and are not already being deleted.
 func (c *Cluster) Victims(list []Victim, n NodeID, below int32) []Victim {
 	for _, id := range c.nodes[n].bound {
 		r := c.pods[id]

@@ -98,8 +98,8 @@ func (v *View) NodeFit(n NodeID) int {
 	return int(v.fit[n])
 }
 
-// NodeFits returns NodeFit of all nodes, by NodeID. The parameter read is how many entries the caller will read; they count as work. The
-// list is valid until pods or nodes change.
+// NodeFits returns NodeFit of all nodes, by NodeID. The parameter read is the number of entries that the caller will read, which count as
+// work. The list is valid until pods or nodes change.
 func (v *View) NodeFits(read int) []int32 {
 	v.tree.cluster.work += uint64(read)
 	v.refresh()
@@ -142,8 +142,8 @@ func (v *View) Take(n NodeID, k int) {
 	}
 }
 
-// Mark returns a hash; 0 when no pod fits. Nodes with equal marks are alike for pods of the shape, and stay alike when the same pods are
-// added.
+// Mark returns a hash of the unused amounts of the requested resources; 0 when no pod fits. Nodes with equal marks are alike for pods of
+// the shape, and stay alike when the same pods are added.
 func (v *View) Mark(id NodeID) uint64 {
 	if v.NodeFit(id) == 0 {
 		return 0

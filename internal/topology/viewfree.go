@@ -3,7 +3,7 @@
 
 package topology
 
-// Free returns the amount of the shape's i-th requested resource that is unused on those nodes of a domain that suit the pods. The sum is
+// Free returns the amount of the shape's i-th requested resource that is unused on the nodes of a domain that suit the pods. The sum is
 // computed on demand and kept until one of the nodes changes.
 func (v *View) Free(d DomainID, i int) int64 {
 	v.refresh()

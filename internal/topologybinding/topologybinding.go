@@ -37,7 +37,7 @@ const (
 	// maxSelector is the maximum number of labels in a ClusterTopology's node selector.
 	maxSelector = 16
 	// noVersion is the resourceVersion of topologies that are read from Bindings. A client that waits for its own writes compares the
-	// resourceVersions of ClusterTopologies. It must not see the resourceVersion of a Binding there.
+	// resourceVersions of ClusterTopologies, so a topology must not have the resourceVersion of a Binding.
 	noVersion = "0"
 )
 

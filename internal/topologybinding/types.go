@@ -35,7 +35,7 @@ type Level struct {
 	Key    string `json:"key"`
 }
 
-// SchedulerBinding names another scheduler's topology. Grove then only compares this topology.
+// SchedulerBinding names the topology object of another scheduler. Grove then only compares this object with the Binding.
 type SchedulerBinding struct {
 	SchedulerName     string `json:"schedulerName"`
 	TopologyReference string `json:"topologyReference"`

@@ -45,13 +45,13 @@ type Line struct {
 
 // priority holds the graphs of one priority.
 type priority struct {
-	// graphs by namespace, the oldest graph first. No list is empty.
+	// graphs lists the graphs of each namespace, the oldest graph first. No list is empty.
 	graphs map[string][]Turn
 	// last is the serial number of each namespace's last turn.
 	last map[string]uint64
 }
 
-// usuallyRemembered is how many records of namespaces without a graph in line forget tolerates.
+// usuallyRemembered is the number of records of namespaces without a graph in line above which forget drops records.
 const usuallyRemembered = 1024
 
 // maxRemembered is usuallyRemembered; tests replace it.
@@ -129,8 +129,8 @@ func (l *Line) Next() (g Turn, ok bool) {
 	return g, true
 }
 
-// forget drops the records of namespaces without a graph in line. It does so only if there are many of them, and only for namespaces that
-// were served earlier than every namespace in line. Such a namespace comes first with or without a record.
+// forget drops records of namespaces without a graph in line if there are more than maxRemembered such records. It drops only the records
+// of namespaces that were served before every namespace in line, because such a namespace comes first even without a record.
 func (p *priority) forget() {
 	if len(p.last)-len(p.graphs) <= maxRemembered {
 		return

@@ -42,8 +42,8 @@ func Topology(ct *grovev1alpha1.ClusterTopology) field.ErrorList {
 	return errs
 }
 
-// TopologyUpdate returns the errors in an update of a ClusterTopology, ratcheted as in GraphUpdate. It allows changes of levels that
-// deployments use, because administrators must be able to describe a cluster that has changed.
+// TopologyUpdate returns the errors in an update of a ClusterTopology, except errors that the old object already had. It allows changes of
+// levels that deployments use, because administrators must be able to describe a cluster that has changed.
 func TopologyUpdate(updated, old *grovev1alpha1.ClusterTopology) field.ErrorList {
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(updated.Spec, old.Spec) {
 		return nil

@@ -63,8 +63,8 @@ func changeOf(level grovev1alpha1.TopologyLevel, updated, old *grovev1alpha1.Clu
 	return ""
 }
 
-// broaderThan lists, sorted by name, the levels of a topology that are broader than the given one. It omits levels that the other topology
-// (alsoIn) lacks, because inserting a level does not change the order of the other levels.
+// broaderThan lists, sorted by name, the levels of a topology that are broader than the given level. It omits levels that the other
+// topology (alsoIn) lacks, because inserting a level does not change the order of the other levels.
 func broaderThan(domain string, in, alsoIn *grovev1alpha1.ClusterTopology) []string {
 	var broader []string
 	for _, level := range in.Spec.Levels[:levelIndex(in, domain)] {

@@ -30,8 +30,8 @@ func GraphCreate(dgd Written) field.ErrorList {
 	return errs
 }
 
-// ofChanges applies the rules for creates and updates; GraphUpdate ratchets them. The guard in Reconcile does not apply them, so that older
-// deployments keep working.
+// ofChanges applies the rules for creates and updates. GraphUpdate drops the errors that the old object already had. The guard in Reconcile
+// does not apply these rules, so that older deployments keep working.
 func ofChanges(dgd Written) field.ErrorList {
 	errs := append(groveUpdate(dgd.DynamoGraphDeployment), enoughReplicas(dgd.DynamoGraphDeployment)...)
 	errs = append(errs, unconvertedTransfer(dgd)...)

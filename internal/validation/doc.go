@@ -7,16 +7,16 @@
 // trellis plan`, for manifests that no API server has validated. The list is therefore complete: it repeats, in the same words, the CEL
 // rules of the CRDs, and adds the rules that need more than one object.
 //
-//	Graph, Topology              what the object alone decides          webhook, guard, plan
-//	GraphCreate                  what only new objects must keep        webhook on create, plan
-//	GraphUpdate, TopologyUpdate  what may not change, ratcheted         webhook
-//	ProviderUpdate               what the provider cannot change        webhook
+//	Graph, Topology              rules about the object alone           webhook, guard, plan
+//	GraphCreate                  rules for new objects only             webhook on create, plan
+//	GraphUpdate, TopologyUpdate  immutable fields, and new errors       webhook
+//	ProviderUpdate               fields that the provider fixes         webhook
 //	GraphTopology                the graph against its ClusterTopology  webhook on create, plan
-//	GraphWarnings, …Warnings     accepted, but the user should know     webhook, plan
+//	GraphWarnings, …Warnings     warnings about accepted objects        webhook, plan
 //
 // A check returns field errors: the path, the problem, and the fix. For example
 //
 //	spec.services[VllmWorker].topologyConstraint.packDomain: Invalid value: "zone": hierarchy violation: ... is broader than spec-level "rack" ...
 //
-// The package reads no cluster, takes no context and no clock, and panics for no object.
+// The functions of this package read no cluster, no context and no clock, and panic for no object.
 package validation

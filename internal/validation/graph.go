@@ -144,10 +144,10 @@ func Graph(dgd Written) field.ErrorList {
 	return errs
 }
 
-// longestValue bounds the length of user text in an error.
+// longestValue is the maximum number of runes of user text in an error.
 const longestValue = 80
 
-// short truncates a text to longestValue.
+// short truncates a text to longestValue runes.
 func short(s string) string {
 	runes := []rune(s)
 	if len(runes) <= longestValue {

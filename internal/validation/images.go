@@ -24,7 +24,7 @@ func mainImage(s component) field.ErrorList {
 	return one(field.Required(s.mainPath("image"), text))
 }
 
-// maxInstead bounds the number of containers that an error names.
+// maxInstead is the maximum number of containers that an error names.
 const maxInstead = 4
 
 // instead lists the containers of a v1beta1 component that has containers but no main container.

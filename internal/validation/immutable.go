@@ -122,9 +122,9 @@ func componentNames(dgd *nvidiav1beta1.DynamoGraphDeployment) sets.Set[string] {
 }
 
 // ProviderUpdate returns an error for each changed field that the deployment's provider cannot apply to existing objects. Grove fixes
-// minAvailable of scaling groups and of cliques; the latter is the number of pods of a replica, and follows nodeCount. Other providers
-// accept a changed nodeCount, and a minAvailable that is added later. preset is the operator's setting for the provider, as in
-// [render.ChooseProvider].
+// minAvailable of scaling groups and of cliques. In a clique, minAvailable is the number of pods of a replica, so Grove also fixes
+// nodeCount. Other providers accept a changed nodeCount, and a minAvailable that is added later. preset is the operator's setting for the
+// provider, as in [render.ChooseProvider].
 func ProviderUpdate(updated, old *nvidiav1beta1.DynamoGraphDeployment, preset string) field.ErrorList {
 	if updated == nil || old == nil || updated.DeletionTimestamp != nil {
 		return nil

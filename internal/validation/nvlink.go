@@ -30,7 +30,7 @@ func cliqueLevel(topology *grovev1alpha1.ClusterTopology) int {
 }
 
 // CliqueWarnings warns about pods that share a ComputeDomain but may be placed in different NVLink cliques, which share no memory. The
-// warning says which field to set. Replicas of a component do not depend on each other, so each replica may have its own clique.
+// warning names the field to set. Replicas of a component do not depend on each other, so each replica may have its own clique.
 func CliqueWarnings(dgd *nvidiav1beta1.DynamoGraphDeployment, topology *grovev1alpha1.ClusterTopology,
 	domains []nvlink.ComputeDomain) []field.Text {
 	clique := cliqueLevel(topology)

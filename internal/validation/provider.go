@@ -58,8 +58,8 @@ func workloadProviders() []string {
 	return values
 }
 
-// providerImmutable refuses a change of the provider or of the workload while the deployment has pods. It reads only the deployment's
-// annotations and status.
+// providerImmutable refuses a change of the provider or of the workload annotation while the deployment has pods. It reads only the
+// deployment's annotations and status.
 func providerImmutable(updated, old *nvidiav1beta1.DynamoGraphDeployment) field.ErrorList {
 	errs := sameWhilePods(old, render.AnnotationProvider, "provider", providerIn(updated), providerIn(old))
 	return append(errs, sameWhilePods(old, render.AnnotationWorkload, "workload", updated.Annotations[render.AnnotationWorkload],

@@ -65,7 +65,7 @@ func (l boundedLine) In(version string) string {
 }
 
 // Bounded returns the warnings for one response in the wording of an API version. If the warnings exceed the length that the API server
-// returns, it replaces the last of them with their number.
+// returns, it replaces the last warnings with their number.
 func Bounded(warnings []field.Text, version string) []string {
 	lines, total := field.In(warnings, version), 0
 	for i, l := range lines {

@@ -81,7 +81,7 @@ func GraphWarnings(dgd Written, topology *grovev1alpha1.ClusterTopology, notActe
 	return append(lines, grouped(idle, func(i render.Ignored) *field.Path { return i.Path }, notActedOnText)...)
 }
 
-// notActedOnText returns the warning that a field has no effect at all, none under the deployment's provider, or only on routing.
+// notActedOnText returns the warning that a field has no effect, no effect under the deployment's provider, or affects only routing.
 func notActedOnText(ignored render.Ignored, path *field.Path) field.Text {
 	if ignored.OnlyRoutes {
 		return field.Say("%s decides where requests go, and under the provider %s not where replicas go", path, ignored.Provider)

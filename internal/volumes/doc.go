@@ -3,8 +3,8 @@
 
 // Package volumes applies the kube-scheduler's rules about the volumes of a pod: where a bound volume can be used, where a class that waits
 // for its first consumer can provision a volume, where a required driver is installed, how many volumes a node attaches, and which pods may
-// use a claim. It implements a [topology.Binder]. The rules are those of the plugins VolumeBinding, VolumeZone, VolumeRestrictions and
-// NodeVolumeLimits of Kubernetes 1.37, for volumes that are used through claims.
+// use a claim. It implements a [topology.Binder]. It follows the plugins VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits
+// of Kubernetes 1.37, for volumes that are used through claims.
 //
 // # Idea
 //

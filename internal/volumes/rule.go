@@ -18,7 +18,7 @@ type rule struct {
 	together bool
 	// full contains the nodes on which a driver is missing or attaches no further volume, each with the reason.
 	full map[string]string
-	// used says which pod has exclusive use of a claim.
+	// used is the reason that keeps the pods off every node because another pod has exclusive use of a claim; "" for none.
 	used string
 }
 

@@ -25,7 +25,7 @@ func zoned(v *corev1.PersistentVolume) bool {
 	return slices.ContainsFunc(zoneLabels, func(label string) bool { _, has := v.Labels[label]; return has })
 }
 
-// inZones reports whether the zone labels of a volume match those of a node. A node without any zone label matches every volume.
+// inZones reports whether the zone labels of a volume and of a node match. A node without any zone label matches every volume.
 func inZones(v *corev1.PersistentVolume, of map[string]string) bool {
 	if !slices.ContainsFunc(zoneLabels, func(label string) bool { _, has := of[label]; return has }) {
 		return true

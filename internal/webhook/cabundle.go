@@ -19,9 +19,9 @@ import (
 // fieldOwner is the field manager for the certificate authority in webhook configurations and CustomResourceDefinitions.
 const fieldOwner = "trellis-cert-rotator"
 
-// The rotator can also inject the authority into CustomResourceDefinitions. But it then lists and watches all definitions of the cluster
-// with their schemas, needs the rights for this, and ends the program if a definition has no conversion. This package therefore watches
-// each definition by name, and patches one field of it.
+// The rotator (open-policy-agent/cert-controller) can also inject the authority into CustomResourceDefinitions. But it then lists and
+// watches all definitions of the cluster with their schemas, needs the permissions for this, and ends the program if a definition has no
+// conversion. This package therefore watches each definition by name, and patches one field of it.
 //
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=dynamographdeployments.nvidia.com;dynamographdeploymentscalingadapters.nvidia.com,verbs=get;list;watch;patch
 
@@ -79,8 +79,8 @@ func (f *follower) converts(crd *apiextensionsv1.CustomResourceDefinition) bool 
 	return service.Namespace == f.opts.Namespace && service.Name == f.opts.ServiceName
 }
 
-// isTrusted reports whether all webhook configurations and CustomResourceDefinitions contain the certificate authority. Before that, the
-// API server rejects the certificate.
+// isTrusted reports whether all webhook configurations and CustomResourceDefinitions contain the certificate authority. Until then, the API
+// server rejects the certificate.
 func (f *follower) isTrusted(ctx context.Context, authority []byte) (bool, error) {
 	definitions, err := f.definitions(ctx)
 	if err != nil {

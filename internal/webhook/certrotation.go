@@ -13,9 +13,9 @@ import (
 
 const certAuthority = "trellis-webhook-ca"
 
-// CertOptions say where the certificate is stored, for which host it is issued, and which objects must trust it.
+// CertOptions configure the webhooks' certificate: its Secret, its host name, and the objects that must trust it.
 type CertOptions struct {
-	// Namespace of the operator, which contains the Secret and the Service.
+	// Namespace is the operator's namespace, which contains the Secret and the Service.
 	Namespace string
 	// SecretName is the name of the Secret with the certificate and its authority. A missing Secret is created.
 	SecretName string
@@ -43,8 +43,8 @@ type CertOptions struct {
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=trellis-validating-webhook-configuration,verbs=list;update;watch
 
 // SetupCertRotation creates the webhooks' certificate, renews it in time, serves it, and writes its authority into the webhook
-// configurations and the CustomResourceDefinitions. ready is closed once all of them trust the certificate. Certificate rotation runs on
-// every replica of the operator, not only on the leader, because a standby also serves webhooks.
+// configurations and the CustomResourceDefinitions. ready is closed once all these objects trust the certificate. Certificate rotation runs
+// on every replica of the operator, not only on the leader, because a standby also serves webhooks.
 //
 // SetupCertRotation does not wait until the rotator is ready. The rotator looks for the files in CertDir at doubling intervals, so on a
 // first start it may become ready minutes late.

@@ -24,8 +24,8 @@ type annotated struct {
 
 func (a *annotated) version() string { return a.GroupVersionKind().Version }
 
-// conversionLoses refuses fields that the conversion could not keep. The parameter was is the former object; empty for none. Problems that
-// it already had do not block other changes.
+// conversionLoses refuses fields that the conversion could not keep. The parameter was is the former object; empty for none. Problems of
+// the former object do not block other changes.
 func conversionLoses(raw, was []byte) field.ErrorList {
 	now, before := readAnnotated(raw), readAnnotated(was)
 	path := field.NewPath("metadata", "annotations")

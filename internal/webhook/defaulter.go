@@ -18,8 +18,8 @@ import (
 var _ admission.Defaulter[*unstructured.Unstructured] = deploymentDefaulter{}
 
 // deploymentDefaulter sets missing replicas of components to 1, and the replicas of roles to the numbers that follow from nodeCount. On an
-// update, it restores replicas that scaling adapters own, annotations with fields that only the other API version has, and an omitted
-// minAvailable of 1.
+// update, it restores replicas that scaling adapters own, an omitted minAvailable of 1, and the annotations that store fields which only
+// the other API version has.
 //
 // It works on the unstructured object instead of Go types. Go types would add zero values of pod specs (resources: {}, a null list), and
 // would fail on a malformed quantity before the schema can name the field. With the unstructured object, the patch contains only the
@@ -53,8 +53,8 @@ func (d deploymentDefaulter) Default(ctx context.Context, dgd *unstructured.Unst
 	return nil
 }
 
-// keepMemory restores the annotations with the fields that only the other version has, because kubectl replace drops them. To remove these
-// fields, a user can write the deployment in the other version.
+// keepMemory restores the annotations that store fields which only the other API version has, because kubectl replace drops these
+// annotations. To remove these fields, a user can write the deployment in the other version.
 func keepMemory(req admission.Request, updated *unstructured.Unstructured) {
 	old := &unstructured.Unstructured{}
 	if len(req.OldObject.Raw) == 0 || old.UnmarshalJSON(req.OldObject.Raw) != nil {

@@ -37,7 +37,7 @@ var kindDeployment = nvidiav1alpha1.GroupVersion.WithKind("DynamoGraphDeployment
 
 // +kubebuilder:rbac:groups=grove.io,resources=clustertopologies,verbs=get
 
-// deploymentValidator applies every rule for a DynamoGraphDeployment.
+// deploymentValidator applies all validation rules for a DynamoGraphDeployment.
 type deploymentValidator struct {
 	live       client.Reader
 	notActedOn func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []render.Ignored
@@ -118,7 +118,7 @@ func versionOf(req admission.Request) string {
 	return req.Kind.Version
 }
 
-// warn returns a deployment's warnings, and then those in more.
+// warn returns all warnings about a deployment, including the warnings in more.
 func (v *deploymentValidator) warn(req admission.Request, dgd validation.Written, topology *grovev1alpha1.ClusterTopology,
 	more ...field.Text) admission.Warnings {
 	var notActedOn []render.Ignored

@@ -71,7 +71,7 @@ func dryRun(req admission.Request, eviction *policyv1.Eviction) bool {
 	return ptr.Deref(req.DryRun, false) || eviction.DeleteOptions != nil && len(eviction.DeleteOptions.DryRun) > 0
 }
 
-// find returns the pod to evict; nil if the pod may be evicted at once.
+// find returns the pod to evict and its replica; nil if the pod may be evicted immediately.
 func (v *evictionValidator) find(ctx context.Context, req admission.Request, eviction *policyv1.Eviction) (*evictions.Target, error) {
 	uid := types.UID("")
 	if o := eviction.DeleteOptions; o != nil && o.Preconditions != nil {

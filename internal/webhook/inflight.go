@@ -18,11 +18,13 @@ import (
 )
 
 const (
-	// smallRequest is the maximum size of a small request's body, in bytes. A small body is read before the request waits for its share.
+	// smallRequest is the maximum size of a small request's body, in bytes. A small body is read before the request acquires its weight in
+	// the semaphore.
 	smallRequest = 256 << 10
 	// smallBytes and largeBytes bound the total size of the bodies of concurrent requests, in bytes: smallBytes for small requests, and
 	// largeBytes for large requests. Each kind of webhook has its own bounds. A body above largeBytes counts as largeBytes. A body below
-	// leastWeight counts as leastWeight, because its annotations may be compressed. A request needs about 50 times the memory of its body.
+	// leastWeight counts as leastWeight, because its annotations may be compressed. Processing a request needs about 50 times the memory of
+	// its body.
 	smallBytes  = 4 << 20
 	largeBytes  = 4 << 20
 	leastWeight = 512 << 10
@@ -30,7 +32,7 @@ const (
 	largestRequest = 64 << 20
 	// readLargeWithin bounds the time to read a large body, because other large requests wait during this time.
 	readLargeWithin = 5 * time.Second
-	// unstatedTimeout is the assumed timeout of a caller that does not state its timeout. The API server states it.
+	// unstatedTimeout is the assumed timeout of a caller that does not state its timeout. The API server always states its timeout.
 	unstatedTimeout = 10 * time.Second
 )
 
@@ -51,8 +53,9 @@ func newInFlight() *inFlight {
 	return &inFlight{small: semaphore.NewWeighted(smallBytes), large: semaphore.NewWeighted(largeBytes)}
 }
 
-// bound serves the requests of a webhook within the bounds. A request holds its share while a large body is read and while the request is
-// processed. It holds no share while a small body or the response is transferred, so slow clients do not delay other requests.
+// bound serves the requests of a webhook within the bounds. A request holds its weight in a semaphore while a large body is read and while
+// the request is processed. It holds no weight while a small body or the response is transferred, so that slow clients do not delay other
+// requests.
 func (f *inFlight) bound(hook http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &buffered{header: http.Header{}}
@@ -119,7 +122,8 @@ func (f *inFlight) work(share *semaphore.Weighted, weight int64, r *http.Request
 	return nil
 }
 
-// waits returns the time for which a request can wait: four fifths of the timeout that the API server states.
+// waits returns the maximum time for which a request waits: four fifths of the caller's timeout, or of answerWithin if answerWithin is
+// shorter.
 func waits(r *http.Request) time.Duration {
 	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 	if err != nil || timeout <= 0 {
@@ -134,7 +138,7 @@ func withBody(r *http.Request, body []byte) *http.Request {
 	return out
 }
 
-// buffered is a response that is sent after its request has released its share.
+// buffered is a response that is sent after its request has released its weight in the semaphore.
 type buffered struct {
 	header http.Header
 	code   int

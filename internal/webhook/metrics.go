@@ -8,8 +8,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// inSync is 1 while the Secret contains the served certificate and the definitions trust it. A restarted or another replica of the operator
-// serves the Secret's certificate. Without webhooks and conversion, the metric has no series.
+// inSync is 1 while the Secret contains the served certificate and the definitions trust it. A mismatch matters because other replicas of
+// the operator, and this replica after a restart, serve the certificate in the Secret. Without webhooks and conversion, the metric has no
+// series.
 var inSync = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "trellis_webhook_certificate_in_sync",
 	Help: "1 while the webhooks' certificate is in its Secret and the definitions trust it, 0 while what is served cannot be kept.",

@@ -46,7 +46,7 @@ func (v *deploymentValidator) readTopology(ctx context.Context, name string) (*g
 	return topology, nil
 }
 
-// tryAgain refuses a request because of a failed read, although no errors were found in its object. The status is 503, after which clients
+// tryAgain refuses a request because of a failed read, although no errors were found in its object. The status is 503, so that clients
 // retry, or 500 if an administrator has to act first.
 func tryAgain(unread error) admission.Response {
 	status := metav1.Status{

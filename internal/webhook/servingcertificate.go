@@ -107,7 +107,7 @@ func (f *follower) takeOver(ctx context.Context) (kept bool, err error) {
 	return true, nil
 }
 
-// use starts serving a certificate if it exists and differs from the current one.
+// use starts serving a certificate if the pair is not empty and differs from the current pair.
 func (f *follower) use(pair [2][]byte) error {
 	if len(pair[0]) == 0 || len(pair[1]) == 0 || bytes.Equal(pair[0], f.pair[0]) && bytes.Equal(pair[1], f.pair[1]) {
 		return nil

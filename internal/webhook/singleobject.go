@@ -19,7 +19,7 @@ type narrowed struct {
 	config *rest.Config
 }
 
-// narrow returns a manager that reads, of each resource in names, only the named object.
+// narrow returns a manager whose config limits the reads of each resource in names to the object with the given name.
 func narrow(mgr ctrl.Manager, names map[string]string) ctrl.Manager {
 	config := rest.CopyConfig(mgr.GetConfig())
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return byName{next, names} })

@@ -15,8 +15,8 @@ import (
 const answerWithin = 30 * time.Second
 
 // within ends the connection if the body or the response of a request is not transferred in time. The webhook server has time limits for
-// TLS handshakes, headers and idle connections, but not for bodies and responses. Each stuck transfer would keep a goroutine and its
-// memory.
+// TLS handshakes, headers and idle connections, but not for bodies and responses. Without within, each stuck transfer would keep a
+// goroutine and its memory.
 func within(limit time.Duration, hook http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		connection, end := http.NewResponseController(w), time.Now().Add(limit)

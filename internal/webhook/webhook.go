@@ -5,10 +5,10 @@
 // validation contains the rules. This package provides the inputs for the rules: the admission operation, and objects other than the
 // admitted one.
 //
-//	/mutate-nvidia-com-v1alpha1-dynamographdeployment     create, update          fails closed; not asked about a create that states all replicas
+//	/mutate-nvidia-com-v1alpha1-dynamographdeployment     create, update          fails closed; not called if a create sets all replicas
 //	/validate-nvidia-com-v1alpha1-dynamographdeployment   create, update          fails closed; reads the ClusterTopology on create
-//	/validate-nvidia-com-v1alpha1-dynamographdeploymentscalingadapter   create, update, scale   fails open: the number is checked again when carried
-//	/validate-grove-io-v1alpha1-clustertopology           create, update, delete  fails open: it warns, and CEL says the rest
+//	/validate-nvidia-com-v1alpha1-dynamographdeploymentscalingadapter   create, update, scale   fails open: the copied number is checked
+//	/validate-grove-io-v1alpha1-clustertopology           create, update, delete  fails open: it warns; CEL validates the rest
 //	/validate-grove-io-v1alpha1-clustertopologybinding    create, update, delete  fails open: it warns only
 //	/validate--v1-pod-eviction                            create                  fails open: disruption budgets bound evictions
 //	/convert                                              reads, writes           package convert
@@ -50,7 +50,7 @@ const (
 	validateEvictionPath   = "/validate--v1-pod-eviction"
 )
 
-// Options of the webhooks. The zero value serves nothing. Admission and Conversion can be enabled independently.
+// Options are the settings of the webhooks. The zero value serves nothing. Admission and Conversion can be enabled independently.
 type Options struct {
 	// Admission serves the admission webhooks, Conversion the conversion webhook.
 	Admission, Conversion bool
@@ -60,10 +60,10 @@ type Options struct {
 	Warnings func(*nvidiav1beta1.DynamoGraphDeployment, nvidiav1alpha1.AlphaOnly) []field.Text
 	// Provider is the operator's setting for deployments that name no provider.
 	Provider string
-	// CertsReady is closed once the API server trusts the served certificate; nil: it already does.
+	// CertsReady is closed once the API server trusts the served certificate; nil: the API server already trusts the certificate.
 	CertsReady <-chan struct{}
-	// Ending is closed when this replica of the operator is about to stop. From then on, every response closes its connection; nil for
-	// never.
+	// Ending is closed when this replica of the operator is about to stop. From then on, every response closes its connection. nil:
+	// responses never close their connections.
 	Ending <-chan struct{}
 	// AnswerWithin bounds the time to read a request and to write its response; 0: 30 seconds.
 	AnswerWithin time.Duration
@@ -122,7 +122,7 @@ func closing(hook http.Handler, ending <-chan struct{}) http.Handler {
 	})
 }
 
-// trustedAnd returns a readiness check: the channel trusted is closed, and the server has started.
+// trustedAnd returns a readiness check that succeeds once the channel trusted is closed and the server has started.
 func trustedAnd(trusted <-chan struct{}, started healthz.Checker) healthz.Checker {
 	return func(req *http.Request) error {
 		if trusted != nil {

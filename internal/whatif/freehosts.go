@@ -41,8 +41,8 @@ type trial struct {
 	orders map[types.NamespacedName][]int32
 	// nodes holds the changed Node objects.
 	nodes map[string]*corev1.Node
-	// plans is the number of plans made for the graph. places has, by component, the ordinals that the last plan placed, for the demand
-	// with the refused replica only.
+	// plans is the number of plans made for the graph. places has, by component, the ordinals that the last plan placed. It covers only the
+	// [placement.Demand] that contains the refused replica.
 	plans  int
 	places map[string][]int
 }
@@ -233,7 +233,8 @@ func (t *trial) node(name string) *corev1.Node {
 	return node
 }
 
-// evict removes the fewest other pods that free enough of a host's missing resource, and all pods that are removed together with them.
+// evict removes the fewest other pods that free enough of a host's missing resource. It also removes all pods that leave together with
+// them.
 func (t *trial) evict(o *Obstacle, why topology.Exclusion) bool {
 	pods, enough := chosen(t.present(o.Node), why)
 	if !enough || len(pods) == 0 {

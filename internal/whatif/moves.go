@@ -67,7 +67,7 @@ func (p *Planner) Free(levels topology.Levels, nodeSelector map[string]string, l
 	return repack.Free(place, level, domains, p.hosts(replicas), replicas, limits)
 }
 
-// hosts returns the nodes with GPUs, and the nodes on which pods outside of the replicas use GPUs.
+// hosts returns the nodes with GPUs, and the nodes on which pods that belong to none of the replicas use GPUs.
 func (p *Planner) hosts(replicas []repack.Replica) repack.Hosts {
 	h := repack.Hosts{Offer: map[string]bool{}, Busy: map[string]bool{}}
 	for _, node := range p.world.Nodes {

@@ -24,7 +24,7 @@ type Obstacle struct {
 	Cordoned, Broken bool
 	// Taints to remove or tolerate.
 	Taints []string
-	// Pods are the pods to remove: for each missing resource, the fewest that free enough of it.
+	// Pods are the pods to remove: for each missing resource, the fewest pods that free enough of the resource.
 	Pods []Occupant
 
 	// effort is the estimated effort to free the host. It is computed before the trial.
@@ -85,7 +85,7 @@ type candidate struct {
 }
 
 // candidates returns the closest domain and other domains of its level. Domains that hold as many pods as the closest domain precede all
-// others. Within these two parts of the list, the cheapest domains come first.
+// other domains. In each of these two parts of the list, the cheapest domains come first.
 func (t *trial) candidates(leaf *placement.Refusal) []candidate {
 	closest, found := t.tree.Find(leaf.Closest.Domain)
 	bound, inside := t.tree.Find(leaf.Within)
@@ -193,8 +193,8 @@ func culprit(r *placement.Refusal) *placement.Refusal {
 	return r
 }
 
-// missing returns the first shape of which a domain holds too few pods, and the needed number of pods. If each shape fits by itself,
-// missing returns the first shape.
+// missing returns the first shape for which a domain has space for too few pods, and the needed number of pods. If each shape fits by
+// itself, missing returns the first shape.
 func missing(tree *topology.Tree, at topology.DomainID, needs []placement.Need, shapes []*topology.Shape) (shape *topology.Shape,
 	pods int) {
 	for _, need := range needs {

@@ -29,7 +29,7 @@ type WayKind string
 const (
 	// WayPod deletes the pod, which has no controller.
 	WayPod WayKind = "pod"
-	// WayController scales in or moves the pod's controller. The field Controller names this controller.
+	// WayController scales in or moves the workload of the pod's controller. The field Controller names this controller.
 	WayController WayKind = "controller"
 	// WayScaleIn scales a component in. This removes the pod's replica, and the replicas that precede it in the order of scale-in.
 	WayScaleIn WayKind = "scale in"
@@ -82,8 +82,8 @@ func (t *trial) way(o *Occupant) Way {
 	return way
 }
 
-// leave removes an occupant from the cluster. If the occupant belongs to a deployment's replica, leave also removes all replicas that the
-// necessary scale-in removes, or else the whole deployment.
+// leave removes an occupant from the cluster. If the occupant belongs to a deployment's replica, leave also removes all other replicas that
+// the necessary scale-in removes. If no scale-in is possible, leave removes the whole deployment.
 func (t *trial) leave(o *Occupant) {
 	if o.group == nil {
 		t.cluster.DeletePod(o.id)

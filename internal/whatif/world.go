@@ -278,8 +278,8 @@ func own(pod *corev1.Pod, sg *trellisv1alpha1.ScalingGroup) {
 	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ScalingGroup", Name: sg.Name, UID: sg.UID, Controller: ptr.To(true)}}
 }
 
-// reserve reserves capacity for all released pods that are not bound yet. For pods whose group the world lacks, levels are unknown. Their
-// node selector still contains the pinned domain.
+// reserve reserves capacity for all released pods that are not bound yet. For pods whose group the world lacks, the levels are unknown. The
+// node selectors of these pods still restrict them to the pinned domain.
 func (x *index) reserve(c *topology.Cluster) {
 	real := map[types.NamespacedName]*trellisv1alpha1.ScalingGroup{}
 	for _, groups := range x.groups {

@@ -33,12 +33,12 @@ type ClusterTopologySpec struct {
 
 // TopologyLevel is one level of the hierarchy.
 type TopologyLevel struct {
-	// Domain is the name of the level that deployments use in packDomain, e.g. "rack". Free-form.
+	// Domain is the name of the level, which deployments use in packDomain, e.g. "rack". Any DNS label is allowed.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	Domain string `json:"domain"`
-	// Key is the node label key whose values are the domains of this level, e.g. "topology.kubernetes.io/zone": an optional DNS prefix of at
-	// most 253 characters and a name of at most 63.
+	// Key is the node label key whose values are the domains of this level, e.g. "topology.kubernetes.io/zone": an optional DNS prefix of
+	// at most 253 characters and a name of at most 63.
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	// +kubebuilder:validation:XValidation:rule="self.indexOf('/') <= 253",message="the prefix of a label key must have at most 253 characters"
@@ -61,18 +61,19 @@ type SchedulerTopologyReference struct {
 const (
 	// ConditionLevelsLabeled is True when every node of the topology has the label of every level.
 	ConditionLevelsLabeled = "LevelsLabeled"
-	// ConditionHierarchyConsistent is True when each hostname value belongs to one node, each domain has one parent, and each level is broader
-	// than the next.
+	// ConditionHierarchyConsistent is True when each hostname value belongs to one node, each domain has one parent, and each level is
+	// broader than the next.
 	ConditionHierarchyConsistent = "HierarchyConsistent"
 	// ConditionInUse is True while a deployment names this topology.
 	ConditionInUse = "InUse"
-	// ConditionDefault is present on topologies annotated as the cluster's default, and True on the oldest of them, which the operator uses.
+	// ConditionDefault is present on topologies annotated as the cluster's default, and True on the oldest of them, which the operator
+	// uses.
 	ConditionDefault = "Default"
 	// ConditionSchedulersInSync is True while the topology objects of other schedulers that deployments use have the same levels as this
 	// topology. It is absent while no deployment needs such an object.
 	ConditionSchedulersInSync = "SchedulersInSync"
-	// ConditionBindingInSync is present while a ClusterTopologyBinding of the same name exists that Trellis did not write, and True when both
-	// have the same levels. If they differ, the ClusterTopology is used.
+	// ConditionBindingInSync is present while a ClusterTopologyBinding of the same name exists that Trellis did not write, and True when
+	// the levels of both objects are equal. If the levels differ, the levels of the ClusterTopology are used.
 	ConditionBindingInSync = "BindingInSync"
 
 	ReasonTopologiesAgree    = "TopologiesAgree"
@@ -122,7 +123,7 @@ type TopologyLevelStatus struct {
 	Domain string `json:"domain"`
 	// Domains counts the domains of the level. Equal values below different parents are different domains.
 	Domains int32 `json:"domains"`
-	// Nodes counts the nodes with the labels of this level and of all broader ones.
+	// Nodes counts the nodes with the labels of this level and of all broader levels.
 	Nodes int32 `json:"nodes"`
 	// NodesMissing counts the nodes of the topology that lack the label.
 	NodesMissing int32 `json:"nodesMissing"`

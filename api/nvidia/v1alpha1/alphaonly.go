@@ -16,7 +16,8 @@ type AlphaOnly struct {
 	Services map[string]AlphaOnlyService
 	// Ignored are the paths of fields that nothing acts on and whose values v1beta1 cannot express.
 	Ignored []string
-	// Deployment in v1alpha1; nil for a deployment that never was v1alpha1. The fields that both versions have are equal to those of v1beta1.
+	// Deployment in v1alpha1; nil for a deployment that never was v1alpha1. The fields that both versions have are equal to those of
+	// v1beta1.
 	Deployment *DynamoGraphDeployment
 }
 
@@ -39,8 +40,8 @@ type AlphaOnlyService struct {
 	Ingress *IngressSpec
 }
 
-// AlphaOnlyOf reads the AlphaOnly settings of a deployment from its annotation. It fails only if the annotation holds invalid v1alpha1,
-// which admission refuses.
+// AlphaOnlyOf reads the AlphaOnly settings of a deployment from its annotation. It fails only if the annotation contains an invalid
+// v1alpha1 spec, which admission refuses.
 func AlphaOnlyOf(dgd *v1beta1.DynamoGraphDeployment) (AlphaOnly, error) {
 	if dgd.Annotations[AnnotationSpecMemory] == "" {
 		return AlphaOnly{}, nil

@@ -23,7 +23,7 @@ type Resources struct {
 }
 
 // ResourceItem lists amounts as Kubernetes quantities. The schema also limits exponents to two digits: Go programs take minutes to parse
-// longer ones.
+// longer exponents.
 type ResourceItem struct {
 	// CPU in cores, e.g. "4" or "500m".
 	// +kubebuilder:validation:MaxLength=64
@@ -35,7 +35,7 @@ type ResourceItem struct {
 	// +kubebuilder:validation:Pattern=`^(\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?)?$`
 	// +optional
 	Memory string `json:"memory,omitempty"`
-	// GPU is the number of GPUs of each pod, counted under gpuType.
+	// GPU is the number of GPUs of each pod, as the resource named by gpuType.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^(\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?)?$`
 	// +optional
@@ -72,7 +72,7 @@ type EPPConfig struct {
 	Config *FreeObject `json:"config,omitempty"`
 }
 
-// FrontendSidecar is a frontend container alongside the main one.
+// FrontendSidecar is a frontend container alongside the main container.
 type FrontendSidecar struct {
 	// Image of the sidecar.
 	// +kubebuilder:validation:MinLength=1
@@ -81,7 +81,7 @@ type FrontendSidecar struct {
 	// +listType=atomic
 	// +optional
 	Args []string `json:"args,omitempty"`
-	// EnvFromSecret names a Secret whose keys become variables.
+	// EnvFromSecret names a Secret whose keys become environment variables.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	EnvFromSecret *string `json:"envFromSecret,omitempty"`
@@ -110,13 +110,13 @@ type GPUMemoryService struct {
 	// +listType=atomic
 	// +optional
 	ExtraClientContainers []string `json:"extraClientContainers,omitempty"`
-	// ExtraClientPods are further pods with the devices. From Dynamo 1.5, reserved; kept, not acted on.
+	// ExtraClientPods are further pods with the devices. From Dynamo 1.5, reserved: the field is kept as written, and not acted on.
 	// +listType=atomic
 	// +optional
 	ExtraClientPods []FreeObject `json:"extraClientPods,omitempty"`
 }
 
-// Failover keeps shadow engines that take over when the active one fails.
+// Failover keeps shadow engines that take over when the active engine fails.
 type Failover struct {
 	// Enabled enables failover.
 	// +optional

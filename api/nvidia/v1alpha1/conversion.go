@@ -28,23 +28,23 @@ const MaxAnnotations = convert.MaxAnnotations
 func ConvertJSON(raw []byte, version string) ([]byte, error) { return convert.JSON(raw, version) }
 
 // ConversionFits returns an error, with path and fix, if the other version cannot preserve all fields of an object: the annotations that
-// preserve them, together with all others, must fit into MaxAnnotations. An object that does not fit still converts, without the preserved
-// fields.
+// preserve these fields, together with all other annotations, must fit into MaxAnnotations. An object that does not fit still converts,
+// without the preserved fields.
 func ConversionFits(raw []byte) error { return convert.Fits(raw) }
 
-// PayloadProblem says why the preserved-fields annotations of a v1beta1 object cannot be used; they are then ignored. It is empty without a
-// problem.
+// PayloadProblem returns the reason why the preserved-fields annotations of a v1beta1 object cannot be used and are ignored; "" if they can
+// be used.
 func PayloadProblem(dgd *v1beta1.DynamoGraphDeployment) string {
 	return MemoryProblem(dgd.Annotations, convert.Beta)
 }
 
-// MemoryProblem says why the preserved-fields annotations of an object of the given version cannot be used; they are then ignored. It is
-// empty without a problem.
+// MemoryProblem returns the reason why the preserved-fields annotations of an object of the given version cannot be used and are ignored;
+// "" if they can be used.
 func MemoryProblem(annotations map[string]string, version string) string {
 	return convert.Problem(annotations, version)
 }
 
-// OtherVersion returns the other one of the two versions that convert into each other.
+// OtherVersion returns v1beta1 for v1alpha1, and v1alpha1 for v1beta1.
 func OtherVersion(version string) string { return convert.Other(version) }
 
 // MemoryDropped reports whether the annotations of an object of the given version had no space for the spec fields of the other version. A

@@ -21,10 +21,10 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.restart) || !has(self.restart.strategy) || !has(self.restart.strategy.order) || self.restart.strategy.order.all(name, name in self.services)",fieldPath=".restart.strategy.order",message="order contains unknown service: every entry must be a key of spec.services"
 // +kubebuilder:validation:XValidation:rule="!has(self.restart) || !has(self.restart.strategy) || !has(self.restart.strategy.order) || self.restart.strategy.order.size() == 0 || self.restart.strategy.order.size() == self.services.size()",fieldPath=".restart.strategy.order",message="order must have the same number of unique services as the deployment"
 type DynamoGraphDeploymentSpec struct {
-	// Annotations of every object created for the graph. A service's own override them.
+	// Annotations of every object created for the graph. A service's own annotations override them.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Labels of every object created for the graph. A service's own override them.
+	// Labels of every object created for the graph. A service's own labels override them.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 	// PVCs are the PersistentVolumeClaims that services may mount by name; at most 100, names unique.
@@ -57,10 +57,11 @@ type DynamoGraphDeploymentSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
-	// ProviderOverride is a fragment of the provider's own object, from Dynamo 1.5. Grove uses its topology constraint.
+	// ProviderOverride is a fragment of the object that the provider creates, from Dynamo 1.5. With the provider Grove, its topology
+	// constraint is used.
 	// +optional
 	ProviderOverride *FreeObject `json:"providerOverride,omitempty"`
-	// Experimental settings of the graph, from Dynamo 1.5. Its kvTransferPolicy is used; the rest is kept as written.
+	// Experimental settings of the graph, from Dynamo 1.5. Trellis uses kvTransferPolicy; other fields are kept as written.
 	// +optional
 	Experimental *FreeObject `json:"experimental,omitempty"`
 }

@@ -20,7 +20,7 @@ type ExtraPodMetadata struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// ExtraPodSpec is a pod spec to merge in, and the main container. containers is optional.
+// ExtraPodSpec is a pod spec to merge in, and the main container. Its field containers is optional.
 type ExtraPodSpec struct {
 	// +optional
 	*corev1.PodSpec `json:",inline"`

@@ -54,7 +54,7 @@ type DynamoGraphDeploymentScalingAdapterStatus struct {
 
 // Condition types and reasons of an adapter.
 const (
-	// ConditionActive is True while the service's replicas are the adapter's.
+	// ConditionActive is True while the adapter determines the service's replicas.
 	ConditionActive = "Active"
 
 	ReasonOwnsReplicas    = "OwnsReplicas"
@@ -62,8 +62,8 @@ const (
 	ReasonNotInUse        = "NotInUse"
 )
 
-// DynamoGraphDeploymentScalingAdapter scales one service of a graph. The operator creates one, named <deployment>-<lower-cased service>,
-// for every service with scalingAdapter.enabled, and deletes it when enabled is no longer set.
+// DynamoGraphDeploymentScalingAdapter scales one service of a graph. The operator creates an adapter, named <deployment>-<lower-cased
+// service>, for every service with scalingAdapter.enabled, and deletes it when enabled is no longer set.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=dgdsa,categories=dynamo

@@ -20,7 +20,7 @@ const (
 	ComponentTypeEPP      = "epp"
 )
 
-// ServiceSpec is one service of a graph. A name without a value is a service with every default.
+// ServiceSpec is one service of a graph. A service without a value (null) has all defaults.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.topologyConstraint) == has(oldSelf.topologyConstraint) && (!has(self.topologyConstraint) || self.topologyConstraint == oldSelf.topologyConstraint)",fieldPath=".topologyConstraint",reason=FieldValueForbidden,message="topologyConstraint is immutable and cannot be added, removed, or changed after creation; delete and recreate the DynamoGraphDeployment to change topology constraints"
 // +kubebuilder:validation:XValidation:rule="!has(self.minAvailable) || (has(self.replicas) && self.replicas == 0) || self.minAvailable <= (has(self.replicas) ? self.replicas : 1) || (oldSelf.hasValue() && has(oldSelf.value().minAvailable) && has(oldSelf.value().replicas) && oldSelf.value().replicas != 0 && oldSelf.value().minAvailable > oldSelf.value().replicas)",optionalOldSelf=true,fieldPath=".minAvailable",message="minAvailable must be less than or equal to replicas unless replicas is 0"
@@ -37,8 +37,8 @@ type ServiceSpec struct {
 	// ServiceName is ignored: the key in spec.services is the name.
 	// +optional
 	ServiceName string `json:"serviceName,omitempty"`
-	// ComponentType chooses the defaults: frontend, worker, prefill, decode, planner and epp have some; any other label value (main, default,
-	// nothing) has none. Immutable once set.
+	// ComponentType chooses the defaults: frontend, worker, prefill, decode, planner and epp have defaults; any other label value (e.g.
+	// main, default or an empty value) has no defaults. Immutable once set.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$`
 	// +optional
@@ -64,7 +64,7 @@ type ServiceSpec struct {
 	// +listType=atomic
 	// +optional
 	Envs []corev1.EnvVar `json:"envs,omitempty"`
-	// EnvFromSecret names a Secret whose keys become variables of the main container.
+	// EnvFromSecret names a Secret whose keys become environment variables of the main container.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	EnvFromSecret *string `json:"envFromSecret,omitempty"`
@@ -88,10 +88,10 @@ type ServiceSpec struct {
 	// ExtraPodSpec is merged into the pods' spec.
 	// +optional
 	ExtraPodSpec *ExtraPodSpec `json:"extraPodSpec,omitempty"`
-	// LivenessProbe of the main container; replaces the default's and mainContainer's entirely.
+	// LivenessProbe of the main container. It replaces the default probe and the probe of mainContainer entirely.
 	// +optional
 	LivenessProbe *corev1.Probe `json:"livenessProbe,omitempty"`
-	// ReadinessProbe of the main container; replaces the default's and mainContainer's entirely.
+	// ReadinessProbe of the main container. It replaces the default probe and the probe of mainContainer entirely.
 	// +optional
 	ReadinessProbe *corev1.Probe `json:"readinessProbe,omitempty"`
 	// Replicas of the service, 0 to 65536. A replica of a multinode service is nodeCount pods.
@@ -100,15 +100,16 @@ type ServiceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="replicas must be non-negative"
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
-	// MinAvailable replicas belong to the base gang, 1 or more. Immutable, and at most replicas unless replicas is 0. From Dynamo 1.5.
+	// MinAvailable is the number of replicas in the base gang, 1 or more. Immutable, and at most replicas unless replicas is 0. From Dynamo
+	// 1.5.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	MinAvailable *int32 `json:"minAvailable,omitempty"`
 	// Multinode makes each replica span several nodes: one leader and nodeCount-1 workers. It cannot be added or removed later.
 	// +optional
 	Multinode *MultinodeSpec `json:"multinode,omitempty"`
-	// Roles of the pods of a multinode service: leader and worker, both or no list. Without a list the roles follow from multinode. Order is
-	// irrelevant. From Dynamo 1.5.
+	// Roles of the pods of a multinode service: a list of both leader and worker, in any order, or no list. Without a list, the roles
+	// follow from multinode. From Dynamo 1.5.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=name
@@ -135,13 +136,14 @@ type ServiceSpec struct {
 	// TopologyConstraint of the service. Immutable.
 	// +optional
 	TopologyConstraint *ServiceTopologyConstraint `json:"topologyConstraint,omitempty"`
-	// ProviderOverride is a fragment of the provider's own object, from Dynamo 1.5. Grove uses its topology constraint.
+	// ProviderOverride is a fragment of the object that the provider creates, from Dynamo 1.5. With the provider Grove, its topology
+	// constraint is used.
 	// +optional
 	ProviderOverride *FreeObject `json:"providerOverride,omitempty"`
 	// RuntimeVersionOverride is the runtime version if the image tag does not contain it. From Dynamo 1.5.
 	// +optional
 	RuntimeVersionOverride string `json:"runtimeVersionOverride,omitempty"`
-	// PVC is the single claim of manifests before Dynamo 0.7, removed since; use volumeMounts.
+	// PVC is the single claim of manifests before Dynamo 0.7. It is ignored; use volumeMounts.
 	// +optional
 	PVC *FreeObject `json:"pvc,omitempty"`
 }
@@ -162,10 +164,10 @@ type VolumeMount struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// MountPoint is the absolute path in the main container. Optional for a compilation cache; default: the framework's.
+	// MountPoint is the absolute path in the main container. Optional for a compilation cache; default: the framework's cache path.
 	// +optional
 	MountPoint string `json:"mountPoint,omitempty"`
-	// UseAsCompilationCache uses it for the framework's compiled kernels.
+	// UseAsCompilationCache uses the claim for the framework's compiled kernels.
 	// +optional
 	UseAsCompilationCache bool `json:"useAsCompilationCache,omitempty"`
 }
@@ -190,7 +192,7 @@ const (
 
 // MultinodeSpec is the number of nodes of a replica.
 type MultinodeSpec struct {
-	// NodeCount is the number of pods of one replica: one leader and the workers. 2 to 4096; may change, within multinode.
+	// NodeCount is the number of pods of one replica: one leader and the workers. 2 to 4096; it may be changed.
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=4096

@@ -31,24 +31,24 @@ const (
 	ConditionQuotaReserved = "QuotaReserved"
 	// ConditionPlaced is True when every desired replica has a place.
 	ConditionPlaced = "Placed"
-	// ConditionValid is False if admission would refuse the object; the operator does nothing new for it until it is fixed.
+	// ConditionValid is False if admission would refuse the object; the operator does nothing new for the deployment until it is fixed.
 	ConditionValid = "Valid"
 	// ConditionTopologyConstraintInSync is False if topology annotations changed after the operator froze the constraint.
 	ConditionTopologyConstraintInSync = "TopologyConstraintInSync"
 	// ConditionWithinPodLimit is False if the deployment requests more pods than the limit per graph, e.g. because it bypassed admission.
 	ConditionWithinPodLimit = "WithinPodLimit"
-	// ConditionOrphansAdopted is False if objects of an earlier deployment of the same name, deleted with --cascade=orphan, cannot be adopted,
-	// and absent otherwise.
+	// ConditionOrphansAdopted is False if objects of an earlier deployment of the same name, deleted with --cascade=orphan, cannot be
+	// adopted, and absent otherwise.
 	ConditionOrphansAdopted = "OrphansAdopted"
-	// ConditionOwnershipConflict is True while an object that the deployment needs belongs to another controller. The operator neither changes
-	// nor deletes the object. It becomes False when the conflict is resolved, and is absent if there never was one.
+	// ConditionOwnershipConflict is True while an object that the deployment needs belongs to another controller. The operator neither
+	// changes nor deletes the object. It becomes False when the conflict is resolved, and is absent if there never was one.
 	ConditionOwnershipConflict = "OwnershipConflict"
 	// ConditionMemoryReadable is False if the annotations that preserve fields of the other API version cannot be read and are ignored, and
 	// absent otherwise.
 	ConditionMemoryReadable = "MemoryReadable"
 	// ConditionPlacementsComplete is False while the status has no space for the places of all replicas, and absent otherwise.
 	ConditionPlacementsComplete = "PlacementsComplete"
-	// ConditionRolledOut is False while an update or a restart replaces replicas, and absent otherwise.
+	// ConditionRolledOut is False while an update or a restart replaces replicas, or after an update was aborted, and absent otherwise.
 	ConditionRolledOut = "RolledOut"
 	// ConditionProviderReady is True while the deployment's provider works in this cluster. While it is False, the operator creates nothing
 	// for the deployment and does not touch running pods.
@@ -59,7 +59,7 @@ const (
 const (
 	// ReasonProviderAvailable: the cluster serves every API that the provider needs.
 	ReasonProviderAvailable = "ProviderAvailable"
-	// ReasonProviderFrozen: the provider works, but the deployment requests another provider than the one of its pods.
+	// ReasonProviderFrozen: the provider works, but the deployment requests a provider other than the provider of its pods.
 	ReasonProviderFrozen = "ProviderFrozen"
 	// ReasonAPINotServed: the API server does not serve a kind that the provider needs.
 	ReasonAPINotServed = "APINotServed"
@@ -115,7 +115,7 @@ const ReasonCreationRefused = "CreationRefused"
 const (
 	// ReasonQuotaReserved: every gang has quota.
 	ReasonQuotaReserved = "QuotaReserved"
-	// ReasonQuotaPending: a gang waits for quota, or lost it; the message includes Kueue's.
+	// ReasonQuotaPending: a gang waits for quota, or lost it; the message includes Kueue's message.
 	ReasonQuotaPending = "QuotaPending"
 	// ReasonKueueNotInstalled: the API server does not serve Kueue's Workloads, so the operator creates nothing new for the deployment.
 	ReasonKueueNotInstalled = "KueueNotInstalled"
@@ -151,7 +151,7 @@ const ReasonMemoryIgnored = "MemoryIgnored"
 // ReasonFrozenConstraintHolds means that the constraint frozen at creation still applies (ConditionTopologyConstraintInSync).
 const ReasonFrozenConstraintHolds = "FrozenConstraintHolds"
 
-// How to read status.placement.score: complete, partial or unknown.
+// Values of status.placement.state: whether status.placement.score is complete, partial or unknown.
 const (
 	PlacementReported = "Reported"
 	PlacementPartial  = "Partial"
@@ -194,13 +194,13 @@ type DynamoGraphDeploymentStatus struct {
 	// Summary counts services with all replicas ready, as "ready/desired".
 	// +optional
 	Summary string `json:"summary,omitempty"`
-	// Restart in progress, or the last one.
+	// Restart is the restart in progress, or the last restart.
 	// +optional
 	Restart *RestartStatus `json:"restart,omitempty"`
 	// Checkpoints by service.
 	// +optional
 	Checkpoints map[string]CheckpointStatus `json:"checkpoints,omitempty"`
-	// RollingUpdate in progress, or the last one.
+	// RollingUpdate is the rolling update in progress, or the last rolling update.
 	// +optional
 	RollingUpdate *RollingUpdateStatus `json:"rollingUpdate,omitempty"`
 	// Placement of the entire graph.
@@ -287,7 +287,7 @@ type CheckpointStatus struct {
 	// IdentityHash of the stored state.
 	// +optional
 	IdentityHash string `json:"identityHash,omitempty"`
-	// Ready checkpoint.
+	// Ready means that the checkpoint is ready.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 }
@@ -322,10 +322,10 @@ type PlacementStatus struct {
 	// State is Reported, Partial or Unknown.
 	// +optional
 	State string `json:"state,omitempty"`
-	// DecodePaired is the share of decode with prefill in its domain, in percent.
+	// DecodePaired is the percentage of decode replicas whose domain also contains prefill replicas.
 	// +optional
 	DecodePaired *int32 `json:"decodePaired,omitempty"`
-	// PrefillPaired is the share of prefill with decode in its domain.
+	// PrefillPaired is the percentage of prefill replicas whose domain also contains decode replicas.
 	// +optional
 	PrefillPaired *int32 `json:"prefillPaired,omitempty"`
 }

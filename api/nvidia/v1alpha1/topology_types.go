@@ -21,11 +21,11 @@ type SpecTopologyConstraint struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	// +optional
 	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
-	// SpreadDomain is the spread domain of services that set none.
+	// SpreadDomain is the spreadDomain of services that set neither spreadDomain nor preferredSpreadDomain.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	SpreadDomain string `json:"spreadDomain,omitempty"`
-	// PreferredSpreadDomain is the preferred spread domain of services that set no spread domain.
+	// PreferredSpreadDomain is the preferredSpreadDomain of services that set neither spreadDomain nor preferredSpreadDomain.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PreferredSpreadDomain string `json:"preferredSpreadDomain,omitempty"`
@@ -36,7 +36,7 @@ type SpecTopologyConstraint struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.topologyProfile)",fieldPath=".topologyProfile",reason=FieldValueForbidden,message="topologyProfile must not be set on a service: set it once at spec.topologyConstraint.topologyProfile, every service inherits it"
 // +kubebuilder:validation:XValidation:rule="has(self.packDomain) || has(self.preferredPackDomain) || has(self.spreadDomain) || has(self.preferredSpreadDomain)",fieldPath=".packDomain",reason=FieldValueRequired,message="topologyConstraint.packDomain is required: set packDomain (must) or preferredPackDomain (best effort)"
 type ServiceTopologyConstraint struct {
-	// TopologyProfile belongs at spec.topologyConstraint; a service's is refused by name.
+	// TopologyProfile is refused on a service; set it in spec.topologyConstraint.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	TopologyProfile string `json:"topologyProfile,omitempty"`
@@ -50,7 +50,7 @@ type ServiceTopologyConstraint struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	// +optional
 	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
-	// SpreadDomain is the level over which replicas spread: domains differ by at most 1.
+	// SpreadDomain is the level over which replicas spread: the numbers of replicas in its domains differ by at most 1.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	SpreadDomain string `json:"spreadDomain,omitempty"`

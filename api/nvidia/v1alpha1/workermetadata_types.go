@@ -13,8 +13,8 @@ type DynamoWorkerMetadataSpec struct {
 	Data FreeObject `json:"data"`
 }
 
-// DynamoWorkerMetadata lets Dynamo's pods find each other through the API server: each worker pod writes one about itself. Trellis only
-// installs the definition and grants access to it.
+// DynamoWorkerMetadata lets Dynamo's pods find each other through the API server: each worker pod writes an object about itself. Trellis
+// only installs the definition and grants access to it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=dynamoworkermetadatas,singular=dynamoworkermetadata,shortName=dwm,categories=dynamo

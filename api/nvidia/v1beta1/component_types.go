@@ -24,7 +24,7 @@ const (
 	ComponentTypeEPP      ComponentType = "epp"
 )
 
-// MainContainerName is the name of the podTemplate's container that runs Dynamo. All others are the user's.
+// MainContainerName is the name of the podTemplate's container that runs Dynamo. All other containers are the user's.
 const MainContainerName = "main"
 
 // Upper bounds in the schema. Objects stored by earlier releases keep larger values.
@@ -45,11 +45,12 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.minAvailable) || (has(self.minAvailable) && self.minAvailable == oldSelf.minAvailable)",fieldPath=".minAvailable",reason=FieldValueForbidden,message="minAvailable is immutable after creation"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.name.size() <= 63 && self.name.matches('^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$')",optionalOldSelf=true,fieldPath=".name",message="a component name must have 1 to 63 letters, digits or '-', and begin and end with a letter or digit: the name becomes a label and a part of the names of the component's pods"
 type ComponentSpec struct {
-	// Name of the component, unique in the graph: at most 63 letters, digits and '-'. Components written in v1alpha1 may also have '.'.
+	// Name of the component, unique in the graph: at most 63 letters, digits and '-'. Names written in v1alpha1 may also contain '.'.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// Type chooses the defaults: frontend, worker, prefill, decode, planner or epp. Without a type there are none. Immutable once set.
+	// Type chooses the defaults: frontend, worker, prefill, decode, planner or epp. Without a type, there are no defaults. Immutable once
+	// set.
 	// +optional
 	Type ComponentType `json:"type,omitempty"`
 	// RuntimeVersionOverride is the version of the Dynamo runtime in the main image, if the image's tag does not contain it.
@@ -60,8 +61,8 @@ type ComponentSpec struct {
 	// GlobalDynamoNamespace puts the component into the Dynamo namespace shared by all graphs.
 	// +optional
 	GlobalDynamoNamespace bool `json:"globalDynamoNamespace,omitempty"`
-	// PodTemplate of the component's pods. The container named main is Dynamo's and gets the defaults of the component's type; all others are
-	// the user's.
+	// PodTemplate of the component's pods. The container named main runs Dynamo and gets the defaults of the component's type; all other
+	// containers are the user's.
 	// +optional
 	PodTemplate *corev1.PodTemplateSpec `json:"podTemplate,omitempty"`
 	// Replicas of the component, 0 or more. A replica of a multinode component is nodeCount pods.
@@ -70,15 +71,15 @@ type ComponentSpec struct {
 	// +kubebuilder:validation:Maximum=65536
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
-	// MinAvailable replicas belong to the base gang, 1 or more. Immutable, and at most replicas unless replicas is 0.
+	// MinAvailable is the number of replicas in the base gang, 1 or more. Immutable, and at most replicas unless replicas is 0.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	MinAvailable *int32 `json:"minAvailable,omitempty"`
 	// Multinode makes each replica span several nodes: one leader and nodeCount-1 workers. It cannot be added or removed later.
 	// +optional
 	Multinode *MultinodeSpec `json:"multinode,omitempty"`
-	// Roles of the pods of a multinode component: leader and worker, both or no list. Without a list the roles follow from multinode. Order is
-	// irrelevant.
+	// Roles of the pods of a multinode component: a list of both leader and worker, in any order, or no list. Without a list, the roles
+	// follow from multinode.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=name
@@ -103,7 +104,7 @@ type ComponentSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	FrontendSidecar string `json:"frontendSidecar,omitempty"`
-	// CompilationCache is the claim for the framework's compiled kernels.
+	// CompilationCache is the PersistentVolumeClaim for the framework's compiled kernels.
 	// +optional
 	CompilationCache *CompilationCache `json:"compilationCache,omitempty"`
 	// TopologyConstraint of the component. Immutable.
@@ -139,7 +140,7 @@ type ProviderOverride struct {
 
 // MultinodeSpec is the number of nodes of a replica.
 type MultinodeSpec struct {
-	// NodeCount is the number of pods of one replica: one leader and the workers. 2 or more; may change, within multinode.
+	// NodeCount is the number of pods of one replica: one leader and the workers. 2 to 4096; it may be changed.
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=4096
@@ -178,7 +179,7 @@ type EPPConfig struct {
 	Config *FreeObject `json:"config,omitempty"`
 }
 
-// CompilationCache is a claim for compiled kernels.
+// CompilationCache is a PersistentVolumeClaim for compiled kernels.
 type CompilationCache struct {
 	// PVCName is the name of the claim in the graph's namespace.
 	// +kubebuilder:validation:MinLength=1

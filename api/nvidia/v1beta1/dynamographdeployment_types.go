@@ -44,7 +44,7 @@ type DynamoGraphDeploymentSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	Components []ComponentSpec `json:"components"`
-	// Env of every component's main container, before the container's own variables, which override it by name.
+	// Env of every component's main container, before the container's own variables, which override variables of the same name.
 	// +listType=atomic
 	// +optional
 	Env []corev1.EnvVar `json:"env,omitempty"`

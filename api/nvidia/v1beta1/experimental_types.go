@@ -46,7 +46,7 @@ type KVTransferPolicy struct {
 	// Enforcement is required (decode only in the same domain) or preferred. Required when unset.
 	// +optional
 	Enforcement KVTransferEnforcement `json:"enforcement,omitempty"`
-	// PreferredWeight from 0 to 1 is the weight of the same domain. Required with enforcement preferred, and only then allowed.
+	// PreferredWeight from 0 to 1 is the weight of the same domain. Required with enforcement preferred, otherwise forbidden.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1
 	// +optional
@@ -55,10 +55,10 @@ type KVTransferPolicy struct {
 
 // ComponentExperimental holds settings of a component that are subject to change.
 type ComponentExperimental struct {
-	// GPUMemoryService shares GPU memory between engine processes. Its presence enables it.
+	// GPUMemoryService shares GPU memory between engine processes. It is enabled if the field is present.
 	// +optional
 	GPUMemoryService *GPUMemoryService `json:"gpuMemoryService,omitempty"`
-	// Failover keeps shadow engines ready to take over. Its presence enables it.
+	// Failover keeps shadow engines ready to take over. It is enabled if the field is present.
 	// +optional
 	Failover *Failover `json:"failover,omitempty"`
 	// Grove holds options of the Grove provider.
@@ -105,14 +105,14 @@ type GPUMemoryService struct {
 	ExtraClientPods []FreeObject `json:"extraClientPods,omitempty"`
 }
 
-// Failover keeps shadow engines that take over when the active one fails.
+// Failover keeps shadow engines that take over when the active engine fails.
 type Failover struct {
 	// Mode is IntraPod (shadows in the same pod) or InterPod (shadows in separate pods).
 	// +kubebuilder:validation:Enum=IntraPod;InterPod
 	// +kubebuilder:default=IntraPod
 	// +optional
 	Mode string `json:"mode,omitempty"`
-	// NumShadows is the number of shadow engines: 1.
+	// NumShadows is the number of shadow engines; only 1 is allowed.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1

@@ -16,8 +16,8 @@ type ComponentRole struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
-	// Replicas is the number of the role's pods in one replica of the component: 1 leader, nodeCount-1 workers. Admission sets it if absent,
-	// and refuses any other number.
+	// Replicas is the number of the role's pods in one replica of the component: 1 leader, nodeCount-1 workers. Admission sets it if
+	// absent, and refuses any other number.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -53,8 +53,8 @@ func (in *ComponentSpec) PodsOfRole(name string) int32 {
 	return 0
 }
 
-// ImplicitRoles reports whether roles is equivalent to no list: absent, or both roles, each with its implicit number of pods or none, and
-// no other setting.
+// ImplicitRoles reports whether roles means the same as no list: roles is absent, or lists both roles without any setting other than their
+// implicit replicas.
 func (in *ComponentSpec) ImplicitRoles() bool {
 	if in.Roles == nil {
 		return true

@@ -54,7 +54,7 @@ type DynamoGraphDeploymentScalingAdapterStatus struct {
 
 // Condition types and reasons of an adapter.
 const (
-	// ConditionActive is True while the component's replicas are the adapter's.
+	// ConditionActive is True while the adapter determines the component's replicas.
 	ConditionActive = "Active"
 
 	ReasonOwnsReplicas    = "OwnsReplicas"
@@ -62,7 +62,7 @@ const (
 	ReasonNotInUse        = "NotInUse"
 )
 
-// DynamoGraphDeploymentScalingAdapter scales one component of a graph. The operator creates one, named <deployment>-<lower-cased
+// DynamoGraphDeploymentScalingAdapter scales one component of a graph. The operator creates an adapter, named <deployment>-<lower-cased
 // component>, for every component with a scalingAdapter, and deletes it when scalingAdapter is removed.
 //
 // +kubebuilder:object:root=true

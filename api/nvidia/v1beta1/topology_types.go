@@ -21,11 +21,11 @@ type SpecTopologyConstraint struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	// +optional
 	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
-	// SpreadDomain is the spread domain of components that set none.
+	// SpreadDomain is the spreadDomain of components that set neither spreadDomain nor preferredSpreadDomain.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	SpreadDomain string `json:"spreadDomain,omitempty"`
-	// PreferredSpreadDomain is the preferred spread domain of components that set no spread domain.
+	// PreferredSpreadDomain is the preferredSpreadDomain of components that set neither spreadDomain nor preferredSpreadDomain.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PreferredSpreadDomain string `json:"preferredSpreadDomain,omitempty"`
@@ -45,7 +45,7 @@ type TopologyConstraint struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	// +optional
 	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
-	// SpreadDomain is the level over which replicas spread: domains differ by at most 1.
+	// SpreadDomain is the level over which replicas spread: the numbers of replicas in its domains differ by at most 1.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	SpreadDomain string `json:"spreadDomain,omitempty"`

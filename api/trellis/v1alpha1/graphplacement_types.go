@@ -33,7 +33,7 @@ type GraphPlacementSpec struct {
 	// +optional
 	// +listType=atomic
 	Bound []ComponentPlaces `json:"bound,omitempty"`
-	// former are the last places of replicas that have no place now. Pods of these attempts do not count, and are deleted.
+	// former are the last places of replicas that have no place now. Pods of these attempts are ignored and deleted.
 	// +optional
 	// +listType=atomic
 	Former []ComponentPlaces `json:"former,omitempty"`
@@ -121,7 +121,7 @@ type ReplicaPlaces struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Domain *int32 `json:"domain,omitempty"`
-	// neverBound means that at no attempt all pods of the replica were bound yet.
+	// neverBound means that no attempt so far had all pods of the replica bound.
 	// +optional
 	NeverBound bool `json:"neverBound,omitempty"`
 	// hosts are the planned nodes of the pods, as indexes of spec.hosts, by ordinal and pod index; -1 for a pod that is bound or has no
@@ -156,7 +156,7 @@ type RefusedPlace struct {
 	// last is the time of the last refusal.
 	// +required
 	Last metav1.Time `json:"last"`
-	// until is the time until which the place is excluded. For the same duration after that, the place is the last choice.
+	// until is the time at which the exclusion of the place ends. After that, for the same duration again, the place is the last choice.
 	// +required
 	Until metav1.Time `json:"until"`
 	// message is the scheduler's message.
@@ -206,7 +206,7 @@ type PlacedDomain struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Name string `json:"name"`
-	// in is the index of the parent domain. Absent for a domain of the broadest level.
+	// in is the index of the parent domain in spec.domains. Absent for a domain of the broadest level.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	In *int32 `json:"in,omitempty"`

@@ -41,7 +41,7 @@ type ScalingGroupStatus struct {
 	// terminatingReplicas are outdated replicas with only terminating pods left.
 	// +optional
 	TerminatingReplicas int32 `json:"terminatingReplicas,omitempty"`
-	// generations of the outdated worker replicas, at most 8: those with the most available replicas.
+	// generations of the outdated worker replicas, at most 8: the generations with the most available replicas.
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	// +listType=map
@@ -50,7 +50,7 @@ type ScalingGroupStatus struct {
 	// progress of the running update. Absent while no update runs.
 	// +optional
 	Progress *RolloutProgress `json:"progress,omitempty"`
-	// revision that was last rolled out completely. It differs from the spec's while an update runs.
+	// revision that was last rolled out completely. It differs from spec.revision while an update runs.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Revision string `json:"revision,omitempty"`
@@ -59,8 +59,8 @@ type ScalingGroupStatus struct {
 	// Deprecated: the GraphPlacement records which gangs are bound.
 	// +optional
 	Begun bool `json:"begun,omitempty"`
-	// restart that was last rolled out completely by a provider that creates the pods itself. Pods that Trellis creates carry the ID of their
-	// restart.
+	// restart that was last rolled out completely by a provider that creates the pods itself. Pods that Trellis creates carry the ID of
+	// their restart.
 	// +optional
 	Restart string `json:"restart,omitempty"`
 	// placements was set by earlier releases to the last domain of each replica. Nothing reads it.
@@ -70,14 +70,15 @@ type ScalingGroupStatus struct {
 	// +listType=map
 	// +listMapKey=replica
 	Placements []ReplicaPlacement `json:"placements,omitempty"`
-	// furtherPlacements was set by earlier releases to the last domains of the replicas that Placements had no space for. Nothing reads it.
+	// furtherPlacements was set by earlier releases to the last domains of the replicas for which placements had no space. Nothing reads
+	// it.
 	//
 	// Deprecated: the GraphPlacement records the places of replicas.
 	// +optional
 	// +listType=atomic
 	FurtherPlacements []DomainPlacements `json:"furtherPlacements,omitempty"`
-	// failedReplicas are replicas with pods that ended. A replica is removed from the list after five minutes Ready. The delay before it is
-	// recreated doubles with each failure.
+	// failedReplicas are replicas with pods that ended. A replica is removed from the list after five minutes Ready. The delay before a
+	// failed replica is recreated doubles with each failure.
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
 	// +listType=map
@@ -101,7 +102,7 @@ const MaxGenerations = 8
 
 // GenerationCount counts the outdated replicas of one generation of workers.
 type GenerationCount struct {
-	// name of the generation; empty for workers without one.
+	// name of the generation; empty for workers without a generation.
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Name string `json:"name"`
@@ -125,8 +126,8 @@ type RolloutProgress struct {
 	// paused means that the update is paused.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// inPlace means that the Kueue queue had no quota for a surplus replica: the rest of the update replaces one replica at a time, within the
-	// existing quota.
+	// inPlace means that the Kueue queue had no quota for a surplus replica: the rest of the update replaces one replica at a time, within
+	// the existing quota.
 	// +optional
 	InPlace bool `json:"inPlace,omitempty"`
 	// time at which the update began, was resumed, or reached availableReplicas.
@@ -150,8 +151,8 @@ type ReplicaMove struct {
 	// since is when the operator detected that the replica has to leave.
 	// +required
 	Since metav1.Time `json:"since"`
-	// inPlaceAt is when the replica is removed without a successor. A replica that has to leave only because its place is needed waits for a
-	// successor.
+	// inPlaceAt is when the replica is removed without a successor. A replica that has to leave only because its place is needed waits for
+	// a successor.
 	// +required
 	InPlaceAt metav1.Time `json:"inPlaceAt"`
 	// inPlace means that inPlaceAt has passed, or that there is no quota for a successor.
@@ -216,7 +217,7 @@ type DomainPlacements struct {
 	// replicas with all pods bound in the domain, as ordinals and ranges of ordinals, e.g. "100-107,112".
 	// +optional
 	Replicas string `json:"replicas,omitempty"`
-	// former are the replicas whose last domain it was, in the same form.
+	// former are the replicas whose last domain this was, as ordinals and ranges of ordinals.
 	// +optional
 	Former string `json:"former,omitempty"`
 }
@@ -229,7 +230,7 @@ type ReplicaPlacement struct {
 	// domain is the path of label values from the broadest level down, e.g. "zone-0/block-1/rack-2".
 	// +required
 	Domain string `json:"domain"`
-	// bound is true while all pods of the replica are bound in the domain; otherwise the domain is the replica's last one.
+	// bound is true while all pods of the replica are bound in the domain; otherwise the domain is the replica's last domain.
 	// +optional
 	Bound bool `json:"bound,omitempty"`
 }

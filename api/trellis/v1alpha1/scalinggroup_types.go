@@ -33,7 +33,7 @@ type ScalingGroupSpec struct {
 	// +required
 	Provider string `json:"engine"`
 	// workload is the kind of object that creates the pods of each replica instead of Trellis: LeaderWorkerSet, for multinode services of a
-	// graph that requests it. Absent: Trellis creates them. It does not change while the graph has pods.
+	// graph that requests it. Absent: Trellis creates the pods. It does not change while the graph has pods.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Workload string `json:"workload,omitempty"`
@@ -56,8 +56,8 @@ type ScalingGroupSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="multinode is immutable"
 	// +optional
 	Multinode bool `json:"multinode,omitempty"`
-	// topology is the resolved topology constraint, with the levels as of the graph's first reconcile, or as of a later change while none of
-	// its pods was placed. Immutable except levels and nodeSelector; absent without a constraint.
+	// topology is the resolved topology constraint, with the levels as of the graph's first reconcile, or as of a later change while none
+	// of its pods was placed. Immutable except levels and nodeSelector; absent without a constraint.
 	// +optional
 	Topology *ResolvedTopology `json:"topology,omitempty"`
 	// revision identifies the content of roles; pods carry it as a label.
@@ -70,15 +70,15 @@ type ScalingGroupSpec struct {
 	// +listType=atomic
 	// +required
 	Roles []Role `json:"roles"`
-	// input identifies the source of roles. While it is unchanged, roles and revision stay the same, even if another version of the operator
-	// would render different roles. Absent in groups written before the field existed: their roles stay, too.
+	// input identifies the source of roles. While it is unchanged, roles and revision stay the same, even if another version of the
+	// operator would render different roles. Absent in groups written before the field existed: their roles stay, too.
 	// +optional
 	Input *TemplateInput `json:"input,omitempty"`
 	// rollout describes how replicas of an older revision are replaced. Absent: one at a time, in place.
 	// +optional
 	Rollout *RolloutStrategy `json:"rollout,omitempty"`
-	// step limits the group's part in an update of the graph's workers, while the other components follow. Absent while all workers have the
-	// same generation, and in groups that are updated independently.
+	// step limits the update of the group by the progress of all workers of the graph, which are updated together. Absent while all workers
+	// have the same generation, and in groups that are updated independently.
 	// +optional
 	Step *RolloutStep `json:"step,omitempty"`
 	// restart is the last requested restart. Replicas created before it are outdated.
@@ -116,7 +116,7 @@ type TemplateInput struct {
 
 // RolloutStrategy limits a rolling update.
 type RolloutStrategy struct {
-	// recreate deletes all replicas of an older revision before any is recreated.
+	// recreate deletes all replicas of an older revision before any replica is recreated.
 	// +optional
 	Recreate bool `json:"recreate,omitempty"`
 	// maxUnavailable is the maximum number of missing replicas during the update, as a number or a percentage of replicas, rounded down.
@@ -129,7 +129,7 @@ type RolloutStrategy struct {
 
 // RolloutStep limits the update of one component by the progress of all workers of the graph. It replaces rollout.
 type RolloutStep struct {
-	// keep is the minimum number of available replicas of older revisions. The maximum value keeps all of them.
+	// keep is the minimum number of available replicas of older revisions. The maximum value (2147483647) keeps all of them.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Keep int32 `json:"keep"`
@@ -158,7 +158,7 @@ type RolloutStep struct {
 
 // GenerationStep is the number of replicas that one generation of workers keeps.
 type GenerationStep struct {
-	// name of the generation; empty for workers without one.
+	// name of the generation; empty for workers without a generation.
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Name string `json:"name"`
@@ -225,10 +225,11 @@ type ResolvedTopology struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	KVTransferDomain string `json:"kvTransferDomain,omitempty"`
-	// kvTransferRequired means that the policy's enforcement is "required": a new domain is used only with a replica of each role.
+	// kvTransferRequired means that the policy's enforcement is "required": a new domain is used only if a replica of each role is placed
+	// in it.
 	// +optional
 	KVTransferRequired bool `json:"kvTransferRequired,omitempty"`
-	// automatic means that the graph has no constraint of its own and gets this one from the cluster's default topology.
+	// automatic means that the graph has no constraint of its own, and that this constraint is from the cluster's default topology.
 	// +optional
 	Automatic bool `json:"automatic,omitempty"`
 }
@@ -263,8 +264,8 @@ type Role struct {
 	Template corev1.PodTemplateSpec `json:"template"`
 }
 
-// ScalingGroup owns all replicas of one service of a graph. Its scale subresource reports pods, for disruption budgets only; writes to it
-// are rejected.
+// ScalingGroup owns all replicas of one service of a graph. Its scale subresource reports pods, for disruption budgets only; writes to the
+// subresource are rejected.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=sg,categories=dynamo
@@ -308,7 +309,7 @@ const (
 	ConditionPodsInSync = "PodsInSync"
 	// ConditionRolledOut is False while replicas of an older revision, or from before the last restart, are being replaced.
 	ConditionRolledOut = "RolledOut"
-	// ConditionPodsHealthy is False while replicas fail, or pods do not start or terminate, and absent otherwise.
+	// ConditionPodsHealthy is False while replicas fail, or pods do not start, are not ready or do not terminate, and absent otherwise.
 	ConditionPodsHealthy = "PodsHealthy"
 
 	// ConditionMoved is False while replicas have to leave their nodes, and absent otherwise.
@@ -329,9 +330,9 @@ const (
 	// ReasonPodsNotEnding: pods were deleted, but still exist after their grace period.
 	ReasonPodsNotEnding = "PodsNotEnding"
 
-	// ReasonMoving: successors of replicas that have to leave their nodes are being created, or start.
+	// ReasonMoving: successors of replicas that have to leave their nodes are being created or are starting.
 	ReasonMoving = "Moving"
-	// ReasonMoveWaits: a replica is overdue, but too few others serve to remove it.
+	// ReasonMoveWaits: a replica should have left its nodes already, but stays because too few other replicas serve.
 	ReasonMoveWaits = "MoveWaits"
 
 	ReasonUpToDate                = "UpToDate"

@@ -3,8 +3,8 @@
 
 // Package allocator allocates devices to claims with the kube-scheduler's allocator (k8s.io/dynamic-resource-allocation). That library
 // needs a context, writes logs, and promises no compatibility, so only this package uses it. Its minor version is the minor version of
-// Kubernetes in go.mod. The features are those that a kube-scheduler of this version enables by default. An older API server drops the
-// fields of features that it does not support.
+// Kubernetes in go.mod. This package enables the features that a kube-scheduler of this version enables by default. An older API server
+// drops the fields of features that it does not support.
 package allocator
 
 import (

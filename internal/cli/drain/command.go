@@ -105,7 +105,8 @@ func Observe(ctx context.Context, c client.Client, nodes []string) (Observed, er
 	return Observed{Nodes: nodes, Pods: pods.Items, Groups: groups.Items}, nil
 }
 
-// drain cordons and marks the nodes, waits until all replicas that the operator moves have left the nodes, and removes the marks.
+// drain cordons the nodes, marks them with the annotation [leaving.AnnotationDrain], waits until all replicas that the operator moves have
+// left the nodes, and removes the annotation.
 func (o *options) drain(ctx context.Context, c client.Client, nodes []string) error {
 	failed := o.name(ctx, c, nodes)
 	if failed == nil {
@@ -177,7 +178,8 @@ func patchNode(ctx context.Context, c client.Client, name string, patch map[stri
 	return nil
 }
 
-// Wait calls look in every interval, and shows the returned report after each change. It ends when look returns 0 moving replicas.
+// Wait calls look once per interval, and shows the returned report whenever its text has changed. It ends when look returns 0 moving
+// replicas.
 func Wait(ctx context.Context, o *cli.Output, every time.Duration, look func() (report cli.Report, moving int, err error)) error {
 	shown := ""
 	for {

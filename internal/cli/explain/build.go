@@ -107,7 +107,8 @@ func (s *Subject) notes() []string {
 	return notes
 }
 
-// conditions lists the unexpected conditions of the deployment, its scaling groups and its topology.
+// conditions lists the conditions of the deployment, its scaling groups and its topology that are not True. It omits the topology's
+// conditions InUse and Default, because for them False is no problem.
 func (s *Subject) conditions() []Condition {
 	list := bad("", s.DGD.Status.Conditions)
 	for _, sg := range s.groups() {
@@ -122,7 +123,7 @@ func (s *Subject) conditions() []Condition {
 	return list
 }
 
-// groups returns the deployment's scaling groups, by component.
+// groups returns the deployment's scaling groups, sorted by component.
 func (s *Subject) groups() []*trellisv1alpha1.ScalingGroup {
 	var list []*trellisv1alpha1.ScalingGroup
 	for _, sg := range s.Groups {

@@ -26,8 +26,8 @@ type steps struct {
 	graphs, lost, manual []string
 }
 
-// freeingAdvice returns the change that places a refused replica by freeing hosts. It returns nil if there are no obstacles, because then
-// no trial has succeeded.
+// freeingAdvice returns the change that places a refused replica by freeing hosts. It returns nil without obstacles:
+// [whatif.Planner.Obstacles] returns obstacles only if a trial without them has placed the replica.
 func freeingAdvice(r *placement.Refusal, domain topology.Path, obstacles []whatif.Obstacle) *Advice {
 	if len(obstacles) == 0 {
 		return nil

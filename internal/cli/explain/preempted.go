@@ -24,8 +24,8 @@ const reasonPreempted = "Preempted"
 // maxPreempted is the maximum number of preemption events that are read in a namespace.
 const maxPreempted = 500
 
-// readPreempted reads the events about preempted pods of the namespace. These pods are gone, but the pods that replace them have the same
-// names.
+// readPreempted reads the events about preempted pods of the namespace. The preempted pods are gone, but the pods that replace them have
+// the same names, so preemptedBy finds the events by name.
 func (s *Subject) readPreempted(ctx context.Context, c client.Reader) error {
 	list := &corev1.EventList{}
 	err := c.List(ctx, list, client.InNamespace(s.DGD.Namespace), client.MatchingFields{"reason": reasonPreempted}, client.Limit(maxPreempted))

@@ -75,7 +75,7 @@ type Replica struct {
 	// Domain and Nodes of the replica's bound pods.
 	Domain string   `json:"domain,omitempty"`
 	Nodes  []string `json:"nodes,omitempty"`
-	// Detail is the kube-scheduler's or the kubelet's message about the first pod that is not ready.
+	// Detail explains State, e.g. with the number of created pods, or with the kube-scheduler's or the kubelet's message about a pod.
 	Detail string `json:"detail,omitempty"`
 	// WouldGo is the domain in which the current plan places the waiting replica, or the planned nodes if there is no domain.
 	WouldGo string `json:"wouldGo,omitempty"`
@@ -117,8 +117,8 @@ type Cause struct {
 	Asks   string  `json:"asks,omitempty"`
 	Tables []Table `json:"tables,omitempty"`
 	// Freeing lists the hosts to free in FreeingDomain, the easiest first. Of the domains that come closest to holding the gang,
-	// FreeingDomain is the easiest to free. A trial has verified that the first replica is placed once the hosts are free. FreeingMore
-	// counts further hosts to free. All fields are empty if no trial succeeded.
+	// FreeingDomain is the easiest to free. A trial plan has verified that the first replica is placed once the hosts are free. FreeingMore
+	// counts further hosts to free. These fields are empty if no trial plan succeeded.
 	FreeingDomain string `json:"freeingDomain,omitempty"`
 	Freeing       []Host `json:"freeing,omitempty"`
 	FreeingMore   int    `json:"freeingMore,omitempty"`
@@ -178,14 +178,14 @@ type Table struct {
 	// its part.
 	Resource string `json:"resource,omitempty"`
 	Pods     int    `json:"pods"`
-	// Domains are sorted: domains that hold most pods come first. Outside lists the domains outside of Within. The gang may not be placed
-	// in them.
+	// Domains are sorted: domains that hold most pods come first. Outside lists the domains outside of Within, in which the gang may not be
+	// placed.
 	Domains []DomainRow `json:"domains"`
 	Outside []DomainRow `json:"outside,omitempty"`
 }
 
-// DomainRow is a domain. Hosts counts its hosts, Open counts hosts on which a pod of the gang fits now, and Excluded counts others by
-// reason.
+// DomainRow is a domain. Hosts counts its hosts, Open counts the hosts on which a pod of the gang fits now, and Excluded counts the hosts
+// that take no pod, by reason.
 type DomainRow struct {
 	Domain string `json:"domain"`
 	// Holds is the number of the gang's pods that fit.
@@ -205,7 +205,7 @@ type Excluded struct {
 	Hosts  int    `json:"hosts"`
 }
 
-// Short is a resource of which the domain's hosts have too little free capacity, in total or on every single host.
+// Short is a resource with too little free capacity on the domain's hosts, in total or on every single host.
 type Short struct {
 	Resource string `json:"resource"`
 	Free     int64  `json:"free"`

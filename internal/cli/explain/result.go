@@ -36,7 +36,7 @@ func (s *Subject) result(plan whatif.Plan, planned bool) Result {
 	return v
 }
 
-// otherCauses maps reasons of the operator to explanations. These reasons do not depend on capacity, so no plan shows them.
+// otherCauses maps reasons of the condition Placed to explanations. These reasons do not depend on capacity, so a plan does not find them.
 var otherCauses = map[string]string{
 	gang.CodeRequeued:            "The gang could not be bound: it was evicted, and is placed again after a pause.",
 	gang.CodeCreating:            "Not all of its pods are created yet.",

@@ -69,8 +69,8 @@ func (s setting) cut(r *Explanation) string {
 
 // bounds are limits for the parts of the text.
 type bounds struct {
-	// maximum numbers of rows of replicas, details about them, reasons for waiting, domains of a table, hosts to free, conditions, events,
-	// notes
+	// Maximum numbers of rows of replicas, details about replicas, reasons for waiting, domains of a table, hosts to free, conditions,
+	// events, notes.
 	rows, details, waiting, domains, hosts, conditions, events, notes int
 	// outer: maximum number of domains of a level except the narrowest. reasons: maximum number of reasons in a row.
 	outer, reasons int

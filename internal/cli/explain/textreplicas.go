@@ -74,8 +74,8 @@ func (s setting) replicas(r *Explanation) string {
 	return out + s.list("", about.lines(), s.details)
 }
 
-// coarse returns a function with one key for all replicas of a component in a state that have a place, and one for the others. The key for
-// several domains contains their number.
+// coarse returns a key function. It gives all placed replicas of a component in one state the same key, and all unplaced replicas of this
+// component and state another key. If the replicas are in several domains, the key contains the number of domains.
 func (s setting) coarse(replicas []Replica) func(*Replica) key {
 	type state struct {
 		component, state string

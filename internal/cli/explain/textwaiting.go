@@ -111,8 +111,8 @@ func (s setting) row(t *Table, name string, d DomainRow) []string {
 	return []string{name, strconv.Itoa(d.Hosts), amount, fmt.Sprintf("%d of %d", d.Holds, t.Pods), s.reasonsOf(t, d.Excluded)}
 }
 
-// reasonsOf lists the most frequent reasons why hosts take no pod, with the number of hosts for each reason. If the bounds are tighter than
-// roomy, all taints count as one reason.
+// reasonsOf lists the most frequent reasons why hosts take no pod, with the number of hosts for each reason. If s.reasons is below
+// roomy.reasons, all taints count as one reason.
 func (s setting) reasonsOf(t *Table, list []Excluded) string {
 	if s.reasons < roomy.reasons {
 		list = oneTaint(list)

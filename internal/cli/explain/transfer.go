@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/whatif"
 )
 
-// transfer describes how prefill and decode replicas share domains, and which scale-out would let more replicas share one. It returns nil
-// if no policy places these replicas.
+// transfer describes how prefill and decode replicas share domains, and which scale-out would let more replicas share a domain. It returns
+// nil if no policy places these replicas.
 func (s *Subject) transfer(planner *whatif.Planner, plan *whatif.Plan, planned bool) []string {
 	if plan.Transfer == nil {
 		return nil

@@ -78,7 +78,7 @@ func (w *Cause) fits() {
 	}
 }
 
-// follows reports whether the plan already shows the message of r.Cause for a replica. The message of r then need not repeat it.
+// follows reports whether the plan already shows the message of r.Cause for a replica. The message of r then need not repeat that message.
 func follows(plan whatif.Plan, r *placement.Refusal) bool {
 	return r.Cause != nil && slices.ContainsFunc(plan.Replicas, func(one whatif.Replica) bool {
 		return one.Reason != nil && one.Reason.Refusal != nil && one.Reason.Message == r.Cause.Message()

@@ -47,7 +47,8 @@ type Skipped struct {
 // versions maps the supported versions of a kind to constructors.
 type versions map[string]func() client.Object
 
-// kinds are the kinds that are used, by group and kind. An object of such a kind in an unsupported version is refused, not skipped.
+// kinds are the kinds that package files decodes, by group and kind. An object of one of these kinds in an unsupported version is an error;
+// an object of any other kind is skipped.
 var kinds = map[schema.GroupKind]versions{
 	{Kind: "Node"}: {"v1": func() client.Object { return &corev1.Node{} }},
 	{Kind: "Pod"}:  {"v1": func() client.Object { return &corev1.Pod{} }},
@@ -154,8 +155,8 @@ func (c *contents) addObject(source Source, raw json.RawMessage, gvk schema.Grou
 	c.objects = append(c.objects, Object{object, source, gvk.Version})
 }
 
-// decode reads an object strictly, with the defaults of its kind, and converts it to the version that the code uses. It returns nil if a
-// field cannot be read.
+// decode decodes an object strictly, sets the defaults of its kind, and converts a deployment to v1beta1. It returns nil if a field cannot
+// be decoded.
 func decode(source Source, raw json.RawMessage, name string, into client.Object) (client.Object, []error) {
 	var errs []error
 	strict, err := kjson.UnmarshalStrict(raw, into)

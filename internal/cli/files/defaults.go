@@ -40,7 +40,7 @@ var schemaDefaults = []struct {
 	{"spec.components.*.experimental.gpuMemoryService.deviceClassName", "gpu.nvidia.com"},
 }
 
-// defaultGraph decodes a deployment of either version again, with the defaults of its schema.
+// defaultGraph decodes a deployment of either version with the defaults of its schema, and converts it to v1beta1.
 func defaultGraph(raw []byte) (*nvidiav1beta1.DynamoGraphDeployment, error) {
 	dgd := &nvidiav1beta1.DynamoGraphDeployment{}
 	var whole map[string]any

@@ -99,7 +99,8 @@ func splitYAML(file string, data []byte) []document {
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
-// yamlError converts the parser's line into the line of the file.
+// yamlError converts the YAML parser's error. The parser counts lines from the start of the document; yamlError returns the line in the
+// file.
 func yamlError(doc document, err error) error {
 	message, line := err.Error(), doc.line
 	if found := yamlLine.FindStringSubmatchIndex(message); found != nil {

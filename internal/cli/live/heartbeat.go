@@ -30,8 +30,8 @@ const (
 	// operatorNamespace is the operator's namespace in the manifests. A user without cluster-wide rights may be able to read in this
 	// namespace.
 	operatorNamespace = "trellis-system"
-	// leaseDuration is the operator's lease duration. The check uses at least this duration, although a leader that shuts down shortens its
-	// Lease to one second: no standby can take over before this second is over.
+	// leaseDuration is the operator's lease duration. heartbeatOf uses at least this duration, because a leader that shuts down shortens
+	// its Lease to one second, and a standby can take over only after this second.
 	leaseDuration = 15 * time.Second
 	// margin is added to the lease duration, so that a takeover by a standby is not reported as an outage, e.g. when the operator is
 	// updated or a node is replaced.
@@ -41,8 +41,8 @@ const (
 // ExitSilent is the exit code of a report that may be out of date, because the operator does not renew its Lease.
 const ExitSilent cli.Exit = 3
 
-// Heartbeat is the state of the operator, which writes the statuses that a report shows. The zero value is an
-// operator that renews its Lease.
+// Heartbeat is the state of the operator, which writes the statuses that a report shows. The zero value means that the operator renews its
+// Lease.
 type Heartbeat struct {
 	// Silent: the operator has not renewed its Lease in time, or has never had a Lease although it elects a leader.
 	Silent bool `json:"silent"`
@@ -53,8 +53,7 @@ type Heartbeat struct {
 }
 
 // ReadHeartbeat reads the Lease of the operator's leader election. It returns nil if the operator renews its Lease or runs without leader
-// election. If the user lacks a right or no operator is found, the message explains why the
-// state is unknown.
+// election. If the user lacks a right or no operator is found, Message explains why the state is unknown.
 func ReadHeartbeat(ctx context.Context, c client.Reader) (*Heartbeat, error) {
 	leases := &coordinationv1.LeaseList{}
 	err := c.List(ctx, leases, client.MatchingFields{"metadata.name": leaseName}) // the right to list it may be limited to its name

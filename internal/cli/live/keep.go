@@ -33,7 +33,8 @@ func node(n *corev1.Node) (*corev1.Node, error) {
 	return stripped.(*corev1.Node), nil
 }
 
-// pod strips a pod. It drops finished pods that belong to no scaling group, because they use no capacity.
+// pod strips a pod as the operator's cache does. It returns nil for a finished pod of no scaling group, because such a pod uses no
+// capacity.
 func pod(p *corev1.Pod) (*corev1.Pod, error) {
 	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	if ended && p.Labels[render.LabelScalingGroup] == "" {

@@ -46,7 +46,7 @@ const (
 
 	// Bindings are Grove's ClusterTopologyBindings, which are read as topologies (package topologybinding).
 	Bindings = "clustertopologybindings.grove.io"
-	// Placements are the recorded places of deployments.
+	// Placements are the GraphPlacements, in which the operator records where it placed the replicas of each deployment.
 	Placements = "graphplacements.trellis.dev"
 
 	runtimeClasses = "runtimeclasses.node.k8s.io"
@@ -73,7 +73,7 @@ var optional = slices.Concat(
 	ofVolumes, ofClaims,
 )
 
-// ofVolumes are the kinds that determine where volumes can be used.
+// ofVolumes are the kinds that determine on which nodes volumes can be used.
 var ofVolumes = []string{claims, volumes, storageClasses, csiNodes, csiDrivers, csiCapacities}
 
 // ofClaims are the kinds that describe devices, except for deviceClasses.

@@ -66,7 +66,7 @@ func newFollowing(c client.Client, informers cache.Cache, kinds []client.Object,
 	return f
 }
 
-// List implements client.Reader. Later lists may share the items of this list.
+// List implements client.Reader. Later lists may share the items of this list, so callers must not change them.
 func (f *following) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	options := (&client.ListOptions{}).ApplyOptions(opts)
 	kind := fmt.Sprintf("%T", list)

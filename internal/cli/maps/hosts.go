@@ -37,8 +37,8 @@ func usual(top *tree.Domain) int64 {
 	return min(widest, sizes[(len(sizes)*3+3)/4-1])
 }
 
-// sizeOf returns the number of cells of a host. If its pods exceed its capacity, all are drawn narrower. A host that is gone has only the
-// cells of its pods.
+// sizeOf returns the number of cells of a host. If its pods use more than its capacity, its pods are drawn narrower. A host that is gone
+// has only the cells of its pods.
 func sizeOf(d *tree.Domain) int64 {
 	switch {
 	case d.Amount == nil:

@@ -26,7 +26,8 @@ var palette = []tone{
 	{"c8", "#6c8f1f", "#9abb4a"}, {"c9", "#d7709c", "#ee96bb"},
 }
 
-// paletteCSS declares the colours as CSS variables. The mode is the one that the reader chooses on the page, or else that of the system.
+// paletteCSS declares the colours as CSS variables. The page has the mode (light or dark) that the reader chooses on it, or else the mode
+// of the operating system.
 func paletteCSS() string {
 	var light, dark strings.Builder
 	for _, t := range palette {

@@ -22,7 +22,7 @@ var (
 	}
 )
 
-// widthOther is the assumed width of any other character. It is not below the width in common fonts.
+// widthOther is the assumed width of any other character, in thousandths of the font's size. Characters of common fonts are not wider.
 const widthOther = 1250
 
 // font is a font of the drawing.

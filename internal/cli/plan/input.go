@@ -265,7 +265,7 @@ func replaced[T metav1.Object](list []T, object T) []T {
 	return list
 }
 
-// addNamed adds the deployments of the cluster that the user names to the deployments to plan.
+// addNamed adds to the deployments to plan those deployments of the cluster that the arguments name.
 func (in *Input) addNamed(args []string, namespace string) error {
 	asked, err := cli.GraphNames(args)
 	if err != nil {

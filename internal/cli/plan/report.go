@@ -41,8 +41,8 @@ type Outcome struct {
 	ComputeDomains []ComputeDomain `json:"computeDomains,omitempty"`
 }
 
-// Transfer counts the prefill and decode replicas. PrefillPaired and DecodePaired count the replicas whose domain at Level also contains
-// the other role.
+// Transfer counts the prefill and decode replicas. PrefillPaired and DecodePaired count the replicas in domains of Level that contain
+// replicas of both roles.
 type Transfer struct {
 	Level         string `json:"level"`
 	Prefill       int    `json:"prefill"`

@@ -141,7 +141,7 @@ func (r *Plans) Refs() []cli.Ref {
 	return refs
 }
 
-// result returns the last line of the report: whether all graphs are placed, or how many.
+// result returns the last line of the report: that everything is placed, or how many graphs are placed completely.
 func (r *Plans) result() string {
 	placed := 0
 	for i := range r.Graphs {

@@ -8,6 +8,6 @@
 //	2  team-a/chat        10  8/24  5m       InsufficientCapacity
 //
 // The reason and the waiting time are from the condition Placed. The order is the order in which the operator plans: higher priority first,
-// and within one priority the namespaces in turn, each with its oldest deployment first. A deployment that does not fit does not block the
-// deployments behind it.
+// and within one priority round robin over the namespaces, each with its oldest deployment first. A deployment that does not fit does not
+// block the deployments behind it.
 package queue

@@ -55,7 +55,7 @@ func (s Deployments) missing() []Missing {
 }
 
 // missingOf returns how many pods of a component's scheduled replicas are missing or terminating, and how many pods these replicas have in
-// total. It returns 0 if a provider creates the pods, because the labels of such pods do not name a replica.
+// total. It returns 0 if another operator creates the pods, e.g. Grove, because the labels of such pods do not name a replica.
 func missingOf(dgd *nvidiav1beta1.DynamoGraphDeployment, c *nvidiav1beta1.ComponentSpec, pods []*corev1.Pod) (missing, all int) {
 	scheduled := int(ptr.Deref(dgd.Status.Components[c.Name].ScheduledReplicas, 0))
 	there, size := map[int32]int{}, map[int32]int{}

@@ -82,7 +82,7 @@ func (m *Move) who() string {
 	return fmt.Sprintf("%s/%s %s-%d", m.Namespace, m.Name, m.Component, m.Replica)
 }
 
-// requested describes the moves that follow the request.
+// requested returns the text that the command prints after it has requested the first move.
 func (r *Report) requested() string {
 	return fmt.Sprintf("requested: %s moves first, and the operator moves the others after it. Follow them with\n"+
 		"  kubectl trellis status dgd/%s -n %s --watch\n", r.Moves[0].who(), r.Name, r.Namespace)

@@ -132,7 +132,8 @@ func (o *options) run(ctx context.Context) error {
 	return o.operator.Exit()
 }
 
-// start has the operator make the moves.
+// start requests the moves from the operator. With --free, it also cordons the nodes of the domains, and waits until the replicas have left
+// them.
 func (o *options) start(ctx context.Context, world *whatif.World, report *Report, maxGPUs int64) error {
 	if report.Level != "" {
 		return o.vacate(ctx, o.client, report)

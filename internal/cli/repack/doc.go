@@ -6,5 +6,6 @@
 //
 // It reads the cluster, files, or both, as package plan does. [Build] plans the deployment as the operator would, searches for moves on the
 // same copy of the cluster (package whatif), and drops the plan and the moves. Without --apply, the command writes nothing. With --apply,
-// it writes an annotation that requests the first move from the operator (package leaving).
+// it requests moves from the operator with an annotation of pods (package leaving): with --for the first move, with --free all moves, after
+// it has cordoned the nodes of the domains.
 package repack

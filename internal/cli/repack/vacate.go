@@ -28,9 +28,9 @@ import (
 // endWithin bounds the time for the last writes of an interrupted command.
 const endWithin = 10 * time.Second
 
-// vacate cordons the nodes of the domains to free, requests all moves of the report, and waits until the replicas have left the nodes. It
-// requests them as kubectl drain does: a request ends when the node of its pod is uncordoned, or when it is not repeated for
-// [leaving.EvictionCounts].
+// vacate cordons the nodes of the domains to free, requests all moves of the report, and waits until the replicas have left the nodes. The
+// requests are like the requests that the operator's webhook writes during kubectl drain: a request ends when the node of its pod is
+// uncordoned, or when it is not repeated for [leaving.EvictionCounts].
 func (o *options) vacate(ctx context.Context, c client.Client, report *Report) error {
 	failed := drain.Cordon(ctx, c, report.nodes, o.Out)
 	if failed == nil {
@@ -67,7 +67,7 @@ type left struct {
 	pods []*corev1.Pod
 }
 
-// left reads the cluster.
+// left reads the cluster, and returns the replicas of the report's moves that still have pods on the nodes of the domains to free.
 func (r *Report) left(ctx context.Context, c client.Client) (left, error) {
 	observed, err := drain.Observe(ctx, c, r.nodes)
 	l := left{Report: drain.Build(observed)}

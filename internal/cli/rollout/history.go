@@ -30,7 +30,7 @@ type History struct {
 // Stored is a stored generation.
 type Stored struct {
 	Revision int64 `json:"revision"`
-	// Generation, or empty for workers without generations.
+	// Generation is the name of the generation; empty for workers without generations.
 	Generation string    `json:"generation"`
 	Created    time.Time `json:"created"`
 	// State is "rolled out" for the last generation that was rolled out, "updating" for the generation to which the workers are changing,

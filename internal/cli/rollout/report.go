@@ -46,7 +46,7 @@ type Status struct {
 	Components []Component `json:"components"`
 }
 
-// Component is one worker component, with the generations of its replicas. The target generation is the last one.
+// Component is one worker component, with the generations of its replicas. The last entry of Generations is the target generation.
 type Component struct {
 	Name        string       `json:"name"`
 	Replicas    int32        `json:"replicas"`

@@ -65,7 +65,7 @@ func restartQuestion(dgd *nvidiav1beta1.DynamoGraphDeployment, strategy nvidiav1
 }
 
 // expectedOf plans a Parallel restart and describes the result; "" if the deployment cannot be planned. A restart does not require rights
-// to read the cluster. If the user lacks these rights, or the cluster cannot be read, the text gives the cause.
+// to read the cluster. If the user lacks these rights, or the cluster cannot be read, the text names the cause.
 func expectedOf(ctx context.Context, c client.Reader, dgd *nvidiav1beta1.DynamoGraphDeployment) string {
 	snapshot, err := live.Read(ctx, c)
 	if err == nil {

@@ -40,8 +40,8 @@ type replicaState struct {
 	pods, all int
 }
 
-// statesOf returns the state of each replica of a component that has pods, by ordinal. It returns nil if a provider creates the pods,
-// because the labels of such pods do not name a replica.
+// statesOf returns the state of each replica of a component that has pods, by ordinal. It returns nil if another operator creates the pods,
+// e.g. Grove, because the labels of such pods do not name a replica.
 func statesOf(s Observed, c *nvidiav1beta1.ComponentSpec) map[int32]replicaState {
 	states := map[int32]replicaState{}
 	for i := range s.Pods {
@@ -74,8 +74,8 @@ func statesOf(s Observed, c *nvidiav1beta1.ComponentSpec) map[int32]replicaState
 	return states
 }
 
-// waitingFor lists what a component waits for. For each step, it gives the number of replicas at this step and the first reason that one of
-// them has.
+// waitingFor lists what a component waits for. For each step, it gives the number of replicas at this step, and the first reason of these
+// replicas.
 func waitingFor(s Observed, component Component, states map[int32]replicaState) []string {
 	var out []string
 	there := len(states)

@@ -40,8 +40,8 @@ func written(s string) string {
 	return ""
 }
 
-// acts reports whether a terminal interprets a character instead of showing it. Characters of category Cf join others or set text
-// direction, and have no width.
+// acts reports whether a terminal interprets a character instead of showing it. Characters of the Unicode category Cf join other characters
+// or set the text direction, and have no width.
 func acts(r rune) bool {
 	return r != '\n' && (unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029')
 }

@@ -38,8 +38,8 @@ type memberPod struct {
 	node string
 }
 
-// Build makes the report of the domains that hold pods of the graphs. Graphs are sorted by name. It adds a further tree only for graphs
-// with pods on hosts that no earlier tree contains.
+// Build makes the report of the domains that hold pods of the graphs. Graphs are sorted by name. Build adds a second or further tree only
+// for graphs with pods on hosts that no earlier tree contains.
 func Build(s *Scene) Overview {
 	r, _ := s.drawn("")
 	for _, t := range r.Trees {
@@ -56,8 +56,8 @@ func BuildAs(s *Scene, draw Draw) (Overview, error) {
 	return r, r.cut(draw, levels)
 }
 
-// Whole makes the report without omissions: it contains every domain and node, and also other pods that use the resource. Each graph is in
-// the tree of its topology. Each ClusterTopology without a graph also has a tree. There is at least one tree.
+// Whole makes the report without omissions: it contains every domain and node, and also pods that belong to no graph and use the counted
+// resource. Each graph is in the tree of its topology. Each ClusterTopology without a graph also has a tree. There is at least one tree.
 func Whole(s *Scene) Overview {
 	graphs := s.sortPods()
 	counter := newCounter(s, graphs)
@@ -72,7 +72,7 @@ func Whole(s *Scene) Overview {
 }
 
 // drawn makes trees that together contain all hosts to draw. It adds a tree only for hosts outside of all earlier trees. A topology with
-// the given level is drawn first. drawn also returns the levels of all trees that could be drawn.
+// the given level is drawn first. drawn also returns the level names of all hierarchies that could be drawn, including those that it omits.
 func (s *Scene) drawn(level string) (Overview, []string) {
 	graphs := s.sortPods()
 	counter := newCounter(s, graphs)
@@ -94,7 +94,8 @@ func (s *Scene) drawn(level string) (Overview, []string) {
 	return r, levels
 }
 
-// report makes the trees of the views. With whole, a tree also contains the pods that belong to no graph or to a graph in another tree.
+// report makes the report, with one tree for each view. With whole, a tree also contains the pods that belong to no graph or to a graph in
+// another tree.
 func (s *Scene) report(graphs []*graphPods, views []view, counter counter, whole bool) Overview {
 	r := Overview{Graphs: []Deployment{}, Resource: counter.resource, Operator: s.Operator}
 	for _, g := range graphs {
@@ -187,7 +188,7 @@ func (g *graphPods) waiting() *Unbound {
 	return w
 }
 
-// outside returns the operator's report on pods that run outside their required domain; "" for none.
+// outside returns the reason and message of the condition Placed if it reports pods outside their required domain, otherwise "".
 func (g *graphPods) outside() string {
 	placed := live.Placed(g.dgd)
 	if placed == nil || placed.Status != "False" || !gang.IsOutside(placed.Reason) {

@@ -27,9 +27,9 @@ func viewsOf(graphs []*graphPods) []view {
 	return views
 }
 
-// choose returns the views to draw, and sets the view in which each graph is drawn. The first view is the one with the level, or else with
-// the most pods, or else the default. A further view is drawn only for graphs whose pods are not all on the hosts of one earlier view. If
-// there are no graphs, it is drawn if it adds hosts to the earlier views.
+// choose returns the views to draw, and sets the view in which each graph is drawn. The first view is the view with the given level, or
+// else the view with the most pods, or else the default topology. A further view is drawn only for graphs whose pods are not all on the
+// hosts of one earlier view. Without graphs, a further view is drawn if it has hosts that the earlier views lack.
 func (s *Scene) choose(views []view, graphs []*graphPods, level string) []view {
 	pods := func(v view) (n int) {
 		for _, g := range graphs {

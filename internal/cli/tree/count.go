@@ -19,7 +19,7 @@ import (
 // gpus is the counted resource unless the graphs request another kind of device.
 const gpus = "nvidia.com/gpu"
 
-// counter counts a resource on nodes, as plans do.
+// counter counts one resource on nodes, in the same way as the planner.
 type counter struct {
 	cluster *topology.Cluster
 	// resource is the counted resource; empty if nothing is counted. ignored is the resource that would be counted if the kube-scheduler
@@ -29,7 +29,8 @@ type counter struct {
 	asking []*topology.Shape
 }
 
-// newCounter chooses the resource to count for the pods of the graphs. It counts nothing if the user may not read a part of the cluster.
+// newCounter chooses the resource to count for the pods of the graphs. It counts nothing if the user may not list the nodes or the pods of
+// all namespaces.
 func newCounter(s *Scene, graphs []*graphPods) counter {
 	c := counter{cluster: s.Planner.Cluster()}
 	if !s.NodesHidden && !s.OthersHidden {
@@ -119,7 +120,8 @@ func (a *Amount) add(o *Amount) *Amount {
 	return &Amount{Used: a.Used + o.Used, Free: a.Free + o.Free, Total: a.Total + o.Total}
 }
 
-// notes describes the limits of the drawing.
+// notes returns the notes on the drawing: missing rights, an ignored resource, conditions of the graphs that are False, and topologies
+// whose levels have changed.
 func (s *Scene) notes(graphs []*graphPods, count counter) []string {
 	var notes []string
 	switch {

@@ -16,5 +16,6 @@
 //	│   └── 1 other rack        1/32    31
 //	└── 1 other zone            0/32    32
 //
-// A graph is shown in the levels by which it was placed, which its ScalingGroups contain, even if the ClusterTopology has changed since.
+// A graph is shown in the levels by which it was placed, even if the ClusterTopology has changed since. The graph's ScalingGroups contain
+// these levels.
 package tree

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/cli/text"
 )
 
-// rows returns the lines of the drawing with their cells. Without a resource there are no amounts.
+// rows returns the lines of the drawing with their cells. Without a counted resource, rows omits the columns of amounts.
 func (d *drawing) rows(root string, cluster *Domain, resource string) [][]string {
 	d.cells = nil
 	tree := treeprint.NewWithRoot(root + d.addDomain(cluster))
@@ -55,7 +55,8 @@ type shape struct {
 	children int
 }
 
-// addDomain adds the rows of one domain with its pods. It returns a line break for each row after the first, for the tree's lines.
+// addDomain adds the rows of one domain with its pods. It returns one line break for each row after the first. The caller appends them to
+// the domain's title, so that the tree has as many lines as the cells have rows.
 func (d *drawing) addDomain(domain *Domain) string {
 	pods := groupPods(domain.Pods, d.prefix)
 	if d.columns > 0 {

@@ -128,8 +128,8 @@ func (m *mostFree) note(free int64, resource string) string {
 	return fmt.Sprintf("%s: the most is %d in %s.", said, m.free, m.path)
 }
 
-// overview returns the number of levels to draw by default. The broadest level is always drawn, and narrower levels as long as they have
-// few enough domains.
+// overview returns the number of levels to draw by default. The broadest level is always drawn. Narrower levels are drawn in order, until a
+// level has more domains than the constant overview.
 func (t *Tree) overview() int {
 	counts := make([]int, len(t.Levels)+1)
 	t.Cluster.count(counts, 0)

@@ -78,7 +78,7 @@ type Domain struct {
 	*Amount
 	Pods []Pod `json:"pods,omitempty"`
 	// Foreign lists the other pods on a node, in a report of Whole: pods of graphs in other trees, and pods of no shown graph that use the
-	// resource. The latter have only a namespace, a name, an amount and a state.
+	// resource. Pods of no shown graph have only a namespace, a name, an amount and a state.
 	Foreign  []Pod     `json:"foreign,omitempty"`
 	Children []*Domain `json:"children,omitempty"`
 	// Others sums up the children that are not drawn.

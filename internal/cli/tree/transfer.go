@@ -19,7 +19,8 @@ type Transfer struct {
 	// Level at which the roles share domains. Required: the first replicas in a domain must include both roles.
 	Level    string `json:"level"`
 	Required bool   `json:"required,omitempty"`
-	// Prefill and Decode count bound replicas. PrefillPaired and DecodePaired count the replicas whose domain also contains the other role.
+	// Prefill and Decode count bound replicas. PrefillPaired and DecodePaired count the replicas in domains that contain replicas of both
+	// roles.
 	Prefill       int `json:"prefill"`
 	PrefillPaired int `json:"prefillPaired"`
 	Decode        int `json:"decode"`

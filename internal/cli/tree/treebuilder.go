@@ -77,8 +77,8 @@ type treeBuilder struct {
 	foreign map[string][]Pod
 }
 
-// foreign returns, by node, the pods that belong to no graph in this view. A pod that belongs to no shown graph is included only if it uses
-// the resource.
+// foreign returns, by node, the pods of graphs that are placed by another view, and the pods of no shown graph that use the counted
+// resource.
 func (s *Scene) foreign(v view, graphs []*graphPods, count counter) map[string][]Pod {
 	out, members := map[string][]Pod{}, map[*corev1.Pod]bool{}
 	for _, g := range graphs {

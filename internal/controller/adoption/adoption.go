@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package adoption makes an owner the controller of existing objects that have no controller, and that the owner would otherwise create
-// again.
+// Package adoption makes an owner the controller of existing objects that have no controller and have the names of objects that the owner
+// would create.
 //
 // Deleting an owner with --cascade=orphan leaves its objects behind. A later owner with the same name needs objects with the same names.
 // Like the controllers of Kubernetes, the controllers of Trellis adopt such objects if they have the expected labels and names, have no
@@ -39,7 +39,7 @@ type Conflict struct {
 	Needs string
 }
 
-// ConflictOver returns the conflict about an object. The kind is an argument because a typed object may have none.
+// ConflictOver returns the conflict about an object. The kind is an argument because the TypeMeta of a typed object may be empty.
 func ConflictOver(kind string, object metav1.Object, needs string) *Conflict {
 	c := &Conflict{Object: kind + " " + object.GetName(), Needs: needs}
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
@@ -59,10 +59,10 @@ func (c *Conflict) Error() string {
 
 // Adopter makes one owner the controller of objects.
 type Adopter struct {
-	// Client writes; Live reads past the cache.
+	// Client writes objects. Live reads from the API server, past the cache.
 	Client client.Client
 	Live   client.Reader
-	// Owner is the owner as read from the cache, Kind its kind.
+	// Owner is the owner as read from the cache. Kind is its GroupVersionKind.
 	Owner client.Object
 	Kind  schema.GroupVersionKind
 }
@@ -86,7 +86,7 @@ func (a Adopter) Adopt(ctx context.Context, object client.Object) error {
 	return nil
 }
 
-// kindOf returns the kind of an object that may have been read without its kind.
+// kindOf returns the kind of an object: from its TypeMeta, or from its Go type if the TypeMeta is empty.
 func kindOf(object client.Object) string {
 	if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {
 		return kind

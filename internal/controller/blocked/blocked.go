@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package blocked determines when a controller retries a refused operation: when the cause of the refusal may be gone, and at the latest
-// after MaxRetry.
+// Package blocked determines when a controller retries a refused operation: at an event that may end the cause of the refusal, and at the
+// latest after MaxRetry.
 package blocked
 
 import (
@@ -25,7 +25,7 @@ const (
 	unwatched = 30 * time.Second
 )
 
-// Retries are the times after which a controller tries again without an event. Zero values mean the defaults; tests set others.
+// Retries are the times after which a controller tries again without an event. A zero value means the default. Only tests set other values.
 type Retries struct {
 	// First is the time until the first retry after a failure. The time doubles with each further retry, up to MaxRetry.
 	First time.Duration
@@ -36,7 +36,7 @@ type Retries struct {
 // AfterUnwatched returns the interval between reads of objects that are not watched.
 func (r Retries) AfterUnwatched() time.Duration { return cmp.Or(r.Unwatched, unwatched) }
 
-// Options returns the options of a controller that reconciles this many objects in parallel.
+// Options returns the options of a controller with the given number of workers.
 func Options(workers int, retries Retries) controller.Options {
 	first := cmp.Or(retries.First, minRetry)
 	return controller.Options{
@@ -72,8 +72,8 @@ func eased(before, now *corev1.ResourceQuotaStatus) bool {
 	return false
 }
 
-// NotOurs selects the deletions of objects that no controller owns, because the deletion frees a name for which another object may wait.
-// The deletion of an owned object triggers a reconcile of its owner.
+// NotOurs selects the deletions of objects for which owned returns false, because a deletion frees the name of the object, for which an
+// object of Trellis may wait. The deletion of an owned object triggers a reconcile of its owner anyway.
 func NotOurs(owned func(client.Object) bool) predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },

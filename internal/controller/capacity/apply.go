@@ -23,10 +23,10 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
 
-// maxAsked is the maximum length of the text about the requested capacity, in bytes.
+// maxAsked is the maximum length of the text about the requested capacity of one deployment, in bytes.
 const maxAsked = 256
 
-// create creates the missing objects of capacity requests. If one is refused, the deployment gets an event.
+// create creates the missing objects of capacity requests. If the API server refuses an object, the deployment gets a Warning event.
 func (r *Reconciler) create(ctx context.Context, steps capacity.Steps, all deployments) error {
 	var failures []error
 	for i := range steps.Create {
@@ -61,7 +61,7 @@ func (r *Reconciler) ask(ctx context.Context, ask *capacity.Ask) error {
 	return nil
 }
 
-// request creates the ProvisioningRequest of an ask, after the PodTemplates that the ProvisioningRequest names.
+// request creates the ProvisioningRequest of a gang. It first creates the PodTemplates to which the ProvisioningRequest refers.
 func (r *Reconciler) request(ctx context.Context, ask *capacity.Ask, exclude [][]string) error {
 	request, templates := ask.Request(exclude)
 	for _, template := range templates {
@@ -76,7 +76,8 @@ func (r *Reconciler) request(ctx context.Context, ask *capacity.Ask, exclude [][
 	return r.make(ctx, object)
 }
 
-// make creates an object. The name has a hash of the object's content, so an existing object of this name has the same content.
+// make creates an object, unless it exists. The name contains a hash of the deployment, the gang and its pods ([capacity.Gang.Ask]), so an
+// existing object of this name belongs to the same request.
 func (r *Reconciler) make(ctx context.Context, o client.Object) error {
 	err := r.Client.Create(ctx, o, client.FieldOwner(render.FieldOwner))
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -85,8 +86,8 @@ func (r *Reconciler) make(ctx context.Context, o client.Object) error {
 	return nil
 }
 
-// excluded returns, for each of the gang's Sets, the hosts that have room for a pod now. The request excludes them, because the gang waits
-// despite their room.
+// excluded returns, for each of the gang's Sets, the hosts that have room for a pod now. The capacity request excludes these hosts, because
+// the gang waits although they have room.
 func (r *Reconciler) excluded(g *capacity.Gang) [][]string {
 	var out [][]string
 	for i := range g.Sets {
@@ -133,8 +134,8 @@ func (r *Reconciler) Clear(ctx context.Context, graph types.UID, hosts []string)
 	}
 }
 
-// report emits events about gangs for which no capacity is requested and about requests that were given up, and records the requested
-// capacity in the scheduling results.
+// report sends events about gangs for which no capacity is requested, and about capacity requests that were given up. It records the
+// requested capacity in the scheduling results.
 func (r *Reconciler) report(steps capacity.Steps, all deployments) {
 	told := map[gangKey]string{}
 	for _, note := range steps.Refused {

@@ -30,11 +30,11 @@ const (
 	reasonNotReadable = "ProvisioningRequestNotReadable"
 )
 
-// requests are the ProvisioningRequests of deployments.
+// requests is the kind ProvisioningRequest. A label of each object contains the UID of its deployment.
 var requests = addon.Kind{GroupVersionKind: capacity.RequestKind, Resource: "provisioningrequests", UIDLabel: capacity.LabelGraphUID}
 
-// Autoscaler is the provider that reports whether the cluster serves ProvisioningRequests, and that watches the ProvisioningRequests of
-// deployments.
+// Autoscaler returns the provider that reports whether the cluster serves ProvisioningRequests, and that watches the ProvisioningRequests
+// of deployments.
 func Autoscaler(cluster addon.Cluster) provider.Provider {
 	return addon.Addon{
 		Cluster: cluster, Kind: requests, Called: Name, Places: "a ProvisioningRequest adds nodes and places no pods",
@@ -50,8 +50,8 @@ func Autoscaler(cluster addon.Cluster) provider.Provider {
 	}
 }
 
-// observeRequests reads the existing ProvisioningRequests. If they cannot be read, Bars of the gangs that use them is the reason. Until the
-// cache is ready after a start, these gangs are omitted.
+// observeRequests reads the existing ProvisioningRequests. If ProvisioningRequests cannot be read, it writes the reason into the field Bars
+// of each gang that uses them. While their cache is not ready after an operator start, it omits these gangs.
 func (r *Reconciler) observeRequests(ctx context.Context, o *capacity.Observation) error {
 	if !slices.Contains(r.Options.Kinds, capacity.KindProvisioningRequest) {
 		return nil

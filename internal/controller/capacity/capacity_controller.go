@@ -56,7 +56,7 @@ type Hosts interface {
 	HostsFor(shape *topology.Shape, most int) []string
 }
 
-// Results are the scheduling results.
+// Results has the scheduling results by deployment.
 type Results interface {
 	Get(name types.NamespacedName, uid types.UID) (gang.Result, bool)
 	// Ask records the requested capacity of each graph, as text.
@@ -83,8 +83,8 @@ type Reconciler struct {
 	Hosts     Hosts
 	Results   Results
 	Providers addon.Registry
-	// Promises are the Kueue Workloads that wait for a place; nil for none. Capacity is requested for their pods in the form that the pods
-	// will have after the admission.
+	// Promises has the Kueue Workloads that wait for Trellis' AdmissionCheck, before Kueue admits them; nil for none. Capacity is requested
+	// for their pods with the node selectors and tolerations that Kueue will add at the admission.
 	Promises *quota.Promises
 	Recorder events.EventRecorder
 	// Namespace is the operator's own namespace, in which placeholders are created.
@@ -93,7 +93,7 @@ type Reconciler struct {
 	Clock     clock.Clock
 
 	planner capacity.Planner
-	// last is the time of the last evaluation; told has the last reported reasons of gangs for which no capacity is requested.
+	// last is the time of the last evaluation. told has, by gang, the last reported reason why no capacity is requested.
 	last time.Time
 	told map[gangKey]string
 }
@@ -137,8 +137,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: max(next.Sub(now), lookEvery)}, nil
 }
 
-// look reads the waiting gangs and capacity requests, plans, reports, and writes the changes. It returns when to evaluate again without an
-// event; zero for never.
+// look reads the waiting gangs and the capacity requests, plans the changes of the requests, reports the changes, and writes them. next is
+// the time of the next evaluation without an event; zero for never.
 func (r *Reconciler) look(ctx context.Context, now time.Time) (next time.Time, err error) {
 	o, deployments, err := r.observe(ctx)
 	if err != nil {

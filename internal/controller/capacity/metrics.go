@@ -13,7 +13,7 @@ var requestsFailed = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "Gangs for which no capacity came, or none was requested, by the reason of the event.",
 }, []string{"reason"})
 
-// init registers the metric with all its series, because a rate needs an initial value.
+// init registers the metric with all its series, because the first increase of a series without an initial 0 is invisible to a rate.
 func init() {
 	metrics.Registry.MustRegister(Collectors()...)
 	for _, reason := range []string{EventNotRequested, EventGivenUp, EventRefused} {
@@ -21,5 +21,5 @@ func init() {
 	}
 }
 
-// Collectors returns the metrics of this package. They do not change on a standby replica.
+// Collectors returns the metrics of this package. On a standby replica of the operator, their values do not change.
 func Collectors() []prometheus.Collector { return []prometheus.Collector{requestsFailed} }

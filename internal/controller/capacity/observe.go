@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// deployments are deployments by UID.
+// deployments has deployments by UID.
 type deployments map[types.UID]*nvidiav1beta1.DynamoGraphDeployment
 
 // observe reads the waiting gangs and the existing capacity requests.
@@ -50,7 +50,7 @@ func (r *Reconciler) observe(ctx context.Context) (o capacity.Observation, all d
 }
 
 // gangs returns the gangs of a deployment that wait for capacity. known reports whether the scheduler has planned the deployment since the
-// operator's start, with all of its Kueue Workloads that wait for a place.
+// operator's start, including the pods of all its Kueue Workloads that wait for Trellis' AdmissionCheck.
 func (r *Reconciler) gangs(
 	ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, kind string,
 ) (gangs []capacity.Gang, known bool, err error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/topologybinding"
 )
 
-// Bindings are the ClusterTopologyBindings that Trellis did not write.
+// Bindings reads the ClusterTopologyBindings that Trellis did not write.
 type Bindings interface {
 	// Binding returns the Binding with this name as a ClusterTopology; nil if there is none. why is the reason why the Binding cannot be
 	// read as a ClusterTopology; "" if it can.
@@ -30,7 +30,7 @@ func (r *Reconciler) bindingOf(name string) (as *grovev1alpha1.ClusterTopology, 
 }
 
 // reportBinding records an event on a Binding for each condition that turned False. Grove owns the Binding's status, so the reported
-// conditions are kept in memory, and reported again after the operator restarts.
+// conditions are kept only in memory, and the events are sent again after an operator restart.
 func (r *Reconciler) reportBinding(binding *grovev1alpha1.ClusterTopology, status grovev1alpha1.ClusterTopologyStatus) {
 	binding.Status = r.reported[binding.Name]
 	r.announce(binding, status)

@@ -45,11 +45,12 @@ type Reconciler struct {
 	Providers *provider.Registry
 	// Topologies are the providers that have their own topology objects.
 	Topologies []ProviderTopology
-	// Bindings are the ClusterTopologyBindings that Trellis did not write; nil: Bindings are not read.
+	// Bindings reads the ClusterTopologyBindings that Trellis did not write; nil: they are not read.
 	Bindings Bindings
 
 	scans scans
-	// reported has the conditions of the last events about Bindings, by name. Only the controller's single worker accesses it.
+	// reported has, by name of a Binding, the conditions that were last reported as events. Only the controller's single worker accesses
+	// it.
 	reported map[string]grovev1alpha1.ClusterTopologyStatus
 	// written has the time of the last write of each status. It limits the writes, because each new deployment changes the number of
 	// deployments that use a topology.
@@ -66,7 +67,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	topologyChanged := predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() },
 	}
-	// Adding or removing a default affects the other defaults.
+	// A new, changed or removed default topology can change the condition Default of the other default topologies.
 	isDefault := func(o client.Object) bool { return o.GetAnnotations()[constraint.AnnotationDefault] == "true" }
 	defaultChanged := predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return isDefault(e.Object) },

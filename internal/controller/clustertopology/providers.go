@@ -27,11 +27,12 @@ type ProviderTopology struct {
 	Provider string
 	// For lists the other providers whose scheduler reads the object.
 	For []string
-	// Keep updates the provider's object and returns a description of remaining differences, or "".
+	// Keep updates the provider's object, and describes how the object still differs from the ClusterTopology; "" if it does not differ.
 	Keep func(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error)
 }
 
-// providersChanged triggers a reconcile of all topologies when a provider's state or one of its cluster-scoped topology objects changes.
+// providersChanged returns a channel with an event for each change of a provider's state or of its cluster-scoped topology objects. Each
+// event triggers a reconcile of all topologies.
 func (r *Reconciler) providersChanged() <-chan event.GenericEvent {
 	changed := make(chan event.GenericEvent, 64)
 	notify := func() {
@@ -60,8 +61,8 @@ type kept struct {
 	differs   []string
 }
 
-// keepTopologies updates the topology objects of the providers that are ready and that deployments with this topology use, and returns the
-// result. Other providers do not need such an object.
+// keepTopologies updates the topology objects of the providers that are ready and that deployments with this topology use. It returns the
+// names of these providers, and the remaining differences of their objects.
 func (r *Reconciler) keepTopologies(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (kept, error) {
 	groups := &trellisv1alpha1.ScalingGroupList{}
 	if err := r.Client.List(ctx, groups, client.UnsafeDisableDeepCopy); err != nil {

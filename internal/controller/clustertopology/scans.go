@@ -22,7 +22,7 @@ import (
 // scans caches the last scan of the nodes for each topology, because every new or deleted deployment triggers a status update of its
 // topology, and there are many nodes. A scan is valid until a node is added, deleted or relabelled, or the topology's spec changes.
 type scans struct {
-	// nodes counts relevant node events. The watch may increment it while a reconcile runs.
+	// nodes counts the node events that invalidate scans. The watch may increment it while a reconcile runs.
 	nodes atomic.Uint64
 	// known has the last scan by topology UID. Only the controller's single worker accesses it.
 	known map[types.UID]scanned
@@ -37,7 +37,8 @@ type scanned struct {
 // scan is the result of comparing the nodes with a topology.
 type scan struct {
 	topology.Scan
-	// omitted are levels in the nodes' labels that the topology lacks, so that one path covers several places.
+	// omitted are levels in the nodes' labels that the topology lacks. Without such a level, one path of label values refers to several
+	// domains.
 	omitted []hierarchy.Omitted
 	// reversed are levels in the wrong order.
 	reversed []hierarchy.Reversed

@@ -17,9 +17,9 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// spaced queues the topologies that an object concerns. It queues a topology immediately at the first event, and once more at the end of
-// [pace.Interval] for all further events within the interval. Each reconcile reads all deployments that use a topology, so a thousand
-// simultaneous deployments would otherwise cause a thousand such reconciles.
+// spaced returns an event handler that queues the topologies that concerns returns for an object. The handler queues a topology immediately
+// at the first event, and once more at the end of [pace.Interval] for all further events within the interval. Each reconcile reads all
+// deployments that use a topology, so a thousand simultaneous deployments would otherwise cause a thousand such reconciles.
 func spaced(concerns handler.MapFunc) handler.EventHandler {
 	last := &pace.Writes{}
 	add := func(to queue, requests ...reconcile.Request) {

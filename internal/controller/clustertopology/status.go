@@ -114,9 +114,9 @@ func labelled(s topology.Scan) metav1.Condition {
 	return c
 }
 
-// consistent returns the condition that reports whether each domain is one place, and each level is broader than the next level. If levels
-// are in the wrong order, it reports nothing else, because the other checks are then meaningless. It reports duplicate hostnames before
-// omitted levels.
+// consistent returns the condition that reports whether each hostname belongs to one node, each path of label values refers to one domain,
+// and each level is broader than the next level. If levels are in the wrong order, the condition reports nothing else, because the other
+// checks are then meaningless. It reports duplicate hostnames before omitted levels.
 func consistent(s scan) metav1.Condition {
 	c := metav1.Condition{
 		Type: grovev1alpha1.ConditionHierarchyConsistent, Status: metav1.ConditionTrue, Reason: grovev1alpha1.ReasonHierarchyValid,
@@ -174,7 +174,7 @@ func inUse(users []nvidiav1beta1.DynamoGraphDeployment) metav1.Condition {
 	}
 }
 
-// some lists the first names; total is the number of all names.
+// some joins at most maxNames names. total is the number of all names; names may contain only the first names.
 func some(names []string, total int) string {
 	return limit.Join(names, total, maxNames, ", ")
 }

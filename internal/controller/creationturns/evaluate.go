@@ -41,7 +41,7 @@ func (k Key) owner() owner { return owner{k.Graph, k.Group} }
 // Want is one scaling group's part of an incomplete gang.
 type Want struct {
 	Key
-	// Name of the gang in messages.
+	// Name is the name of the gang in messages.
 	Name string
 	// Missing are the pods that are still to be created.
 	Missing []Pods
@@ -51,7 +51,7 @@ type Want struct {
 	Ready bool
 	// Succeeds: the gang is the successor of replicas that served.
 	Succeeds bool
-	// Others: another controller creates the pods. A quota may count them before they are visible.
+	// Others: another controller creates the pods. A quota may count these pods before the operator sees them.
 	Others bool
 }
 
@@ -62,18 +62,18 @@ type Part struct {
 	Priority int32
 	// Members are the scaling groups of the base gang, if Wants has a part of the base gang.
 	Members []string
-	// Rests are the gangs that pause after a refused create.
+	// Rests selects the gangs that pause after a refused create.
 	Rests Rests
 	Wants []Want
 }
 
-// Rests selects gangs of a group: successors of replicas that served, others, or both.
+// Rests selects gangs of a group: successors of replicas that served, all other gangs, or both.
 type Rests struct{ Successors, Others bool }
 
 // All selects all gangs of a group.
 var All = Rests{Successors: true, Others: true}
 
-// Of returns the selection extended by the kind of the decision's gang: successors, or all others.
+// Of returns the selection extended by the kind of the decision's gang: successors, or other gangs.
 func (r Rests) Of(d Decision) Rests {
 	return Rests{Successors: r.Successors || d.Succeeds, Others: r.Others || !d.Succeeds}
 }
@@ -95,7 +95,7 @@ type Lack struct {
 
 const maxBefore = 3
 
-// Error returns a message like the API server's message about an exceeded quota, with the gangs that wait before this gang.
+// Error returns the API server's message about an exceeded quota, extended by the gangs that wait before this gang.
 func (l *Lack) Error() string {
 	text := fmt.Sprintf("exceeded quota: %s, requested: %s=%s, used: %s=%s, limited: %s=%s", l.Quota, l.Resource, l.Requested, l.Resource,
 		l.Used, l.Resource, l.Limit)
@@ -131,7 +131,7 @@ type line struct {
 	// holder is the owner that has the turn; zero for none. creates: pods of the holder's gangs are being created.
 	holder  owner
 	creates bool
-	// refused: a create was refused recently, so quotas alone do not determine which gangs can be created.
+	// refused: a create was refused in the last five minutes, so quotas alone do not determine which gangs can be created.
 	refused bool
 }
 
@@ -140,9 +140,9 @@ type gang struct {
 	Want
 	created  time.Time
 	priority int32
-	// resting: one of the gang's groups pauses. known: all of the gang's groups have stated their parts. overdue: the gang was not
-	// completed during its turn. insists: the gang succeeds a replica that served, and the API server first refused pods of its group's
-	// successors less than 30 seconds ago. Other gangs still wait for such a gang.
+	// resting: one of the gang's groups pauses. known: all of the gang's groups have passed their parts to [Turns.Sync]. overdue: the gang
+	// was not completed during its turn. insists: the gang is the successor of a replica that served, and the API server first refused pods
+	// of the group's successors less than 30 seconds ago. During these 30 seconds, gangs that never served wait for this gang.
 	resting, known, overdue, insists bool
 	// missing counts the missing pods.
 	missing int64
@@ -231,7 +231,8 @@ func newBalance(quotas []corev1.ResourceQuota) *balance {
 	return b
 }
 
-// lack returns the first quota with too little left for a gang; nil for none. never: the gang is larger than the limit of a quota.
+// lack returns the first quota whose remaining amount is too small for a gang; nil for none. never: the gang needs more than the limit of a
+// quota.
 func (b *balance) lack(g *gang) (lack *Lack, never bool) {
 	for i := range b.quotas {
 		quota := &b.quotas[i]

@@ -15,12 +15,12 @@ type part struct {
 	at time.Time
 	// overdue are the owners of gangs that were not completed during their turn. It is reset when all gangs of the group pause.
 	overdue map[owner]bool
-	// refused is the time at which a pod of the successors that the group lacks was first refused; zero for never.
+	// refused is the time at which the API server first refused a pod of the successors that the group still lacks; zero for never.
 	refused time.Time
 }
 
-// succeed copies the field Succeeds from the group's former wants. So a successor keeps this mark until it is complete, even after the pods
-// of its predecessor are gone.
+// succeed copies Succeeds and refused from the group's former wants. So a gang counts as a successor until it is complete, even after the
+// pods of its predecessor are gone.
 func (p *part) succeed(before *part) {
 	for i := range p.Wants {
 		want := &p.Wants[i]
@@ -49,7 +49,7 @@ func (p *part) decided(decisions map[Key]Decision) (own map[Key]Decision, todo t
 	return own, todo
 }
 
-// gangs returns the incomplete gangs.
+// gangs returns the incomplete gangs, combined from the groups' parts. It ignores stale parts.
 func (s *space) gangs(now time.Time) []*gang {
 	byKey, members := map[Key]*gang{}, map[Key]map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(s.parts)) {

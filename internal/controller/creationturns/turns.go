@@ -14,17 +14,18 @@ import (
 )
 
 const (
-	// within is the time without a newly created pod after which a turn ends.
+	// within is the time without a newly created pod after which a turn ends. It is also how long other gangs wait for a successor whose
+	// pods are refused.
 	within = 30 * time.Second
 	// afterRefusal is how long the gangs of a namespace take turns after a refused create.
 	afterRefusal = 5 * time.Minute
-	// stale is the lifetime of a part. Waiting groups state their parts twice a minute.
+	// stale is the age after which a part is ignored. Waiting groups renew their parts twice a minute.
 	stale = 2 * time.Minute
 )
 
 // Turns stores the wants of scaling groups and the holder of the turn, by namespace. The zero value is ready to use.
 type Turns struct {
-	// Tell triggers a reconcile of a group; nil for never.
+	// Tell triggers a reconcile of a group; nil: no reconcile is triggered.
 	Tell func(group types.NamespacedName)
 	// Now replaces the clock, for tests.
 	Now func() time.Time
@@ -49,7 +50,7 @@ type space struct {
 	creating map[string]bool
 }
 
-// told is the work of a group.
+// told is the work that decisions cause for a group: creates, deletions, or an overdue turn.
 type told struct{ create, giveBack, overdue bool }
 
 // Sync records the wants of a group, and returns the decisions about them. quotas are the quotas of the namespace that count pods.
@@ -82,7 +83,7 @@ func (t *Turns) Sync(stated Part, quotas []corev1.ResourceQuota) map[Key]Decisio
 	return decisions
 }
 
-// Created records the created gangs of a group, and whether a create was refused for successors or for other gangs. It notifies other
+// Created records the gangs that a group has created, and for which of its gangs a create was refused. It triggers a reconcile of the other
 // groups that have new work.
 func (t *Turns) Created(group types.NamespacedName, created map[Key]bool, refused Rests, quotas []corev1.ResourceQuota) {
 	t.mu.Lock()
@@ -137,7 +138,8 @@ func (s *space) refusedRecently(now time.Time) bool {
 	return !s.refused.IsZero() && now.Sub(s.refused) < afterRefusal
 }
 
-// Eased returns the groups that have work after a quota has begun to allow more pods. If quotas is empty, it returns all waiting groups.
+// Eased ends the pauses of all groups after a quota has begun to allow more pods, and returns the groups that have work. If quotas is
+// empty, it returns all waiting groups.
 func (t *Turns) Eased(namespace string, quotas []corev1.ResourceQuota) []types.NamespacedName {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -199,8 +201,8 @@ func (t *Turns) tell(namespace string, groups []string) {
 	}
 }
 
-// look makes the decisions about all gangs. asks is the only group whose gangs can get the turn. own has the decisions about these gangs.
-// tell has the other groups with new work, for example groups that can now get the turn.
+// look makes the decisions about all gangs. asks is the group whose reconcile calls look; only its gangs can get the turn. own has the
+// decisions about its gangs. tell has the other groups with new work, for example groups that can get the turn in their own reconcile.
 func (s *space) look(asks string, quotas []corev1.ResourceQuota, now time.Time) (own map[Key]Decision, tell []string) {
 	s.endTurn(now)
 	gangs := s.gangs(now)
@@ -250,7 +252,7 @@ func (s *space) endTurn(now time.Time) {
 	s.holder = owner{}
 }
 
-// holderCreates reports whether a group with a part of the holder's gangs creates pods.
+// holderCreates reports whether a group with a part of the holder's gangs is creating pods.
 func (s *space) holderCreates() bool {
 	for name, creates := range s.creating {
 		if creates && s.has(name, s.holder) {

@@ -15,7 +15,7 @@ import (
 // Charge has a pod's usage of ResourceQuotas, and the properties by which quotas select the pod.
 type Charge struct {
 	usage corev1.ResourceList
-	// class is the PriorityClass. terminating: the pod has a deadline.
+	// class is the name of the PriorityClass. terminating: the pod has activeDeadlineSeconds.
 	class       string
 	terminating bool
 	// bestEffort: the pod has neither requests nor limits of cpu and memory.
@@ -117,7 +117,7 @@ type Pods struct {
 	Count int64
 }
 
-// need returns how much of a quota pods use, by limited resource.
+// need returns the amounts that the pods would use of a quota, by resource that the quota limits.
 func need(pods []Pods, quota *corev1.ResourceQuota) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for i := range pods {

@@ -20,8 +20,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// access holds the origins of the graph's ServiceAccounts and Roles that Trellis has not created. The operator binds no foreign Role and
-// binds no Role to a foreign ServiceAccount: otherwise a user who may create objects in a namespace could make the operator grant rights.
+// access records which of the graph's ServiceAccounts and Roles are foreign, that is, not created by Trellis, or of unknown origin. The
+// operator binds no foreign Role and binds no Role to a foreign ServiceAccount: otherwise a user who may create objects in a namespace
+// could make the operator grant rights.
 type access struct {
 	accounts, roles map[string]origin
 	// missing has one sentence for each ServiceAccount that gets no rights from Trellis and that no other client has bound to a Role.
@@ -83,8 +84,8 @@ func (a *access) set(object client.Object, from origin) {
 	a.origins(object)[object.GetName()] = from
 }
 
-// isForeign reports whether an object of this kind and name exists that Trellis did not create. live: an object not in the cache is read
-// from the API server.
+// isForeign reports whether an object of this kind and name exists that Trellis did not create. live: an object that the cache does not
+// show is read from the API server.
 func (r *Reconciler) isForeign(ctx context.Context, wanted client.Object, ours func(client.Object) bool, live bool) (bool, error) {
 	existing, key := blank(wanted), client.ObjectKeyFromObject(wanted)
 	err := r.Client.Get(ctx, key, existing)
@@ -159,7 +160,8 @@ func (a *access) bindable(binding *rbacv1.RoleBinding) *rbacv1.RoleBinding {
 	return out
 }
 
-// any reports whether any ServiceAccount or Role is foreign or of unknown origin. The deletion of such an object triggers no event.
+// any reports whether any ServiceAccount or Role is foreign or of unknown origin. The deletion of such an object triggers no event, so the
+// deployment is reconciled periodically.
 func (a *access) any() bool { return len(a.accounts)+len(a.roles) > 0 }
 
 // unshare deletes a binding of Trellis that is not bindable any more.

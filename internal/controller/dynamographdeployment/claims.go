@@ -19,7 +19,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=create;list;watch
 
 // createClaims creates the volume claims that a deployment requests, unless they exist. It uses an existing claim of the user unchanged,
-// because volumes hold the user's data. A leftover claim is an error.
+// because volumes hold the user's data. A claim of an earlier deployment of this name that is still being deleted is an error.
 func (r *Reconciler) createClaims(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment,
 	claims []*corev1.PersistentVolumeClaim) []error {
 	var failures []error

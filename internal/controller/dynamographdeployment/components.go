@@ -30,7 +30,8 @@ type component struct {
 	restart  *trellisv1alpha1.Restart
 }
 
-// lookAt pairs every component of the deployment with its scaling group, sorted by name. wanted may be nil.
+// lookAt pairs every component of the deployment with its scaling group, sorted by name. wanted is nil if the deployment cannot be
+// resolved.
 func lookAt(o observed, wanted *render.Graph) []component {
 	out := make([]component, 0, len(o.dgd.Spec.Components))
 	for _, name := range sortedNames(o) {
@@ -134,8 +135,8 @@ func summaryOf(components []component) string {
 	return fmt.Sprintf("%d/%d", ready, len(components))
 }
 
-// componentStatuses returns the statuses of all components. cut has a text for each component whose places do not all fit, with the number
-// of listed places.
+// componentStatuses returns the statuses of all components. cut has a text for each component whose placements do not all fit into the
+// status, with the number of listed placements.
 func componentStatuses(o observed, components []component) (out map[string]nvidiav1beta1.ComponentStatus, cut []string) {
 	out = map[string]nvidiav1beta1.ComponentStatus{}
 	places, cut := placesOf(o, components)

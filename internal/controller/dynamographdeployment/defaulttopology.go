@@ -24,7 +24,7 @@ const EventDefaultTopologyUndecided = "DefaultTopologyUndecided"
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 
 // observeDefaults reads the default topologies for a multinode deployment that has no constraint and whose groups are not all created. If
-// there are several default topologies, it also reads the nodes, which determine the choice.
+// several default topologies are in use, it also reads the nodes, because the choice depends on the nodes that a component's pods can use.
 func (r *Reconciler) observeDefaults(ctx context.Context, o *observed) error {
 	if len(o.groups) >= len(o.dgd.Spec.Components) || o.stated.Any() || !o.stated.Multinode {
 		return nil

@@ -47,8 +47,8 @@ const workers = 32
 
 // Reconciler reconciles DynamoGraphDeployments.
 type Reconciler struct {
-	// Client reads from the cache and writes. It may repeat a create, an apply or a delete that the cache does not show yet. That is
-	// harmless: the API server refuses a second create, and each delete has the UID as a precondition.
+	// Client reads from the cache and writes. A reconcile may repeat a create, an apply or a delete that the cache does not show yet. That
+	// is harmless: the API server refuses a second create, and each delete has the UID as a precondition.
 	Client client.Client
 	// Deployments reads deployments from the cache and writes their status. Its reads show its own writes. Otherwise the events for a
 	// status that the cache does not show yet would be sent twice.
@@ -59,8 +59,8 @@ type Reconciler struct {
 	// Results are the results of the scheduler. Changed delivers an event for each change of a result.
 	Results *scheduler.Results
 	Changed <-chan event.GenericEvent
-	// MayRefresh asks the scheduler whether the groups of a deployment may get new topology levels, which is the case if none of the
-	// deployment's pods is placed. A nil constraint ends a refresh. See [scheduler.Scheduler.MayRefresh].
+	// MayRefresh reports whether the groups of a deployment may get new topology levels: if none of its pods is released or being released.
+	// A nil constraint ends an unwanted refresh. See [scheduler.Scheduler.MayRefresh].
 	MayRefresh func(context.Context, *nvidiav1beta1.DynamoGraphDeployment, *trellisv1alpha1.ResolvedTopology) bool
 	// Providers has the providers by name. Provider is the name of the default provider, for deployments that name none.
 	Providers *provider.Registry
@@ -78,9 +78,9 @@ type Reconciler struct {
 
 	written  pace.Writes
 	uncached uncached
-	// sshKeys has the UIDs of the deployments whose namespace has the key pair, by deployment name.
+	// sshKeys has, by deployment name, the UIDs of the deployments whose namespace has the SSH key pair.
 	sshKeys sync.Map
-	// joins holds the locks of shared objects, by a hash of kind, namespace and name.
+	// joins has the locks of shared objects, by a hash of kind, namespace and name; see [Reconciler.lockOf].
 	joins [256]sync.Mutex
 }
 

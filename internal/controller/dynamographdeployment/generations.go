@@ -60,7 +60,7 @@ func stepWorkers(o observed, wanted *render.Graph) {
 	}
 }
 
-// upTo limits steps to a partition. Once the partition is reached, the update pauses.
+// upTo limits steps to the partition that the user has set, and pauses the update once the partition is reached.
 func upTo(steps []rollout.Step, components []rollout.Component, partition intstr.IntOrString) []rollout.Step {
 	steps, reached := rollout.UpTo(steps, components, partition)
 	if !reached {
@@ -128,7 +128,7 @@ func replacing(sg *trellisv1alpha1.ScalingGroup, s *render.Component) bool {
 
 // stillPaused reports whether the group's step pauses the update while outdated replicas remain. It does not check generations, because
 // only workers have them. So, unlike [replacing], it is also true for a component without generations whose revision has returned to the
-// one that was last rolled out.
+// revision that was last rolled out.
 func stillPaused(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg != nil && sg.Spec.Step != nil && sg.Spec.Step.Paused && sg.Status.OutdatedReplicas > 0
 }

@@ -65,7 +65,8 @@ func (r *Reconciler) deleteLeftovers(ctx context.Context, dgd *nvidiav1beta1.Dyn
 	return leftovers.DeleteAll(ctx, r.Client, r.Live, dgd, found)
 }
 
-// removeLeftover deletes a leftover with the name of a child, which can be created once the leftover is gone.
+// removeLeftover deletes a leftover with the name of a child. It returns the error leftover, because the child cannot be created until the
+// leftover is gone.
 func (r *Reconciler) removeLeftover(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, existing client.Object,
 	kind string) error {
 	if err := leftovers.DeleteAll(ctx, r.Client, r.Live, dgd, []client.Object{existing}); err != nil {

@@ -51,7 +51,7 @@ func adoptable(o observed, wanted *render.Graph) []*trellisv1alpha1.ScalingGroup
 	return out
 }
 
-// notAdopted lists the orphans that are not adopted: those without a wanted child of the same name, and those in the errors of failure.
+// notAdopted lists the orphans that are not adopted: orphans without a wanted child of the same name, and orphans that failure reports.
 func notAdopted(orphans []client.Object, wanted *render.Graph, failure error) []*orphan {
 	names := map[string]bool{}
 	for _, sg := range wanted.ScalingGroups() {
@@ -98,7 +98,7 @@ func allAs[T error](err error) []T {
 	return out
 }
 
-// moreOrphans is the end of a command that does not name all orphans.
+// moreOrphans is the end of the message of orphansCondition if its command does not name all orphans.
 const moreOrphans = "; %d more are named when these are gone"
 
 // orphansCondition returns the condition with a command that deletes the orphans that are not adopted; nil for none. The command names as
@@ -130,5 +130,5 @@ func orphansCondition(o observed) *condition {
 	return no(nvidiav1beta1.ConditionOrphansAdopted, nvidiav1beta1.ReasonOrphansLeft, message)
 }
 
-// maxWhy bounds one reason in the condition, in bytes.
+// maxWhy is the maximum length of one reason in the condition, in bytes.
 const maxWhy = 150

@@ -30,7 +30,7 @@ type observed struct {
 	dgd *nvidiav1beta1.DynamoGraphDeployment
 	// now is the time of the observation.
 	now time.Time
-	// stated is the constraint that the deployment states.
+	// stated is the topology constraint in the fields or annotations of the deployment, before it is resolved.
 	stated constraint.Statement
 	// clusterTopology is the deployment's ClusterTopology; nil if the deployment names none, or if the ClusterTopology does not exist.
 	clusterTopology *grovev1alpha1.ClusterTopology
@@ -45,7 +45,7 @@ type observed struct {
 	groups map[string]*trellisv1alpha1.ScalingGroup
 	// adapters are the scaling adapters that refer to the deployment's name.
 	adapters []nvidiav1beta1.DynamoGraphDeploymentScalingAdapter
-	// settled is the deployment with its allowed replicas. overLimit is the message that the pod limit allows fewer replicas than
+	// settled is the deployment with the replicas to act on. overLimit is the message that the pod limit allows fewer replicas than
 	// requested; "" if the limit allows all of them. See [Reconciler.settle].
 	settled   *nvidiav1beta1.DynamoGraphDeployment
 	overLimit string

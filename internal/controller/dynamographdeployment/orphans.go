@@ -35,7 +35,7 @@ func isOrphan(object client.Object, dgd *nvidiav1beta1.DynamoGraphDeployment) bo
 	return group || isOurs(object) || object.GetAnnotations()[render.AnnotationApplied] != ""
 }
 
-// orphansAmong returns those of the objects that are orphans, with their kinds set.
+// orphansAmong returns the orphans among the objects, with their GroupVersionKinds set.
 func (r *Reconciler) orphansAmong(objects []client.Object, dgd *nvidiav1beta1.DynamoGraphDeployment) ([]client.Object, error) {
 	var out []client.Object
 	for _, object := range objects {
@@ -136,7 +136,7 @@ func (r *Reconciler) deploymentsOfOrphan(ctx context.Context, object client.Obje
 	return out
 }
 
-// orphan identifies an orphan that is not adopted, and has the reason.
+// orphan is the error about an orphan that is not adopted. why is the reason.
 type orphan struct {
 	kind schema.GroupVersionKind
 	name string

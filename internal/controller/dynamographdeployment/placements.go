@@ -14,15 +14,17 @@ import (
 )
 
 const (
-	// placementBytes is the maximum size of the places of all components in the status. The API server accepts objects of up to 1.5 MiB.
+	// placementBytes is the maximum size of the placements of all components in the status. The API server accepts objects of up to 1.5
+	// MiB.
 	placementBytes = 256 << 10
-	// placementCost is the size in bytes of one listed place without its domain, with a margin for the metadata.
+	// placementCost is the size in bytes of one listed placement without its domain, with a margin for the metadata.
 	placementCost = 118
 )
 
-// placesOf returns, by component, the places that the status lists: the places of bound replicas in the scheduling result, up to the size
-// limit. If a component needs less than an equal share of the space, the other components get the remainder. cut names the components that
-// list only a part of their places. Until the scheduler has evaluated the graph, the reported places stay.
+// placesOf returns, by component, the placements that the status lists: the placements of bound replicas in the scheduling result, up to
+// the size limit. If a component needs less than an equal share of the limit, the other components get the remainder. cut names the
+// components that list only some of their placements. Until the scheduler has evaluated the graph, the placements in the current status
+// stay.
 func placesOf(o observed, components []component) (out map[string][]nvidiav1beta1.ReplicaPlacement, cut []string) {
 	all := map[string][]nvidiav1beta1.ReplicaPlacement{}
 	for _, s := range components {
@@ -50,7 +52,7 @@ func placesOf(o observed, components []component) (out map[string][]nvidiav1beta
 	return out, cut
 }
 
-// fitting returns the first places, as many as fit into the given number of bytes.
+// fitting returns the first placements, as many as fit into the given number of bytes.
 func fitting(places []nvidiav1beta1.ReplicaPlacement, bytes int) []nvidiav1beta1.ReplicaPlacement {
 	for i := range places {
 		if bytes -= sizeOf(places[i : i+1]); bytes < 0 {
@@ -60,7 +62,7 @@ func fitting(places []nvidiav1beta1.ReplicaPlacement, bytes int) []nvidiav1beta1
 	return places
 }
 
-// sizeOf returns the size of places in a status, in bytes.
+// sizeOf returns the size of placements in a status, in bytes.
 func sizeOf(places []nvidiav1beta1.ReplicaPlacement) int {
 	size := 0
 	for i := range places {
@@ -69,7 +71,7 @@ func sizeOf(places []nvidiav1beta1.ReplicaPlacement) int {
 	return size
 }
 
-// placementsCondition names the components that cannot list all their places; nil for none.
+// placementsCondition names the components whose placements do not all fit into the status; nil for none.
 func placementsCondition(cut []string) *condition {
 	if len(cut) == 0 {
 		return nil

@@ -142,7 +142,7 @@ func (r *Reconciler) usersOfClaim(ctx context.Context, claim client.Object) []re
 	return r.deploymentsBy(ctx, IndexByClaim, claim.GetName(), client.InNamespace(claim.GetNamespace()))
 }
 
-// usersOfPools returns the deployments with an endpoint picker, which need the definition of InferencePools.
+// usersOfPools returns the deployments with an endpoint picker, which need the CustomResourceDefinition of InferencePools.
 func (r *Reconciler) usersOfPools(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.deploymentsBy(ctx, IndexByPicker, "true")
 }
@@ -176,7 +176,7 @@ func (r *Reconciler) deployments(ctx context.Context, options ...client.ListOpti
 	return out
 }
 
-// aboutPlaces adds the NVLink cliques, and the resources that the scheduler did not count, to a message about places.
+// aboutPlaces adds the NVLink cliques, and the resources that the scheduler did not count, to a message of the condition Placed.
 func aboutPlaces(o observed, message string) string {
 	message += aboutCliques(o)
 	if components := slices.Sorted(maps.Keys(o.result.UncountedClaims)); len(components) > 0 {

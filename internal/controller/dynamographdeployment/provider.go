@@ -28,8 +28,8 @@ type providerView struct {
 	state provider.State
 	// unsuited is the reason why the provider cannot place this graph; "" if it can.
 	unsuited string
-	// workload is the name of the maker that creates the pods of multinode components; "" for Trellis. askedWorkload is the name of the
-	// maker that would be chosen for a new deployment.
+	// workload is the name of the maker ([provider.Maker]), such as LeaderWorkerSet, that creates the pods of multinode components; "":
+	// Trellis creates them. askedWorkload is the name of the maker that would be chosen for a new deployment.
 	workload, askedWorkload string
 }
 
@@ -51,8 +51,8 @@ func (r *Reconciler) providerOf(ctx context.Context, o observed) providerView {
 	return v
 }
 
-// addWorkload adds the maker that creates the pods of multinode components. The state is ready only if both the provider and the maker are
-// ready.
+// addWorkload sets the maker that creates the pods of multinode components. The resulting state is Ready only if the provider and the maker
+// are ready.
 func (r *Reconciler) addWorkload(ctx context.Context, o observed, v *providerView) {
 	if !o.stated.Multinode {
 		return
@@ -73,7 +73,7 @@ func (r *Reconciler) addWorkload(ctx context.Context, o observed, v *providerVie
 	}
 }
 
-// frozenMultinode returns the group of a multinode component that has pods, or may be creating some; nil for none.
+// frozenMultinode returns the group of a multinode component that has pods or may be creating pods; nil for none.
 func frozenMultinode(groups map[string]*trellisv1alpha1.ScalingGroup) *trellisv1alpha1.ScalingGroup {
 	for _, sg := range groups {
 		if sg.Spec.Multinode && hasPods(sg) && !render.EditOf(sg).Any("workload") {
@@ -83,12 +83,12 @@ func frozenMultinode(groups map[string]*trellisv1alpha1.ScalingGroup) *trellisv1
 	return nil
 }
 
-// hasPods reports whether a group has pods, or may be creating some.
+// hasPods reports whether a group has pods or may be creating pods.
 func hasPods(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Status.Replicas > 0 || sg.Status.ObservedGeneration != sg.Generation
 }
 
-// frozenProvider returns the provider of the groups while one of them has pods, or may be creating some; "" if none has.
+// frozenProvider returns the provider of the groups while a group has pods or may be creating pods; "" for none.
 func frozenProvider(groups map[string]*trellisv1alpha1.ScalingGroup) string {
 	for _, sg := range groups {
 		if hasPods(sg) && !render.EditOf(sg).Any("engine") {

@@ -32,8 +32,8 @@ func (r *Reconciler) refresh(ctx context.Context, o observed) map[string]*trelli
 	return refreshed
 }
 
-// constraintsIn returns the constraints of scaling groups, by component. It omits constraints that another client has changed. These are
-// then copied from the other groups or resolved again.
+// constraintsIn returns the constraints of scaling groups, by component. It omits constraints that another client has changed. An omitted
+// constraint is copied from another group or resolved again.
 func constraintsIn(groups map[string]*trellisv1alpha1.ScalingGroup) map[string]*trellisv1alpha1.ResolvedTopology {
 	out := map[string]*trellisv1alpha1.ResolvedTopology{}
 	for component, sg := range groups {

@@ -76,8 +76,9 @@ func beginning(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus, of *quota
 		})
 }
 
-// canWait reports whether only counts, messages, places and the reason for not being Ready have changed. Clients wait for conditions and
-// the state, and the next reconciles read the progress of a restart or an update, so these are written at once.
+// canWait reports whether only counts, messages, placements and the reason of the condition Ready have changed. Changes of other
+// conditions, of the state, and of the progress of a restart or update are written at once, because clients and later reconciles act on
+// them.
 func canWait(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus) bool {
 	return before.ObservedGeneration == now.ObservedGeneration && before.State == now.State && before.Summary == now.Summary &&
 		before.Provider == now.Provider && !pace.Turned(before.Conditions, now.Conditions, nvidiav1beta1.ConditionReady) &&
@@ -88,8 +89,8 @@ func canWait(before, now *nvidiav1beta1.DynamoGraphDeploymentStatus) bool {
 const EventChangeNotRolledOut = "ChangeNotRolledOut"
 
 // reportAdopted sends a Warning if running pods were adopted after the deployment was changed while no operator ran. An upgrade of the
-// operator replaces no pods, and it is unknown whether the change concerned the pods. The Warning is sent once: afterwards the groups'
-// input is stored, and the next change can be compared with it.
+// operator replaces no pods, and the operator cannot determine whether the change concerned the pods. The Warning is sent once: the groups
+// then store the input of their pods, with which the next change is compared.
 func (r *Reconciler) reportAdopted(o observed, wanted *render.Graph) {
 	if o.dgd.Status.ObservedGeneration == o.dgd.Generation {
 		return
@@ -122,8 +123,8 @@ func (r *Reconciler) reportEdit(o observed, existing *trellisv1alpha1.ScalingGro
 	}
 }
 
-// changing reports whether a requested change is not complete: the deployment was changed since the condition was written, or a scaling
-// group since its controller last observed it.
+// changing reports whether a requested change is not complete: the deployment has changed since the condition was written, or a scaling
+// group has changed since its controller last observed it.
 func changing(o observed, before *metav1.Condition) bool {
 	if before != nil && before.ObservedGeneration != o.dgd.Generation {
 		return true

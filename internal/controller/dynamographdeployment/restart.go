@@ -14,12 +14,14 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// restartsOf returns the restart that each component's replicas are created for, by component. It derives the restarts from the scaling
-// groups alone, which have the restart requests that they have received, and their progress.
+// restartsOf returns, by component, the restart request for which the component's replicas are created. It derives the progress of a
+// restart from the scaling groups: from the requests in their specs, and from their statuses.
 //
-//	Sequential   a component gets the request once those before it in the order serve again; within it the update's bounds hold
-//	Parallel     all stop; once nothing of before is left of the graph, all start, so that it may choose its domain again.
-//	             A provider that makes the pods itself stops nothing: all get the request at once, and it replaces the pods
+//	Sequential   a component gets the request once all earlier components in the order serve again; its replicas are replaced
+//	             within the bounds of an update
+//	Parallel     all components stop; once no earlier replica of the graph is left, all start, perhaps in another graph domain.
+//	             If a provider makes the pods itself, no component stops: all get the request at once, and the provider
+//	             replaces the pods
 //
 // The groups keep a restart after it is complete and after the user has withdrawn the request, because removing it would restart the pods
 // again.
@@ -49,7 +51,7 @@ func restartsOf(o observed) map[string]*trellisv1alpha1.Restart {
 	return out
 }
 
-// maxRestartID bounds the request's id in a message, in bytes.
+// maxRestartID is the maximum length of the restart request's ID in a message, in bytes.
 const maxRestartID = 63
 
 // defersRestart reports whether the restart request has to wait because an update is paused or limited to its partition. The restart would
@@ -154,7 +156,7 @@ func requested(o observed, name string) bool {
 }
 
 // down reports whether the group has no replica from before the restart, other than terminating replicas. Replicas that were created for
-// the restart do not count. They exist if one leader of the operator let the group start, and another leader with an older view stopped it
+// the restart do not count. They exist if one leader of the operator let the group start, and another leader with a stale cache stopped it
 // again.
 func down(sg *trellisv1alpha1.ScalingGroup) bool {
 	return sg.Status.ObservedGeneration == sg.Generation && sg.Status.OutdatedReplicas == 0

@@ -232,8 +232,8 @@ func refusalOf(o observed, sg *trellisv1alpha1.ScalingGroup) (why string, refuse
 	return "", false
 }
 
-// rollingUpdateOf reports one update of all components whose revision changed, from the first change until the last component serves its
-// new revision. A change during the update belongs to the same update.
+// rollingUpdateOf returns the status of one update of all components whose revision changed. The update lasts from the first change until
+// the last component serves its new revision, and includes changes in between.
 func rollingUpdateOf(o observed, wanted *render.Graph, now metav1.Time) *nvidiav1beta1.RollingUpdateStatus {
 	before := o.dgd.Status.RollingUpdate
 	running := before != nil && before.EndTime == nil && before.StartTime != nil

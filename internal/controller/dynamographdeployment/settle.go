@@ -19,8 +19,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/validation"
 )
 
-// settle returns the deployment with its allowed replicas, and a message if the pod limit allows fewer replicas than requested. Before the
-// limit reduces a group, settle counts the groups' pods in the API server.
+// settle returns the deployment with the replicas to act on, and a message if the pod limit allows fewer replicas than requested. Before
+// the limit reduces a group, settle counts the groups' pods in the API server.
 func (r *Reconciler) settle(ctx context.Context, o observed) (settled *nvidiav1beta1.DynamoGraphDeployment, overLimit string, err error) {
 	settled, overLimit = settleBy(o, o.groups, r.MaxPods)
 	if overLimit == "" || !reduces(settled, o.groups) {

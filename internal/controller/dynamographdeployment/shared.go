@@ -22,12 +22,12 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// errNotMade: the shared object exists, but Trellis did not make it.
+// errNotMade means that the shared object exists, but Trellis did not make it.
 var errNotMade = &notOurs{errors.New("it was not made by Trellis")}
 
 // applyShared makes an object that several deployments of a namespace share. Each deployment is an owner and none is the controller, so the
-// garbage collector deletes the object with its last owner. An object of that name that Trellis did not make is used unchanged, and
-// reported by the error notOurs.
+// garbage collector deletes the object with its last owner. If Trellis did not make the existing object of this name, the deployment uses
+// it unchanged, and applyShared returns the error notOurs.
 //
 // applyShared does not use server-side apply. Each deployment only adds itself to the list of owners, which needs an optimistic lock.
 func (r *Reconciler) applyShared(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, wanted client.Object) error {

@@ -25,9 +25,9 @@ import (
 
 const sshKeyBits = 2048
 
-// createSSHKeys creates the namespace's key pair for pods that start over ssh, unless the key pair exists. The operator may create Secrets
-// but not read them, so it tries the create once for each deployment after each operator start. The Secret has no owner, because the
-// deployments of a namespace share it.
+// createSSHKeys creates the namespace's key pair for SSH connections from the leaders of TensorRT-LLM replicas to their workers, unless the
+// key pair exists. The operator may create Secrets but not read them, so it tries the create once for each deployment after each operator
+// start. The Secret has no owner, because the deployments of a namespace share it.
 func (r *Reconciler) createSSHKeys(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) error {
 	name := client.ObjectKeyFromObject(dgd)
 	if of, done := r.sshKeys.Load(name); done && of == dgd.UID {

@@ -124,8 +124,8 @@ func placementOf(o observed) *nvidiav1beta1.PlacementStatus {
 	return &p
 }
 
-// setPaired sets the shares of prefill and decode replicas with a partner in their domain. Like the score, they stay
-// until the scheduler has evaluated the graph.
+// setPaired sets the shares of prefill and decode replicas with a partner in their domain. Until the scheduler has evaluated the graph, the
+// former shares stay.
 func setPaired(p *nvidiav1beta1.PlacementStatus, o observed) {
 	if before := o.dgd.Status.Placement; !o.judged && before != nil {
 		p.DecodePaired, p.PrefillPaired = before.DecodePaired, before.PrefillPaired
@@ -142,7 +142,8 @@ func setPaired(p *nvidiav1beta1.PlacementStatus, o observed) {
 	}
 }
 
-// placementState returns how to read the score: as complete, as partial because not all replicas are placed, or as unknown.
+// placementState returns the state of the score: Partial while not all replicas are placed, Unknown without a score, and otherwise
+// Reported.
 func placementState(o observed, score *float64) string {
 	switch {
 	case o.judged && o.result.Placed < o.result.Wanted:

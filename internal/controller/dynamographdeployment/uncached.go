@@ -12,11 +12,11 @@ import (
 	nvidiav1beta1 "github.com/trellis-k8s/trellis/api/nvidia/v1beta1"
 )
 
-// uncached has the child names that are taken although the cache shows no object of the name. The object was just created, or another
-// client created it, so that the cache never shows it. The object is read from the API server before a create, because a refused create
-// costs more than a read. A refused create of a Service allocates an address. A refused create is also charged to the namespace's
-// ResourceQuota until the next recount. If a name is missing from uncached, the only cost is a refused create. The zero value is ready to
-// use.
+// uncached has the names of children that exist although the cache shows no object of the name: objects that were just created, and objects
+// of other clients, which the cache never shows. Before a create under such a name, the object is read from the API server, because a
+// refused create costs more than a read. A refused create of a Service allocates an address. A refused create also counts against the
+// namespace's ResourceQuota until the quota controller recalculates the usage. If a name is missing from uncached, the only cost is a
+// refused create. The zero value is ready to use.
 type uncached struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]names

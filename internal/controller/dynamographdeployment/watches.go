@@ -93,7 +93,7 @@ func topologyChanged() predicate.Predicate {
 	}}
 }
 
-// failedIn returns the failed deployments of an object's namespace. They may have children that are not applied.
+// failedIn returns the failed deployments of an object's namespace, because their children may not be applied yet.
 func (r *Reconciler) failedIn(ctx context.Context, object client.Object) []reconcile.Request {
 	dgds := &nvidiav1beta1.DynamoGraphDeploymentList{}
 	if err := r.Client.List(ctx, dgds, client.InNamespace(object.GetNamespace())); err != nil {
@@ -110,8 +110,8 @@ func (r *Reconciler) failedIn(ctx context.Context, object client.Object) []recon
 }
 
 // movedElsewhere selects events of pods that a provider makes itself: a pod is bound or deleted, or its scheduler reports another reason
-// why it is not bound. The condition Placed contains these places and reasons. The scalinggroup controller watches the pods that Trellis
-// makes.
+// why it is not bound. The condition Placed contains the nodes and reasons of these pods. The scalinggroup controller watches the pods that
+// Trellis makes.
 func movedElsewhere() predicate.Funcs {
 	node := func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName }
 	return predicate.Funcs{

@@ -29,7 +29,7 @@ import (
 const (
 	// heartbeat is the time between two updates of a status. KEP-4563 asks for at least 20 seconds.
 	heartbeat = 20 * time.Second
-	// workers is the number of Evictions that are answered in parallel.
+	// workers is the number of Evictions that are reconciled in parallel.
 	workers = 4
 )
 
@@ -43,7 +43,7 @@ func Served(mapper meta.RESTMapper) (bool, error) {
 	return err == nil, err
 }
 
-// Reconciler answers Evictions.
+// Reconciler responds to Evictions.
 type Reconciler struct {
 	Client   client.Client
 	Requests evictions.Requests
@@ -104,8 +104,8 @@ func stateOf(eviction *lifecyclev1alpha1.Eviction) lifecyclev1alpha1.ResponderSt
 }
 
 // activeUntil returns the latest time at which the operator can have stored a request for a canceled Eviction: one heartbeat after its last
-// report. It returns zero if the operator was never active. A later request is from another client. It must stay, even though the canceled
-// Eviction may be reconciled again.
+// report. It returns zero if the operator was never active. A later request is from another client, and must stay when the canceled
+// Eviction is reconciled again.
 func activeUntil(eviction *lifecyclev1alpha1.Eviction) time.Time {
 	at := slices.IndexFunc(eviction.Status.Responders, ours)
 	if at < 0 {
@@ -120,7 +120,7 @@ func activeUntil(eviction *lifecyclev1alpha1.Eviction) time.Time {
 
 func ours(s lifecyclev1alpha1.ResponderStatus) bool { return s.Name == evictions.Responder }
 
-// report updates the operator's entry in the status, with each heartbeat and at the completion.
+// report updates the operator's entry in the Eviction's status, with each heartbeat and when the response is completed.
 func (r *Reconciler) report(ctx context.Context, eviction *lifecyclev1alpha1.Eviction, message string,
 	completed bool) (ctrl.Result, error) {
 	reported := eviction.DeepCopy()

@@ -15,9 +15,9 @@
 // The first status of an object may also wait, counted from the first evaluation of the object, see [Writes.First]. Only the last state of
 // this time is written.
 //
-// If many objects have a waiting change, each object waits longer, so that all objects together write [Rate] statuses per second. No object
-// waits longer than [Longest]. When many deployments start at once, the creation of their pods takes precedence over status writes about
-// their progress.
+// If many objects have a waiting change, each object waits longer, so that all objects together write [Rate] statuses per second. The wait
+// is at most [Longest] times as long as with few objects. When many deployments start at once, the creation of their pods takes precedence
+// over status writes about their progress.
 package pace
 
 import (
@@ -36,7 +36,7 @@ const (
 	// Rate is the number of waiting changes that are written per second for all objects of one [Writes]. The limit of the wait, see
 	// [Longest], may cause more writes.
 	Rate = 10
-	// Longest is the maximum wait with many waiting objects, as a multiple of the wait with few.
+	// Longest is the maximum wait when many objects wait, as a multiple of the wait when few objects wait.
 	Longest = 5
 )
 
@@ -133,7 +133,7 @@ func set[V any](in *map[types.NamespacedName]V, name types.NamespacedName, value
 }
 
 // Turned reports whether a condition is new or gone, or has another status, reason or generation. A changed message alone can wait. A
-// changed reason can also wait for the condition types in summaries, because these conditions only summarize other conditions.
+// changed reason of a condition in summaries can wait as well, because such a condition only summarizes other conditions.
 func Turned(before, now []metav1.Condition, summaries ...string) bool {
 	if len(before) != len(now) {
 		return true

@@ -33,8 +33,8 @@ const activateEvery = 15 * time.Second
 // ownerOfChecks is the field owner of AdmissionCheck statuses and check states.
 const ownerOfChecks = "trellis-placement-check"
 
-// Checks has what the controller needs to set the states of Trellis' AdmissionChecks. AdmissionChecks and ResourceFlavors are read past the
-// cache, and only for deployments that wait for a check.
+// Checks has the dependencies for setting the states of Trellis' AdmissionChecks. AdmissionChecks and ResourceFlavors are read from the API
+// server, and only for deployments that wait for a check.
 type Checks struct {
 	Live     client.Reader
 	Promises *quota.Promises
@@ -194,14 +194,15 @@ func (c *Checks) flavors(ctx context.Context, names []string) (map[string]quota.
 	return out, nil
 }
 
-// activator marks Trellis' AdmissionChecks as active. Without that, their ClusterQueues admit nothing.
+// activator marks Trellis' AdmissionChecks as active, because a ClusterQueue with an inactive check admits nothing.
 type activator struct {
 	client client.Client
 	live   client.Reader
 	denied *quota.Denied
 	// tell requeues all deployments in Kueue queues, to write their conditions again.
 	tell func(ctx context.Context)
-	// ready reports whether a deployment is, or was, in a queue. Until then, the activator sends no requests for Kueue's objects.
+	// ready reports whether any deployment is, or was, in a queue. Until it returns true, the activator sends no requests for Kueue's
+	// objects.
 	ready func() bool
 }
 

@@ -24,7 +24,7 @@ import (
 const EventQueueJoined = "QueueJoined"
 
 // join puts a deployment without a queue into the queue into which Kueue has put pods of the deployment. It sets the deployment's queue
-// label, as Kueue does for objects of the kinds that it knows. While the operator cannot read Workloads, join does not set the label,
+// label, as Kueue does for objects of the kinds that it manages. While the operator cannot read Workloads, join does not set the label,
 // because the label would prevent the creation of further pods.
 func (r *Reconciler) join(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment) (joined bool, err error) {
 	name := client.ObjectKeyFromObject(dgd)
@@ -48,7 +48,7 @@ func (r *Reconciler) join(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDep
 	return true, r.label(ctx, dgd, queue)
 }
 
-// label sets the queue label, provided the deployment has not changed: a user may set another queue at the same time.
+// label sets the queue label, provided the deployment has not changed since it was read, because a user may have set another queue.
 func (r *Reconciler) label(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDeployment, queue string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": dgd.UID, "resourceVersion": dgd.ResourceVersion, "labels": map[string]string{render.LabelKueueQueue: queue},

@@ -19,8 +19,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/quota"
 )
 
-// Name is the name of Kueue among the providers. Deployments do not select Kueue as their provider, because it gives quota and places no
-// pods.
+// Name is the name of Kueue among the providers. Deployments do not select Kueue as their provider, because Kueue grants quota and places
+// no pods.
 const Name = "Kueue"
 
 // workloads is the kind Workload of Kueue.

@@ -230,8 +230,8 @@ func (r *Reconciler) apply(ctx context.Context, dgd *nvidiav1beta1.DynamoGraphDe
 	return errors.Join(failures...)
 }
 
-// create creates a Workload. Its name has a hash of the deployment's UID, so an existing Workload of this name is the same Workload, which
-// the cache does not show yet.
+// create creates a Workload. The name contains a hash of the deployment's UID, so an existing Workload of this name is the same Workload,
+// which the cache does not show yet.
 func (r *Reconciler) create(ctx context.Context, w *quota.Workload) error {
 	object, err := external.Object(w)
 	if err != nil {

@@ -36,8 +36,8 @@ func (r *Reconciler) deploymentOf(ctx context.Context, o client.Object) []reconc
 	return []reconcile.Request{{NamespacedName: graph}}
 }
 
-// concernedBy returns the deployments to reconcile after a change of a provider: the deployment that the change names, or else all that
-// are, were, or may be in a queue.
+// concernedBy returns the deployments to reconcile after a change of a provider: the deployment that the change names, or else all
+// deployments that are, were, or may be in a queue.
 func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
 	if name, one := provider.GraphOf(change); one {
 		return []reconcile.Request{{NamespacedName: name}}

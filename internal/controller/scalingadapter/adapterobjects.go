@@ -81,7 +81,7 @@ func ownerReference(dgd *deployment) metav1.OwnerReference {
 	return *metav1.NewControllerRef(dgd, nvidiav1beta1.GroupVersion.WithKind("DynamoGraphDeployment"))
 }
 
-// whyIdle returns the reason why the component that an adapter names does not follow the adapter.
+// whyIdle returns the reason why an adapter's replicas do not apply to the component that the adapter names.
 func whyIdle(dgd *deployment, a *adapter) string {
 	ref := a.Spec.DGDRef
 	if dgd == nil {

@@ -46,10 +46,10 @@ func (r *Reconciler) apply(ctx context.Context, dgd *deployment, s steps) error 
 	return errors.Join(failures...)
 }
 
-// create creates an adapter, unless the cache shows an adapter of this name. The existing adapter is for another deployment whose name and
-// component give the same adapter name ("a-b" with component c, "a" with component b-c). The scaling groups of the two components then have
-// the same name too, and the graph controller reports this conflict. If the create fails because the adapter exists, the cache does not
-// show the adapter yet.
+// create creates an adapter, unless the cache shows an adapter of this name. Such an existing adapter belongs to another deployment whose
+// name and component give the same adapter name ("a-b" with component c, "a" with component b-c). The scaling groups of the two components
+// then have the same name too, and the graph controller reports this conflict. An AlreadyExists error is ignored, because it means that the
+// cache does not show the adapter yet.
 func (r *Reconciler) create(ctx context.Context, a *adapter) error {
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(a), &adapter{})
 	if apierrors.IsNotFound(err) {
@@ -88,7 +88,7 @@ type outcome struct {
 	scaled map[string]bool
 	// refused is, by component, the reason why a replica count is refused.
 	refused map[string]string
-	// failed is, by component, the error that prevented the write of a replica count and is not a refusal.
+	// failed is, by component, the error, other than a refusal, that prevented the write of a replica count.
 	failed map[string]string
 }
 

@@ -25,8 +25,8 @@ import (
 // parallel is the maximum number of pods of one group that are written concurrently.
 const parallel = 16
 
-// apply deletes and creates the pods of the steps, several at once, and returns all errors. It creates pods in rounds, and starts no
-// further round after a failed create.
+// apply deletes and creates the pods of the steps, several at once, and returns all errors. It creates pods in rounds of parallel creates,
+// and starts no further round after a failed create.
 func (p *pass) apply(ctx context.Context) error {
 	sg, s := p.sg, &p.steps
 	var todo []func() error
@@ -51,8 +51,8 @@ func (p *pass) apply(ctx context.Context) error {
 	return errors.Join(down, up)
 }
 
-// makeAll creates the sets and pods of the steps in rounds. The first round has one create if the last create was refused, and otherwise up
-// to [parallel] creates. Each later round has twice as many creates, up to [parallel].
+// makeAll creates the sets (such as LeaderWorkerSets) and the pods of the steps in rounds. The first round has one create if the last
+// create was refused, and otherwise up to [parallel] creates. Each later round has twice as many creates, up to [parallel].
 func (p *pass) makeAll(ctx context.Context) error {
 	if p.steps.inTurn {
 		return p.makeInTurn(ctx)
@@ -151,7 +151,8 @@ func (p *pass) mayMake(ctx context.Context) (allowance, error) {
 	return allowance{}, nil
 }
 
-// isGoneBefore checks, before pods are created, whether the group or its owner is gone. It returns false if the steps create nothing.
+// isGoneBefore reports, before pods are created, whether the group or its owner is gone. If the steps create nothing, it reads nothing and
+// returns false.
 func (p *pass) isGoneBefore(ctx context.Context) (bool, error) {
 	if len(p.steps.create)+len(p.steps.make)+len(p.steps.inPlace) == 0 {
 		return false, nil
@@ -178,7 +179,7 @@ func (p *pass) withinLimit(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// isGone reads from the API server whether the group, or the deployment that owns it, was deleted or is being deleted.
+// isGone reports, according to the API server, whether the group, or the deployment that owns it, was deleted or is being deleted.
 func isGone(ctx context.Context, live client.Reader, sg *trellisv1alpha1.ScalingGroup) (bool, error) {
 	gone, err := goneLive(ctx, live, trellisv1alpha1.GroupVersion.WithKind("ScalingGroup"), client.ObjectKeyFromObject(sg), sg.UID)
 	owner := metav1.GetControllerOf(sg)

@@ -29,8 +29,8 @@ const (
 // attempts has the placement attempts of a group's replicas.
 type attempts struct {
 	recorded assignment.Replicas
-	// answered has, by ordinal, the attempts in the scheduler's answers for replicas to be created in place. begun has the ordinals of the
-	// replicas whose creation in place has begun.
+	// answered has, by ordinal, the attempt in the scheduler's answer to the request to create the replica in place. begun has the ordinals
+	// of the replicas whose creation in place has begun.
 	answered map[int32]int32
 	begun    []int32
 }
@@ -82,7 +82,7 @@ func (r *replica) hostAttempt(next int32) int32 {
 	return next
 }
 
-// mixesHosts reports whether the host names of the pods have different attempts, which a stale read of the record can cause.
+// mixesHosts reports whether the host names of the pods contain different attempts, which a stale read of the GraphPlacement can cause.
 func (r *replica) mixesHosts() bool {
 	seen := map[int32]bool{}
 	for _, pod := range r.pods {
@@ -92,7 +92,8 @@ func (r *replica) mixesHosts() bool {
 }
 
 // unseenCreations returns, in order, the ordinals of replicas with pods in the API server that the cache does not show. It considers only
-// replicas whose creation in place this operator has begun. The cache can lag by more than the time for which reads wait for it.
+// replicas whose creation in place this operator has begun. A cached read waits only for a limited time for the writes of this operator, so
+// the cache may still not show the pods.
 func (p *pass) unseenCreations(ctx context.Context) (unseen []int32, err error) {
 	for _, ordinal := range p.attempts.begun {
 		if one := p.replicas[ordinal]; one == nil || len(one.uids()) < one.size {

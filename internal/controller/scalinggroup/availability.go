@@ -47,8 +47,8 @@ func workerMetadata() *metav1.PartialObjectMetadata {
 	return out
 }
 
-// publishers returns the owner references of a DynamoWorkerMetadata that name pods. The pod of a replica that was replaced in place may for
-// a while also own its predecessor's DynamoWorkerMetadata.
+// publishers returns the owner references of a DynamoWorkerMetadata that name pods. After a replacement in place, a pod may for a while
+// also own its predecessor's DynamoWorkerMetadata.
 func publishers(object client.Object) []metav1.OwnerReference {
 	return slices.DeleteFunc(slices.Clone(object.GetOwnerReferences()), func(owner metav1.OwnerReference) bool {
 		return owner.Kind != "Pod" || owner.APIVersion != corev1.SchemeGroupVersion.String()

@@ -141,7 +141,7 @@ func (b budgets) create(ctx context.Context, sg *trellisv1alpha1.ScalingGroup, b
 	return wrapped(err, "creating PodDisruptionBudget %s", budget.Name)
 }
 
-// change sets the wanted spec of a budget. The patch fails if the UID differs.
+// change sets the wanted spec of a budget. The patch tests the UID, so that it does not change another budget of the same name.
 func (b budgets) change(ctx context.Context, existing, wanted *policyv1.PodDisruptionBudget) error {
 	if equality.Semantic.DeepEqual(existing.Spec, wanted.Spec) {
 		return nil

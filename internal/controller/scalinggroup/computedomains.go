@@ -123,7 +123,7 @@ func (s *steps) leaveOut(ordinal int32) {
 	s.make = slices.DeleteFunc(s.make, func(of int32) bool { return of == ordinal })
 }
 
-// read returns the ComputeDomains of a group's replicas. A cluster without the kind has none.
+// read returns the ComputeDomains of a group's replicas; none if the cluster does not serve the kind.
 func (d *domains) read(ctx context.Context, live client.Reader, sg *trellisv1alpha1.ScalingGroup) (map[int32]types.UID, error) {
 	if has, known := d.of(sg); known {
 		return has, nil

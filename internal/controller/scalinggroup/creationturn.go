@@ -26,7 +26,8 @@ import (
 // This file creates the gangs of a namespace one after another, in turn, if existing pods may cause the API server to refuse a create.
 // Package creationturns decides which gang has the turn.
 
-// turnAgain is the requeue delay of a group that has the turn. Pod events can be lost, and another controller may create the group's pods.
+// turnAgain is the requeue delay of a group that has the turn. The requeue is needed because pod events can be lost, and because another
+// controller may create the group's pods.
 const turnAgain = 10 * time.Second
 
 // notWhole is the reason for deleting the pods of an incomplete gang.
@@ -100,7 +101,7 @@ func (p *pass) follow(ctx context.Context, v *view, allowed allowance) (allowanc
 // errNotCompleted means that a gang was not completed in its turn. Its pods are deleted.
 var errNotCompleted = errors.New("not all pods of the gang could be created in its turn; its pods are deleted, and it tries again")
 
-// leaveOutExisting removes from the creates the pods whose names exist: pods of the group that the cache does not show, and pods of other
+// leaveOutExisting removes the creates of pods whose names are taken, by pods of the group that the cache does not show or by pods of other
 // owners. A create that the API server refuses because the pod exists still counts against a quota until the quota controller recalculates
 // the usage, which takes minutes (kubernetes/kubernetes#61530).
 func (p *pass) leaveOutExisting(ctx context.Context) error {
@@ -135,7 +136,7 @@ func (p *pass) leaveOutExisting(ctx context.Context) error {
 	return nil
 }
 
-// gangToCreate has the pods to create for one gang. succeeds reports whether the gang replaces replicas that served.
+// gangToCreate has the pods to create for one gang. succeeds reports whether the gang is the successor of replicas that served.
 type gangToCreate struct {
 	key      creationturns.Key
 	succeeds bool

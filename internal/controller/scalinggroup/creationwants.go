@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/rollout"
 )
 
-// view is a group's input for the turns of its namespace: the gangs of its replicas, and the pods that each gang lacks.
+// view is the group's input for package creationturns: the gangs of its replicas, and the pods that each gang lacks.
 type view struct {
 	o     observed
 	graph types.UID
@@ -170,15 +170,16 @@ func (v *view) wantOf(ordinal int32, creatable, removed bool) creationturns.Want
 	return want
 }
 
-// served reports whether all pods of a replica once existed together, according to the record. That is the case if the replica was bound.
-// It is also the case if a gated replica got a place, because a gated replica gets its place only once all its pods exist.
+// served reports whether all pods of a replica once existed together, according to the GraphPlacement. This is true if the replica was
+// bound. It is also true if a gated replica got a place, because the scheduler gives a gated replica its place only once all its pods
+// exist.
 func (v *view) served(ordinal int32) bool {
 	recorded := v.o.attempts.recorded
 	_, _, assigned := recorded.Assigned(ordinal)
 	return recorded.WasBound(ordinal) || v.gated && (assigned || recorded.Ran(ordinal))
 }
 
-// join adds a want. The wants of replicas that start together are merged into one want for their gang.
+// join adds a want. It merges the wants of replicas that start together into one want for their gang.
 func (v *view) join(want creationturns.Want, together bool) {
 	at := slices.IndexFunc(v.wants, func(of creationturns.Want) bool { return together && of.Key == want.Key })
 	if at < 0 {
@@ -216,8 +217,8 @@ func (v *view) part() creationturns.Part {
 	}
 }
 
-// begunSet selects one of the gangs that the decisions allow. It prefers a gang whose sets exist, because LeaderWorkerSet still creates
-// their pods. It returns false if there is no such gang, or if Trellis creates the pods itself.
+// begunSet selects one of the gangs that the decisions allow. It prefers a gang whose sets exist, because the LeaderWorkerSet controller is
+// still creating the pods of these sets. It returns false if the decisions allow no gang, or if Trellis creates the pods itself.
 func (v *view) begunSet(decisions map[creationturns.Key]creationturns.Decision) (key creationturns.Key, is bool) {
 	if !render.InSets(v.o.sg) {
 		return key, false
@@ -232,8 +233,8 @@ func (v *view) begunSet(decisions map[creationturns.Key]creationturns.Decision) 
 	return key, false
 }
 
-// wasBound reports whether all pods of the replica have or had a node. The record may show this only later. If pods are gone, wasBound
-// assumes that they had a node if another pod of the replica is or was Ready.
+// wasBound reports whether all pods of the replica have or had a node, which the GraphPlacement may record only later. If pods are gone,
+// wasBound assumes that they had a node if another pod of the replica is or was Ready.
 func (r *replica) wasBound() bool {
 	pods := slices.Concat(r.active(), r.leaving, r.lost)
 	if len(pods) < r.size {

@@ -22,7 +22,8 @@ import (
 
 // This file decides which new replicas are created in place, that is, with pinned pods that do not have Trellis' gate. The controller asks
 // the scheduler for a replica's place when no pod of the replica exists and the pod specs that the API server will store are known. The
-// scheduler answers either that the place is recorded, or that the replica has to be created gated. createinplace.go creates the pods.
+// scheduler answers either that the place is recorded in the GraphPlacement, or that the replica has to be created gated. createinplace.go
+// creates the pods.
 
 // planned is a replica that is created in place.
 type planned struct {
@@ -30,14 +31,14 @@ type planned struct {
 	// pods are the pods as sent to the API server, and kinds are their kinds, by index.
 	pods  map[int32]*corev1.Pod
 	kinds map[int32]string
-	// gang and place are from the record. asked are the pods that the scheduler placed, by index.
+	// gang and place are from the GraphPlacement. asked are the pods that the scheduler placed, by index.
 	gang  string
 	place assignment.Place
 	asked []*corev1.Pod
 }
 
-// recordedAt sets gang and place from the record. It reports whether the place and the host names of the pods are of the attempt in the
-// scheduler's answer. If not, the answer arrived after the record was read, and the group is reconciled again.
+// recordedAt sets gang and place from the GraphPlacement. It reports whether the place and the host names of the pods are of the attempt in
+// the scheduler's answer. If not, the answer arrived after the GraphPlacement was read, and the group is reconciled again.
 func (p *planned) recordedAt(attempt int32, recorded assignment.Replicas) (assigned bool) {
 	p.gang, p.place, assigned = recorded.Assigned(p.ordinal)
 	return assigned && attempt > 0 && p.place.Attempt == attempt && p.namedFor(attempt)

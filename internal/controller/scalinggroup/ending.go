@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/gang"
 )
 
-// lookForEnds finds deleted pods that do not terminate in time, and computes when the next deleted pod is overdue. If the node of an
-// overdue pod is not ready after HoldFor, the pod's replica is lost, because it is unknown whether and when the pod terminates. The
+// lookForEnds finds deleted pods that do not terminate in time, and the time at which the next deleted pod becomes overdue. If the node of
+// an overdue pod is not ready after HoldFor, the pod's replica is lost, because it is unknown whether and when the pod terminates. The
 // replica's capacity is then no longer held, and the replica is created under another ordinal.
 func (p *pass) lookForEnds(ctx context.Context) {
 	now := p.refusals.clock()

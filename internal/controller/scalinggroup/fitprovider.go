@@ -20,7 +20,7 @@ import (
 
 // fit turns a plan into steps that the group's provider supports. It adds provider-specific fields to new pods. It recreates waiting
 // replicas that were made for another provider, because existing pods cannot get these fields. While the provider is not ready, fit creates
-// and replaces nothing, because a removed replica would not return.
+// and replaces nothing, because a removed replica could not be recreated.
 func (p *pass) fit(ctx context.Context, next rollout.Plan) steps {
 	sg, replicas := p.sg, p.replicas
 	if !render.Gated(sg) {

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// generationsOf counts the outdated replicas of workers by generation. It returns at most MaxGenerations generations: those with the most
-// available replicas. The result is sorted by name, and empty for a group without generations.
+// generationsOf counts the outdated replicas of workers by generation. It returns the generations with the most available replicas, at most
+// MaxGenerations, sorted by name; none for a group without generations.
 func generationsOf(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica) []trellisv1alpha1.GenerationCount {
 	if render.GenerationOf(sg) == "" {
 		return nil

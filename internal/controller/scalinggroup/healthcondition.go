@@ -27,7 +27,7 @@ const (
 )
 
 // healthCondition returns the condition PodsHealthy, which names replicas that failed and pods that do not start, are not Ready or do not
-// end; nil if there are none.
+// end; nil if there are no such replicas and pods.
 func healthCondition(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, b backOff) *metav1.Condition {
 	c := &metav1.Condition{Type: trellisv1alpha1.ConditionPodsHealthy, Status: metav1.ConditionFalse, ObservedGeneration: sg.Generation}
 	failed, ending := b.messages(sg, replicas), notEnding(replicas)
@@ -107,7 +107,8 @@ func notEnding(replicas map[int32]*replica) []string {
 	return out
 }
 
-// whyNotStarting returns what prevents a container of the pod from running, or "". The text stays the same between retries of the kubelet.
+// whyNotStarting returns what prevents a container of the pod from running, or "". The text is the same during and between the retries of
+// the kubelet.
 func whyNotStarting(pod *corev1.Pod) string {
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		last := s.LastTerminationState.Terminated
@@ -131,7 +132,7 @@ func whyNotStarting(pod *corev1.Pod) string {
 
 const imageBackOff = "ImagePullBackOff"
 
-// pullErrors are the reasons of a failed pull of an image (kubelet, evalCRIPullErr).
+// pullErrors are the reasons with which the kubelet reports a failed image pull (evalCRIPullErr).
 var pullErrors = []string{"ErrImagePull", "RegistryUnavailable", "SignatureValidationFailed"}
 
 // whyNotPulled describes an image that cannot be pulled. Newer kubelets repeat the error of the last pull while they back off.

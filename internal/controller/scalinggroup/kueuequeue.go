@@ -131,8 +131,8 @@ func groupsOf(ctx context.Context, c client.Reader, sg *trellisv1alpha1.ScalingG
 	return scheduler.GroupsOf(ctx, c, sg.Namespace, owner.UID, client.DisableReadYourWritesConsistency)
 }
 
-// siblings returns, for a group in a queue, all scaling groups of its deployment, because they wait for one another. For a group without a
-// queue it returns none.
+// siblings returns, for a group in a queue, all scaling groups of its deployment, because these groups wait for one another; none for a
+// group without a queue.
 func (r *Reconciler) siblings(ctx context.Context, o client.Object) []reconcile.Request {
 	sg := o.(*trellisv1alpha1.ScalingGroup)
 	if quota.QueueOf(sg) == "" {

@@ -38,8 +38,8 @@ func (q *quotaLacks) note(group types.NamespacedName, lacks bool, now time.Time)
 	}
 }
 
-// counts reports whether a replica of the group has lacked quota for at least quotaLackCounts. It also returns the remaining time until
-// then, or 0 if none lacks quota.
+// counts reports whether a replica of the group has lacked quota for at least quotaLackCounts. in is the remaining time until then; 0 if no
+// replica lacks quota.
 func (q *quotaLacks) counts(group types.NamespacedName, now time.Time) (counts bool, in time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

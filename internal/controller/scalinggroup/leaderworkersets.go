@@ -15,9 +15,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/provider"
 )
 
-// The pods of some groups are created by a maker instead of Trellis. Trellis then creates and deletes one object per replica, the set of
-// the replica. The replica's state is still read from its pods. The set matters only if the pods cannot show the state: while the set
-// exists but its pods do not exist yet, and while the set is being deleted.
+// A maker ([provider.Maker]), such as LeaderWorkerSet, creates the pods of some groups instead of Trellis. Trellis then creates and deletes
+// one object per replica: the replica's set. The replica's state is still read from its pods. The set matters only if the pods cannot show
+// the state: while the set exists but its pods do not exist yet, and while the set is being deleted.
 
 // makes reports whether the pods of the group can be created in this cluster now.
 func (r *Reconciler) makes(ctx context.Context, sg *trellisv1alpha1.ScalingGroup) bool {

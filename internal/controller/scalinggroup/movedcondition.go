@@ -74,8 +74,8 @@ func howMoved(sg *trellisv1alpha1.ScalingGroup, replicas map[int32]*replica, mov
 	return "its successor is to be created"
 }
 
-// waitsFor describes what a replica waits for as a successor. It returns "" for an available replica, which is either no successor or a
-// successor whose predecessor is deleted now.
+// waitsFor describes what a replica waits for, if it is the successor of a replica that moves. It returns "" for an available replica,
+// which is either no successor or a successor whose predecessor is deleted now.
 func (r *replica) waitsFor() string {
 	switch state, _ := r.state(); state {
 	case rollout.Partial:

@@ -134,8 +134,8 @@ type leaves struct {
 	forOthers bool
 }
 
-// whyLeaves returns why a replica has to leave its nodes. A drain or an eviction takes precedence over freeing a place for another
-// deployment.
+// whyLeaves returns why a replica has to leave its nodes. If there are several reasons, a drain or an eviction takes precedence over
+// freeing a place for another deployment.
 func (p *pass) whyLeaves(ctx context.Context, one *replica, now time.Time) (l leaves) {
 	for _, index := range one.indexes() {
 		pod := one.pods[index]
@@ -182,8 +182,8 @@ func pinned(sg *trellisv1alpha1.ScalingGroup) bool {
 	return render.Gated(sg) && sg.Spec.Provider == specs.Gates.Name
 }
 
-// repels reports whether the pod does not tolerate the node's taints. If the pod tolerated them, its scheduler could bind a successor to
-// the same node again.
+// repels reports whether the pod does not tolerate the node's taints. If the pod tolerates the taints, the pod's scheduler could bind a
+// successor to the same node again.
 func repels(node *corev1.Node, pod *corev1.Pod) bool {
 	closed := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	untolerated := func(taint *corev1.Taint) bool {

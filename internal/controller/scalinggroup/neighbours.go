@@ -16,7 +16,7 @@ import (
 )
 
 // lookForNeighbours counts, for each replica, the pods of other replicas of any graph in the replica's domain. It counts them only when
-// replicas have to be scaled in: the removal of a replica without neighbours frees its domain.
+// replicas have to be scaled in, because the removal of a replica without neighbours frees its domain.
 func (p *pass) lookForNeighbours(ctx context.Context) error {
 	there := 0
 	for _, one := range p.replicas {

@@ -31,10 +31,10 @@ type observed struct {
 	replicas map[int32]*replica
 	queue    queue
 	attempts attempts
-	// unseen are replicas with pods that the cache does not show yet.
+	// unseen are the ordinals of replicas with pods that the cache does not show yet.
 	unseen []int32
-	// ends is the time until a deleted pod is overdue. reads is the time until events are to be read. moves is the time until a move is
-	// overdue or expires. 0: never.
+	// ends is the time until the next deleted pod is overdue. reads is the time until the events of a pod have to be read. moves is the
+	// time until the next move is overdue or expires. 0 means never.
 	ends, reads, moves time.Duration
 	// moved: the moves in the status differ from the stored moves.
 	moved bool

@@ -18,8 +18,9 @@ import (
 	"github.com/trellis-k8s/trellis/internal/scheduler"
 )
 
-// placedAgain selects the updates of a GraphPlacement that make pods of a replica obsolete. These pods may cause no later event, because
-// another operator instance may have released them between the last read of the pods and the write of the GraphPlacement.
+// placedAgain selects the updates of a GraphPlacement that place a replica again, so that its existing pods are obsolete. These pods may
+// cause no later event, because another operator instance may have released them between the last read of the pods and the write of the
+// GraphPlacement.
 func placedAgain() predicate.Predicate {
 	never := func(event.CreateEvent) bool { return false } // at the start, all groups are reconciled, and the pods are imported
 	return predicate.Funcs{

@@ -35,7 +35,7 @@ type steps struct {
 	// bounded the groups.
 	overLimit bool
 	// rests: a create was refused recently, and nothing is created until the delay is over. The group's requests to the scheduler for
-	// places stay.
+	// places are kept.
 	rests bool
 	// more: the plan creates more than one batch.
 	more bool
@@ -52,7 +52,7 @@ func (s *steps) onlyMake() bool {
 	return (s.asked || len(s.create)+len(s.make)+len(s.inPlace) > 0) && len(s.delete)+len(s.unmake) == 0
 }
 
-// removal is a replica to remove with its set.
+// removal is a replica to remove together with its set.
 type removal struct {
 	*replica
 	why string

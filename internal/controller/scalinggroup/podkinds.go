@@ -31,7 +31,7 @@ type kinds struct {
 	byRole map[roleOfGroup]string
 }
 
-// kind is what the API server stores for pods of one kind, as far as the operator knows.
+// kind describes the pods of one kind as the API server stores them, if the operator has seen such a pod.
 type kind struct {
 	// stored: the API server has returned a pod of the kind. spec is the spec of the first returned pod; nil if pods of the kind cannot be
 	// created in place.
@@ -128,7 +128,7 @@ func (k *kinds) learn(name string, stored *corev1.Pod) {
 	k.put(name, now)
 }
 
-// cannotSay records that a dry run failed for a kind. The first created pod of the kind will show what the API server stores.
+// cannotSay records that a dry run failed for a kind. Only the first created pod of the kind will show what the API server stores.
 func (k *kinds) cannotSay(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

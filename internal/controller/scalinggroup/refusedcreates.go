@@ -72,7 +72,7 @@ type refusal struct {
 	err        error
 }
 
-// note records the result of an attempt to create gangs.
+// note records the result of creating the selected gangs of a group: err, or nil for success.
 func (r *refusals) note(sg *trellisv1alpha1.ScalingGroup, which creationturns.Rests, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,8 +159,8 @@ func (r *refusals) clock() time.Time {
 	return time.Now()
 }
 
-// easedBy returns the scaling groups to reconcile after a quota of their namespace allows more. It returns only the groups that have the
-// turn to create pods or have to give pods back, and not all waiting groups.
+// easedBy returns the scaling groups to reconcile after a quota of their namespace allows more: the groups that may create pods or have to
+// delete pods now, or all waiting groups if no quota is left.
 func (r *Reconciler) easedBy(ctx context.Context, quota client.Object) []reconcile.Request {
 	quotas, err := quotasOfPods(ctx, r.Client, quota.GetNamespace())
 	if err != nil {

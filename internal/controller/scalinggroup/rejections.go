@@ -46,7 +46,7 @@ func rejected(pod *corev1.Pod) bool {
 		})
 }
 
-// withRejections counts one more rejection by each of the hosts.
+// withRejections returns the known rejections, plus one rejection by each of the hosts.
 func withRejections(known []trellisv1alpha1.RejectingHost, hosts map[string]string) []trellisv1alpha1.RejectingHost {
 	if len(hosts) == 0 {
 		return known

@@ -45,7 +45,7 @@ type replica struct {
 	neighbours int
 	// beingMade: a read past the cache shows further pods of the replica, which is being created in place.
 	beingMade bool
-	// misplaced is the reason for which the replica cannot stay in its place; "" if it can.
+	// misplaced is the reason why the replica cannot stay in its place; "" if it can.
 	misplaced string
 	// set is the object from which a maker creates the pods; nil if there is none, it is being deleted, or Trellis creates the pods itself.
 	set client.Object
@@ -114,8 +114,8 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// state returns the state of the replica for the rollout. An incomplete replica that was never released only lacks pods that are still to
-// be created; an incomplete replica that was released has lost a member.
+// state returns the state of the replica for the rollout. If an incomplete replica was never released, its missing pods are still to be
+// created. If it was released, it has lost a pod.
 func (r *replica) state() (state rollout.State, why string) {
 	short := len(r.pods) < r.size
 	switch {

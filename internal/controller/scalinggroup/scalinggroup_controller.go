@@ -41,11 +41,12 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads past the cache, for example before objects are deleted because an owner or a node seems gone.
 	Live client.Reader
-	// Domains writes ComputeDomains. It does not read its own writes, because that would start a watch on a kind that may not be installed.
+	// Domains writes ComputeDomains. It does not wait until the cache shows its writes, because this would start a watch on a kind that may
+	// not be installed.
 	Domains client.Writer
 	// Providers are the providers, by name.
 	Providers *provider.Registry
-	// MaxPods limits the pods of one graph: no pod is created for a graph whose groups together request more. 0: no limit.
+	// MaxPods limits the pods of one graph: no pod is created for a graph whose groups together request more pods; 0: no limit.
 	MaxPods int64
 	// HoldFor is how long the capacity of a lost replica is held for its successor (scheduler.Options).
 	HoldFor time.Duration
@@ -144,8 +145,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return result, errors.Join(err, r.budgets().keep(ctx, p.observed, podsThatStay(sg, p.replicas)))
 }
 
-// find reads a group and the pods that name it, and deletes the pods of earlier groups of its name. The group is nil if it is gone or being
-// deleted: there is nothing more to do.
+// find reads a group and the pods that name it, and deletes the pods of earlier groups of its name. The returned group is nil if the group
+// is gone or being deleted, so that the reconcile ends.
 func (r *Reconciler) find(ctx context.Context, name types.NamespacedName) (*trellisv1alpha1.ScalingGroup, found, error) {
 	sg := &trellisv1alpha1.ScalingGroup{}
 	err := r.Client.Get(ctx, name, sg)

@@ -55,7 +55,7 @@ func (p *storedPods) learn(sg *trellisv1alpha1.ScalingGroup, pod *corev1.Pod) {
 	p.byRole[key] = storedPod{charge: creationturns.ChargeOf(pod), priority: pod.Spec.Priority}
 }
 
-// of returns the properties of a group's pods by role. If no pod of a role has been stored, they come from the role's template.
+// of returns the properties of a group's pods by role. For a role without a stored pod, the properties come from the role's template.
 func (p *storedPods) of(o observed) map[string]storedPod {
 	for _, pod := range o.pods.own {
 		if !render.Outdated(o.sg, pod) {

@@ -78,7 +78,7 @@ func (r *Reconciler) addGroupsOnNode(
 }
 
 // concernedBy returns the scaling groups to reconcile after a change of a provider. If the change concerns one graph, it returns only the
-// graph's groups that depend on another system, because the pods of the other groups show their state.
+// graph's groups that depend on another system, because the events of their own pods trigger the other groups.
 func (r *Reconciler) concernedBy(ctx context.Context, change client.Object) []reconcile.Request {
 	name, one := provider.GraphOf(change)
 	groups := &trellisv1alpha1.ScalingGroupList{}

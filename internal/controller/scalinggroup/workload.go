@@ -30,9 +30,9 @@ func (r *Reconciler) countWorkload(ctx context.Context, sg *trellisv1alpha1.Scal
 	return r.report(ctx, sg, workloadStatus(sg, counts))
 }
 
-// workloadStatus returns the status with the provider's counts. An update or restart begins when the group requests a revision or restart
-// that differs from the last completed one. It is over when the provider reports its end. It does not begin again if the provider later
-// replaces other pods of the graph.
+// workloadStatus returns the status with the provider's counts. An update or restart begins when the spec of the group has another revision
+// or restart than the status, which has the last completed revision and restart. It ends when the provider reports its end, and does not
+// begin again if the provider later replaces other pods of the graph.
 func workloadStatus(sg *trellisv1alpha1.ScalingGroup, counts provider.Counts) trellisv1alpha1.ScalingGroupStatus {
 	status := *sg.Status.DeepCopy()
 	status.ObservedGeneration, status.FailedReplicas = sg.Generation, nil

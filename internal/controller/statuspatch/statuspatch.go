@@ -23,10 +23,10 @@ type operation struct {
 }
 
 // Write replaces the status of an object, and updates the object to the stored state. It returns false without an error if the object is
-// gone, or if another object now has its name. The other object has its own event.
+// gone, or if another object now has its name. The other object has its own events, which trigger its reconcile.
 //
-// The patch tests the UID. A merge patch cannot test the UID, because in a patch of the status the API server ignores the metadata. A
-// resource version would cause a conflict after any other change of the object.
+// The patch tests the UID. A merge patch cannot test the UID, because in a patch of the status the API server ignores the metadata. A patch
+// with the resourceVersion would cause a conflict after any other change of the object.
 func Write(ctx context.Context, c client.StatusClient, object client.Object, status any) (written bool, err error) {
 	patch, err := json.Marshal([]operation{{"test", "/metadata/uid", object.GetUID()}, {"add", "/status", status}})
 	if err != nil {

@@ -30,7 +30,7 @@ const (
 // maxNamed is how many refused objects a message names.
 const maxNamed = 3
 
-// revision identifies a version of a definition's spec, which contains the storage version.
+// revision identifies a state of a definition's spec, which contains the storage version.
 type revision struct {
 	uid        types.UID
 	generation int64

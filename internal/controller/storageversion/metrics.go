@@ -21,5 +21,6 @@ var (
 
 func init() { metrics.Registry.MustRegister(Collectors()...) }
 
-// Collectors returns the metrics of this package. They have no series until a definition is reconciled, and none on a standby replica.
+// Collectors returns the metrics of this package. They have no series until a definition is reconciled, so a standby replica of the
+// operator has no series.
 func Collectors() []prometheus.Collector { return []prometheus.Collector{remaining, complete} }

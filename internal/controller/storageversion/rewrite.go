@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// pageSize is how many objects are listed at once: as many as the API server converts in one call.
+// pageSize is the number of objects in one page of a list: as many as the API server converts in one call.
 const pageSize = 100
 
 // rewriter writes objects without changing them.
@@ -62,8 +62,8 @@ func (r rewriter) all(ctx context.Context, resource schema.GroupVersionResource,
 	}
 }
 
-// goOn returns the token that continues a list after its revision was compacted, or "" to begin again. The continued list shows the current
-// revision, which is sufficient, because newer objects are stored in the right version.
+// goOn returns the token that continues a list after its revision was compacted; "": the list has to start again. The continued list shows
+// the current revision, which is sufficient, because newer objects are stored in the right version.
 func goOn(err error) string {
 	status := apierrors.APIStatus(nil)
 	if errors.As(err, &status) {

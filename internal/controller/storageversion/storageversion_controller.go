@@ -48,10 +48,11 @@ const (
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions/status,resourceNames=dynamographdeployments.nvidia.com;dynamographdeploymentscalingadapters.nvidia.com,verbs=patch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments;dynamographdeploymentscalingadapters,verbs=list;patch
 
-// Reconciler rewrites the objects of the converted definitions. In Trellis, only it writes status.storedVersions and
-// ConditionStorageMigrated.
+// Reconciler rewrites the objects of the CustomResourceDefinitions whose objects Trellis converts. No other part of Trellis writes
+// status.storedVersions and ConditionStorageMigrated.
 type Reconciler struct {
-	// Client reads definitions and writes their status. It reads past every cache, because the manager's cache has only other definitions.
+	// Client reads definitions and writes their status. It reads from the API server, because the manager's cache has only other
+	// definitions.
 	Client client.Client
 	// Objects lists and writes the objects as metadata.
 	Objects metadata.Interface
@@ -60,7 +61,7 @@ type Reconciler struct {
 	Clock      clock.PassiveClock
 	// Settle is how long a definition must be unchanged, as observed by this process.
 	Settle time.Duration
-	// seen is when this process first saw each definition's revision. Only the single worker accesses it.
+	// seen has, by definition, the current revision and the time at which this process first saw it. Only the single worker accesses it.
 	seen map[string]sighting
 }
 
@@ -186,7 +187,7 @@ func (r *Reconciler) report(ctx context.Context, crd *apiextensionsv1.CustomReso
 	return r.write(ctx, crd, before)
 }
 
-// write patches the status of a definition, provided no other client has changed it meanwhile.
+// write patches the status of a definition, provided no other client has changed the definition meanwhile.
 func (r *Reconciler) write(ctx context.Context, crd, before *apiextensionsv1.CustomResourceDefinition) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, crd, patch, client.FieldOwner(fieldManager)); err != nil {

@@ -40,7 +40,7 @@ type Kind struct {
 	schema.GroupVersionKind
 	// Resource is the plural name in paths.
 	Resource string
-	// UIDLabel on an object holds the UID of the deployment that owns it.
+	// UIDLabel is the key of the label that holds the UID of the deployment that owns the object.
 	UIDLabel string
 }
 

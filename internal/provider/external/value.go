@@ -23,7 +23,8 @@ const (
 	quantities
 )
 
-// kinds maps field names to kinds. Values of environment variables and labels are texts, even if they look like durations.
+// kinds maps field names to kinds. The values of all other fields, e.g. of environment variables, are compared as text, even if they look
+// like durations.
 var kinds = map[string]valueKind{
 	"labels": text, "annotations": text, "matchLabels": text, "nodeSelector": text,
 	"terminationDelay": duration, "stalenessGracePeriod": duration,

@@ -37,8 +37,8 @@ func PinnedTo(pod *corev1.Pod, pin gang.Pin) bool {
 	return true
 }
 
-// releasePatch is built field by field, because computing the difference of two pods would dominate the operator's work. It is a strategic
-// merge patch, because a JSON merge patch costs the API server 1.5 times as much: it converts the whole pod to JSON.
+// releasePatch is built field by field, because computing the difference of two pods would take most of the operator's CPU time. It is a
+// strategic merge patch, because a JSON merge patch costs the API server 1.5 times as much: it converts the whole pod to JSON.
 type releasePatch struct {
 	Metadata struct {
 		ResourceVersion string            `json:"resourceVersion"`

@@ -63,7 +63,7 @@ func mentionsIndex(c *corev1.Container) bool {
 }
 
 // countWorker sets a worker's index in the replica to Grove's index plus one, because the leader has index 0. Only a shell can add numbers,
-// so a shell starts the command. The shell gets the words of the command as parameters. It joins a word that contains the index from
+// so a shell starts the command. The shell gets the words of the command as parameters. A word that contains the index is joined from
 // several parameters.
 //
 //	python3 -m dynamo.sglang --node-rank $(TRELLIS_POD_INDEX)

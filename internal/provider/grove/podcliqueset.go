@@ -141,8 +141,8 @@ func QueueOf(pcs *PodCliqueSet) string {
 	return ""
 }
 
-// templateReplicas returns the number of replicas for the template. Grove requires at least minAvailable replicas there. Scales then
-// reduces the replicas of the created object.
+// templateReplicas returns the number of replicas for the template. Grove requires at least minAvailable replicas there. The created object
+// is then scaled to the number that [Scales] returns.
 func templateReplicas(sg *trellisv1alpha1.ScalingGroup) int32 {
 	return max(sg.Spec.Replicas, render.MinAvailable(sg))
 }

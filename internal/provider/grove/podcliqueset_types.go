@@ -77,7 +77,7 @@ type TopologyConstraint struct {
 	Pack         *Pack  `json:"pack,omitempty"`
 }
 
-// Pack names domains of the topology.
+// Pack names the required and the preferred level, which Grove calls domains.
 type Pack struct {
 	Required  string `json:"required,omitempty"`
 	Preferred string `json:"preferred,omitempty"`

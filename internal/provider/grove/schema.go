@@ -30,7 +30,7 @@ const onlyTopology = "grove-topology"
 // Schema describes which fields of a PodCliqueSet the cluster supports.
 type Schema struct {
 	Shape Shape
-	// Domains are the allowed domains; empty for any.
+	// Domains are the level names that the schema allows; empty if it allows any name.
 	Domains []string
 	// UpdateStrategy: PodCliqueSets have the field updateStrategy.
 	UpdateStrategy bool

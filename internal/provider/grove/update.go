@@ -8,13 +8,13 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// Grove replaces pods when the labels, annotations or pod spec of their clique change. An update and a restart both change them. Grove
-// processes a changed set in this order, which the status shows:
+// Grove replaces pods when the labels, annotations or pod spec of their clique change. An update and a restart change at least one of
+// these. Grove processes a changed set in this order, which the status shows:
 //
-//	a new generation     counts are of the template before
-//	updateProgress       begins, without an end
-//	observedGeneration   follows; from now on counts are of this template
-//	updateEndedAt        every pod is of this template
+//	a new generation     counts are still of the former template
+//	updateProgress       is set, without updateEndedAt
+//	observedGeneration   is set to the new generation; from now on, counts are of the new template
+//	updateEndedAt        is set; every pod has the new template
 
 // Current reports whether Grove's counts are for the wanted template of a component: the set has the template, and
 // Grove has observed the set.

@@ -34,7 +34,8 @@ func For(sg *trellisv1alpha1.ScalingGroup) Templates {
 
 // Render returns the set of one replica. It calls join, if not nil, on each pod template. Like the placer for Trellis' own pods, join makes
 // the pods members of a gang; it may change only their metadata and scheduler. The set has the pods' labels for replica, revision and size,
-// and the restart annotation. Sets share memory, so callers must only encode the set. The caller sets owner references.
+// and the restart annotation. The sets of a scaling group share memory, so callers may encode the set but must not change it. The caller
+// sets owner references.
 func (t Templates) Render(ordinal int32, join func(*corev1.Pod)) *LeaderWorkerSet {
 	leaderPod, workerPod := render.InReplica(t.sg, ordinal, t.leader, t.worker)
 	leader, worker := template(leaderPod, join), template(workerPod, join)

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-k8s/trellis/internal/render"
 )
 
-// largest is the maximum size of a replica. A PodGroup name contains (largest - size).
+// largest is the maximum that the function size returns for a replica. A PodGroup name contains largest - size.
 const largest = 9999
 
 // groupName returns the PodGroup name for one generation of a replica. The scheduler orders the PodGroups of a tree by creation time and,

@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// AnnotationGraph is the full name of the deployment; the corresponding label may hold a shortened name.
+	// AnnotationGraph holds the full name of the deployment; the corresponding label may hold a shortened name.
 	AnnotationGraph = "trellis.dev/graph"
-	// annotationGroups on a PodGroup is the number of PodGroups in its tree.
+	// annotationGroups on a PodGroup holds the number of PodGroups in its tree.
 	annotationGroups = "trellis.dev/groups-of-gang"
 	// baseTemplate is the name of the tree's template in the Workload.
 	baseTemplate = "base-gang"
@@ -34,8 +34,8 @@ const (
 	otherTemplate = "other"
 )
 
-// Workload describes the shapes of a deployment's gangs for users and tools. The scheduler does not read it. A Workload is immutable, so
-// its name contains a hash of its content.
+// Workload describes the shapes of a deployment's gangs for users and tools. A shape is the number of pods of a replica, and the level that
+// packs these pods. The scheduler does not read Workloads. A Workload is immutable, so its name contains a hash of its content.
 func Workload(dgd *nvidiav1beta1.DynamoGraphDeployment, groups []*trellisv1alpha1.ScalingGroup) *schedulingv1beta1.Workload {
 	w := &schedulingv1beta1.Workload{
 		ObjectMeta: metav1.ObjectMeta{
@@ -132,7 +132,7 @@ func templateName(w *schedulingv1beta1.Workload, sg *trellisv1alpha1.ScalingGrou
 	return otherTemplate
 }
 
-// Tree returns the root of a base gang's tree. The PodGroups in the tree own it.
+// Tree returns the root of a base gang's tree. The PodGroups in the tree own the root.
 func Tree(of gang.Members, w *schedulingv1beta1.Workload, members []*schedulingv1beta1.PodGroup) *schedulingv1alpha3.CompositePodGroup {
 	root := &schedulingv1alpha3.CompositePodGroup{
 		ObjectMeta: metav1.ObjectMeta{
@@ -159,7 +159,7 @@ func Tree(of gang.Members, w *schedulingv1beta1.Workload, members []*schedulingv
 	return root
 }
 
-// Group returns the PodGroup of one replica. The replica's pods own it.
+// Group returns the PodGroup of one replica. The replica's pods own the PodGroup.
 func Group(of gang.Members, replica gang.Member, w *schedulingv1beta1.Workload) *schedulingv1beta1.PodGroup {
 	sg := replica.Group
 	pods := render.PodsPerReplica(sg)

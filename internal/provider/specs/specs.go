@@ -8,12 +8,13 @@ package specs
 
 import "slices"
 
-// Auto is a value of the flag --provider and of the annotation. With this value, Trellis chooses the provider from the deployment.
+// Auto is a value of the flag --provider and of the annotation trellis.dev/provider. With this value, Trellis chooses the provider from the
+// deployment.
 const Auto = "auto"
 
 // Spec describes one provider.
 type Spec struct {
-	// Name is the value of the flag and of the annotation. ScalingGroups store it.
+	// Name is the value of the flag --provider and of the annotation trellis.dev/provider. ScalingGroups store it in spec.engine.
 	Name string
 	// Planned: Trellis makes, gates and plans the pods. If Planned is false, the provider makes and places the pods.
 	Planned bool
@@ -53,7 +54,7 @@ func Named(name string) Spec {
 	return Spec{Name: name}
 }
 
-// Names returns the accepted values of the flag and of the annotation.
+// Names returns the accepted values of the flag --provider and of the annotation trellis.dev/provider.
 func Names() []string { return append([]string{Auto}, named(func(Spec) bool { return true })...) }
 
 // TakingSets returns the names of the providers that place the pods of LeaderWorkerSets.

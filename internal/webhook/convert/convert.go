@@ -1,8 +1,8 @@
 // Copyright The Trellis Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package convert answers the API server's ConversionReviews. The API server sends one for every read and write of a version other than the
-// stored one:
+// Package convert responds to the API server's ConversionReviews. The API server sends a ConversionReview for every read and write of an
+// object in a version other than its stored version:
 //
 //	/convert   DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter   nvidia.com/v1alpha1 <-> nvidia.com/v1beta1
 //
@@ -49,7 +49,7 @@ type handler struct {
 }
 
 // ServeHTTP implements http.Handler. It responds with status 400 if the body is not a ConversionReview with a request. It reports any other
-// error as a Failure with its reason.
+// error as a ConversionResponse with the status Failure and the message of the error.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	logger := log.FromContext(r.Context()).WithName("conversion")
 	review, err := read(http.MaxBytesReader(w, r.Body, maxRequest))

@@ -17,8 +17,9 @@ func sizeOf(annotations object) int {
 
 // fit drops memories if the annotations exceed the API server's limit, because the API server would refuse the converted object, and every
 // list that contains it. fit drops the memory of the status first, because controllers write the status again. It replaces the memory of
-// the spec with a mark. Admission refuses writes of a marked object, because the stored object still has the content; see Dropped.
-// Admission also refuses objects that would not fit, so fit concerns only objects stored without it; see Fits.
+// the spec with a memory that contains only the field dropped. Admission refuses writes of such an object, because the stored object still
+// has the content; see Dropped. Admission also refuses objects that would not fit, so fit concerns only objects that were stored without
+// admission; see Fits.
 func fit(meta object, from string) {
 	annotations := objectAt(meta, "annotations")
 	if sizeOf(annotations) > MaxAnnotations && textAt(annotations, AnnotationStatus) != "" {
@@ -29,7 +30,7 @@ func fit(meta object, from string) {
 	}
 }
 
-// headRoom is the space that a written object has to leave in its annotations, in bytes, for controllers to add theirs.
+// headRoom is the space, in bytes, that the annotations of a written object have to leave for annotations that controllers add.
 const headRoom = 8 * 1024
 
 // Fits returns an error if an object cannot be converted without loss, because the fields that only its version has would not fit into the
@@ -88,7 +89,7 @@ func onePlace(to string) string {
 	return "spec.components[*].podTemplate"
 }
 
-// Problem says why the memories in the annotations of an object cannot be read; they are then ignored. "" if they can be read.
+// Problem returns the reason why the memories in the annotations of an object cannot be read and are ignored; "" if they can be read.
 func Problem(annotations map[string]string, version string) string {
 	for _, key := range []string{AnnotationSpec, AnnotationStatus} {
 		if _, err := readMemory(annotations[key], Other(version)); err != nil {

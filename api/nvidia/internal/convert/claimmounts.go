@@ -8,8 +8,9 @@ import (
 	"slices"
 )
 
-// mounts claims the compilation cache, and the mounts and volumes from volumeMounts. It claims no mounts if merging would restore them in
-// another order. This happens if mounts that volumeMounts cannot express are between or after them.
+// mounts moves the mounts that the memory has in volumeMounts, with their volumes, from the pod spec back to volumeMounts, and adds the
+// compilation cache there. It moves no mounts if merging would restore them in another order. This happens if mounts that volumeMounts
+// cannot express are between or after the moved mounts.
 func (p *placer) mounts(cache object) {
 	claimed := p.claimed
 	live := object{"volumeMounts": p.main["volumeMounts"], "volumes": p.spec["volumes"]}
@@ -33,7 +34,7 @@ func (p *placer) mounts(cache object) {
 	}
 }
 
-// mountsComeBack reports whether merging the claimed mounts restores the live lists.
+// mountsComeBack reports whether merging the moved mounts restores the live lists.
 func (p *placer) mountsComeBack(live object) bool {
 	main, spec := object{}, object{}
 	copyKeys(main, p.main, "volumeMounts")
@@ -92,7 +93,8 @@ func (p *placer) addCache(remembered, cache object) {
 	p.service["volumeMounts"] = append(listAt(p.service, "volumeMounts"), mount)
 }
 
-// takeMount removes the plain mount of a claim's own volume, preferably the one at path, and returns its path.
+// takeMount removes a mount, with only a name and a path, of the volume that merging adds for a PersistentVolumeClaim. It prefers the mount
+// at path, and returns the path of the removed mount; false if there is no such mount.
 func (p *placer) takeMount(claim, path string) (string, bool) {
 	volume := volumeName(claim)
 	i := indexOf(listAt(p.spec, "volumes"), volume)

@@ -20,7 +20,8 @@ var (
 	modesToAlpha = map[string]string{"IntraPod": "intraPod", "InterPod": "interPod"}
 )
 
-// component translates one service. sharedEnvs are the graph's variables, which override the main container's.
+// component translates one service to v1beta1. sharedEnvs are the graph's environment variables, which override variables of the main
+// container.
 func component(name string, service object, sharedEnvs []any) object {
 	c := object{"name": name}
 	copyKeys(c, service, sameInService...)
@@ -93,7 +94,7 @@ func multinodeToBeta(multinode object) object {
 	return out
 }
 
-// renameMode translates a mode, and drops an unknown one.
+// renameMode translates a mode, and drops an unknown mode.
 func renameMode(settings object, words map[string]string) {
 	if word := words[textAt(settings, "mode")]; word != "" {
 		settings["mode"] = word
@@ -102,8 +103,8 @@ func renameMode(settings object, words map[string]string) {
 	}
 }
 
-// experimentalToBeta collects the experimental fields that v1alpha1 has at the top level of a service. In v1beta1
-// their presence enables them.
+// experimentalToBeta collects the experimental fields that v1alpha1 has at the top level of a service. In v1beta1, such a field is enabled
+// if it is present.
 func experimentalToBeta(service object) object {
 	out := object{}
 	for _, field := range []string{"gpuMemoryService", "failover"} {
@@ -122,7 +123,8 @@ func experimentalToBeta(service object) object {
 	return out
 }
 
-// service translates one component. sharedEnvs are the graph's variables.
+// service translates one component to v1alpha1. sparse is the service in the memory, sharedEnvs are the graph's environment variables, and
+// fresh is as for [placePod].
 func service(c, sparse object, sharedEnvs []any, fresh bool) object {
 	s := object{}
 	copyKeys(s, c, sameInService...)

@@ -15,9 +15,9 @@ import (
 	"strings"
 )
 
-// The annotations for the fields that only the other version has. Names and form are those of the Dynamo operator: sparse JSON of the other
-// version's spec or status. The Dynamo operator's annotations are read completely. Data that only this package reads is under another key,
-// memoryKey.
+// The annotations for the fields that only the other version has. The Dynamo operator uses the same names and the same form: sparse JSON of
+// the other version's spec or status. This package reads all data in the Dynamo operator's annotations. It keeps data that only this
+// package reads under an additional key, memoryKey.
 const (
 	AnnotationSpec   = "nvidia.com/dgd-spec"
 	AnnotationStatus = "nvidia.com/dgd-status"
@@ -50,8 +50,8 @@ var knownKeys = map[string]bool{
 	"rollingUpdate": true, "placement": true, "engine": true,
 }
 
-// amountFields hold quantities, or objects and lists of quantities. No schema bounds the quantities in a memory, and parsing one can cost
-// more than its length. TestEveryQuantityOfAMemoryIsBounded of package v1alpha1 compares these fields with types.
+// amountFields hold quantities, or objects and lists of quantities. No schema bounds the quantities in a memory, and parsing even a short
+// quantity can take long. TestEveryQuantityOfAMemoryIsBounded of package v1alpha1 compares these fields with types.
 var amountFields = map[string]bool{
 	"size": true, "sizeLimit": true, "sharedMemorySize": true, "divisor": true, "limits": true, "requests": true, "resources": true,
 	"overhead": true, "capacity": true,
@@ -64,13 +64,14 @@ var longExponent = regexp.MustCompile(`[eE][+-]?[0-9]{3,}$`)
 type memory struct {
 	// sparse is sparse JSON of the spec or status in the original version.
 	sparse object
-	// ops turn the plain translation back, with sparse merged in, into the original.
+	// ops are the operations that turn the plain translation back, with sparse merged in, into the original.
 	ops []op
 	// hash of the converted spec or status; empty in a memory of the Dynamo operator.
 	hash string
 	// raw is the annotation of the original object, if another client wrote it.
 	raw *string
-	// placed: the object was written in v1alpha1; only this memory records that. Values without a place in the memory stay in extraPodSpec.
+	// placed: the object was written in v1alpha1; only this memory records that. Values for which sparse has no other field stay in
+	// extraPodSpec.
 	placed bool
 	// bare: the v1beta1 object that became this partial v1alpha1 object had no memory.
 	bare bool
@@ -90,8 +91,8 @@ func (m *memory) mark() bool {
 	return m != nil && (m.placed || m.bare) && len(m.sparse) == 0 && len(m.ops) == 0 && m.raw == nil && !m.dropped
 }
 
-// unowned completes the memory of a partial object. A partial v1beta1 object has a memory, unless it had none before its conversion to
-// v1alpha1.
+// unowned completes the memory of a partial object; see partial. A partial v1beta1 object has a memory, unless it had none before its
+// conversion to v1alpha1.
 func (m *memory) unowned(to string, before *memory, annotated bool, result object) {
 	switch {
 	case to == Alpha && !annotated:
@@ -104,11 +105,12 @@ func (m *memory) unowned(to string, before *memory, annotated bool, result objec
 	m.hash = fingerprint(result)
 }
 
-// own reports whether this package wrote the memory. The text of such a memory is never kept as an annotation: its content is in the
-// converted object, which gets a new memory. If it were kept, memories would nest one level deeper with each alternating edit.
+// own reports whether this package wrote the memory. The text of such a memory is never kept in raw: its content is in the converted
+// object, which gets a new memory. If the text were kept, memories would nest one level deeper with each edit that alternates between the
+// versions.
 func (m *memory) own() bool { return m != nil && (m.hash != "" || m.dropped) }
 
-// text returns the annotation; from is the version of its data.
+// text returns the memory as the value of an annotation; from is the version of the memory's data.
 func (m *memory) text(from string) string {
 	if m.empty() {
 		return ""
@@ -144,7 +146,7 @@ func (m *memory) text(from string) string {
 	return compressed + base64.StdEncoding.EncodeToString(out.Bytes())
 }
 
-// readMemory reads an annotation; from is its data's version.
+// readMemory reads a memory from the value of an annotation; from is the version of the memory's data. It returns nil for an empty value.
 func readMemory(text, from string) (*memory, error) {
 	m, err := parseMemory(text, from)
 	if m == nil || err != nil {

@@ -19,8 +19,8 @@ const (
 	group = "nvidia.com/"
 )
 
-// translator translates a spec or a status to the other version. sparse is the memory of this other version, and decides where values
-// belong.
+// translator translates a spec or a status to the other version. sparse, from the memory, decides in which fields of this other version
+// values belong.
 type translator func(part, sparse object) object
 
 // part is a part of a deployment that is converted by itself, with its own memory.
@@ -61,7 +61,7 @@ func JSON(raw []byte, to string) ([]byte, error) {
 }
 
 // Typed converts an object for typed clients, which may omit kind and apiVersion. The object is of the given kind, and not in version to.
-// If remembers is set, it adds a memory; clients that only read need none.
+// If remembers is set, Typed adds a memory; clients that only read the object need no memory.
 func Typed(raw []byte, kind, to string, remembers bool) ([]byte, error) {
 	in, err := readObject(raw, to)
 	if err != nil {
@@ -121,7 +121,7 @@ func convertObject(in object, to string, remembers bool) object {
 	return out
 }
 
-// Other returns the other version.
+// Other returns v1beta1 for v1alpha1, and v1alpha1 for v1beta1.
 func Other(version string) string {
 	if version == Alpha {
 		return Beta
@@ -166,7 +166,8 @@ func (p *part) convert(in, out, meta object, to string, remembers bool) {
 	setAnnotation(meta, p.annotation, memo.text(Other(to)))
 }
 
-// fresh reports whether the part has another form for objects that were never written in v1alpha1, and this object is one of them.
+// fresh reports whether the part has another form for objects that were never written in v1alpha1, and this object was never written in
+// v1alpha1.
 func (p *part) fresh(meta object) bool { return p.toFreshAlpha != nil && neverInAlpha(meta) }
 
 // convertNothing converts the annotation of a part that does not exist.
@@ -194,13 +195,13 @@ func (p *part) partial(fresh bool, spec object) bool {
 	return p.toFreshAlpha != nil && !fresh && partial(spec)
 }
 
-// partial reports whether a v1alpha1 spec cannot be one that a user wrote, because a service has no image.
+// partial reports whether a v1alpha1 spec is only a part of the spec that a user wrote: it has no services, or a service without an image.
 //
-// The API server makes partial objects for a manager that has applied v1alpha1 and now applies v1beta1: it removes the manager's former
-// fields from the object in v1alpha1, and adds the fields applied now from the whole object in v1beta1. It adds annotations only if
-// both objects have them, since no manager owns the memory's annotation. Without a memory, fields of the result would be in other
-// places in v1alpha1 than before, and would be removed. So a partial object in v1beta1 always has a memory, unless it came from there
-// without one: see memory.unowned.
+// The API server makes partial objects during server-side apply, for a field manager that has applied v1alpha1 and now applies v1beta1. It
+// removes the manager's former fields from the object in v1alpha1, and adds the fields that the manager applies now from the whole object
+// in v1beta1. It adds an annotation only if both objects have it, because no manager owns the memory's annotation. Without the memory, the
+// result would have values in other v1alpha1 fields than before, and the API server would remove these values. So a partial v1beta1 object
+// always has a memory, unless it was a v1beta1 object without a memory before its conversion to v1alpha1; see memory.unowned.
 func partial(spec object) bool {
 	services := objectAt(spec, "services")
 	for _, value := range services {
@@ -212,7 +213,7 @@ func partial(spec object) bool {
 	return len(services) == 0
 }
 
-// neverInAlpha reports whether managedFields has entries but none in v1alpha1, other than those for subresources. It returns false without
+// neverInAlpha reports whether managedFields has entries, but no v1alpha1 entries except for subresources. It returns false without
 // entries, because a v1alpha1 manager may then own fields, and these fields must not move.
 func neverInAlpha(meta object) bool {
 	writers := listAt(meta, "managedFields")

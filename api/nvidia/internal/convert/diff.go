@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// op is one difference between two trees: at path, a value in base (its hash is was) differs from the other's value.
+// op is one difference between two trees, base and other: at path, base has the value whose hash is was, and other has another value.
 type op struct {
-	// path of keys; the key of an element in a list of named objects is its name.
+	// path lists the keys from the root to the value; the key of an element in a list of named objects is its name.
 	path []string
-	// was is the hash of the value in base; "" if base has none.
+	// was is the hash of the value in base; "" if base has no value.
 	was string
-	// value to set; if gone, the old one is removed.
+	// value is set at path; if gone is true, the value at path is removed instead.
 	value any
 	gone  bool
-	// order of a list of named objects; if set, value is not.
+	// order is the order of a list of named objects; if order is set, value is unused.
 	order []string
 }
 
@@ -207,7 +207,7 @@ func withValue(o object, key string, value any) object {
 	return out
 }
 
-// reorder sorts the named elements in the given order, followed by all others.
+// reorder sorts the named elements in the given order, followed by all other elements.
 func reorder(tree any, order []string) (any, bool) {
 	list, _ := tree.([]any)
 	if _, ok := names(list); !ok {

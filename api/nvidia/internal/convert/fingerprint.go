@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// fingerprint identifies the content of a part. It is the same for the part in the API server and for the part that a typed client writes
-// back, which omits zero values and writes quantities and numbers in canonical form.
+// fingerprint identifies the content of a part. It is equal for the part in the API server and for the part that a typed client writes
+// back, although such a client omits zero values, and writes quantities and numbers in canonical form.
 func fingerprint(value any) string {
 	text, _ := appendCanonical(make([]byte, 0, 8192), value)
 	return hashOf(text)

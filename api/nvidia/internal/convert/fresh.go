@@ -10,10 +10,10 @@ import (
 )
 
 // placeFresh moves values from the main container to the fields of the service that v1alpha1 users write, as the Dynamo operator does:
-// variables, amounts of resources, probes, and mounts with only a name and a path. It moves only values that merging restores unchanged
-// and in order: mounts before a mount that stays also stay.
+// environment variables, amounts of resources, probes, and mounts with only a name and a path. It moves only values that merging (addPod)
+// restores unchanged and in the same order. A mount therefore also stays if a later mount stays.
 //
-//	main: {env: [A], resources: {limits: {nvidia.com/gpu: 8, rdma/ib: 1}}}     envs: [A], resources: {limits: {gpu: 8, custom: {rdma/ib: 1}}}
+//	main: {env: [A], resources: {limits: {nvidia.com/gpu: 8, rdma/ib: 1}}}  envs: [A], resources: {limits: {gpu: 8, custom: {rdma/ib: 1}}}
 func (p *placer) placeFresh(cache object) {
 	p.freshEnv()
 	p.freshAmounts()
@@ -49,7 +49,7 @@ func (p *placer) freshAmounts() {
 	}
 }
 
-// fieldOfAmount maps resources to their fields in v1alpha1; all others are in custom.
+// fieldOfAmount maps resources to their fields in v1alpha1; all other resources are in the field custom.
 var fieldOfAmount = map[string]string{"cpu": "cpu", "memory": "memory", defaultGPU: "gpu"}
 
 // isResource reports whether admission accepts a name as a resource. Amounts of other names stay in the main container.
@@ -81,8 +81,8 @@ func (p *placer) freshProbes() {
 	}
 }
 
-// freshMounts moves the mounts at the end of the list, because merging appends volumeMounts to it. The volumes stay: a mount refers to its
-// volume by name.
+// freshMounts moves only mounts at the end of the list, because merging appends volumeMounts to the list. The volumes stay in the pod spec:
+// a mount refers to its volume by name.
 func (p *placer) freshMounts() {
 	mounts := listAt(p.main, "volumeMounts")
 	first, paths := len(mounts), map[string]bool{}

@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// decode reads the first value of a text, in a third of the time of encoding/json. Both use the last value of a duplicate key, and replace
-// invalid UTF-8.
+// decode reads the first value of a text, in a third of the time of encoding/json. Like encoding/json, it uses the last value of a
+// duplicate key, and replaces invalid UTF-8.
 func decode(raw []byte) (any, error) {
 	return readValue(jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)))
 }
@@ -22,7 +22,7 @@ func decode(raw []byte) (any, error) {
 const ownLevels = 4
 
 // measure returns an error for a text with more than maxNodes values, maxDepth+ownLevels levels or maxText bytes. It scans the text once,
-// and builds no tree. Text that is not JSON gives no defined result.
+// and builds no tree. For text that is not JSON, the result is undefined.
 func measure(raw []byte) error {
 	if len(raw) > maxText {
 		return fmt.Errorf("decompresses to more than %d bytes", maxText)
@@ -52,7 +52,7 @@ func measure(raw []byte) error {
 	return nil
 }
 
-// decodeKnown reads the members of an object that are in knownKeys, and checks that the others are JSON.
+// decodeKnown reads the members of an object that are in knownKeys, and checks that the other members are JSON.
 func decodeKnown(raw []byte) (object, error) {
 	from := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if from.PeekKind() != '{' {
@@ -133,7 +133,7 @@ func readElements(from *jsontext.Decoder) (any, error) {
 	return out, err
 }
 
-// encode writes a tree from decode, which cannot fail.
+// encode writes a tree that decode has returned, so it cannot fail.
 func encode(value any) []byte { return appendJSON(make([]byte, 0, 16<<10), value) }
 
 // appendJSON writes a tree with sorted keys. Unlike encoding/json it needs no reflection.

@@ -13,9 +13,10 @@ import (
 var placed = []string{"annotations", "labels", "resources", "envs", "envFromSecret", "livenessProbe", "readinessProbe", "volumeMounts",
 	"frontendSidecar"}
 
-// placePod splits a podTemplate. Values go to extraPodSpec and extraPodMetadata, except those that sparse, the service in the memory, has
-// in other fields, and those that placeFresh moves for a fresh service. All values come from the podTemplate, so a removed value is in no
-// field. sharedEnvs are the graph's variables; a variable of the component overrides them only in envs.
+// placePod splits the podTemplate of component c into fields of service s. It puts values into extraPodSpec and extraPodMetadata, except
+// for values that sparse, the service in the memory, has in other fields, and for values that placeFresh moves if fresh is set. All values
+// come from the podTemplate, so a removed value is in no field. sharedEnvs are the graph's environment variables; a variable of the
+// component overrides them only if it is in envs.
 func placePod(s, c, sparse object, sharedEnvs []any, fresh bool) {
 	template := objectAt(c, "podTemplate")
 	spec, hasSpec := template["spec"].(object)
@@ -42,8 +43,9 @@ func placePod(s, c, sparse object, sharedEnvs []any, fresh bool) {
 
 type placer struct {
 	service, sparse, spec, main object
-	// hasMain: the template has a main container. claimed: a part of it is in another field, for which the way back makes it again.
-	// sidecarClaimed: the sidecar is in a field that needs no main container.
+	// hasMain: the template has a main container. claimed: a part of the main container was moved to another field, from which merging
+	// makes the main container again. sidecarClaimed: the sidecar was moved to frontendSidecar, from which merging makes the sidecar again,
+	// but no main container.
 	hasMain, claimed, sidecarClaimed bool
 }
 
@@ -94,7 +96,7 @@ func (p *placer) resources() {
 	p.dropEmpty(p.main, "resources", len(remembered) > 0)
 }
 
-// claims moves the claims that the memory lists for the service from the main container back to the service. It starts with the last,
+// claims moves the claims that the memory lists for the service from the main container back to the service. It starts with the last claim,
 // because merging appends the service's claims.
 func (p *placer) claims(live object, remembered []any) {
 	claims := listAt(live, "claims")
@@ -114,8 +116,8 @@ func (p *placer) claims(live object, remembered []any) {
 	p.replace(live, "claims", claims)
 }
 
-// lastClaim finds a claim of the memory among claims or, if its request was edited, the last claim of its name that is not
-// in the memory; -1 for none.
+// lastClaim returns the index of a claim of the memory in claims or, if the claim's request was edited, the index of the last claim of its
+// name that is not in the memory; -1 for none.
 func lastClaim(claims []any, claim any, remembered []any) int {
 	edited := -1
 	for i, c := range slices.Backward(claims) {
@@ -187,7 +189,8 @@ func (p *placer) takeEnv(name string) {
 	}
 }
 
-// secret claims the Secret in the memory, or the last Secret if the name was changed.
+// secret moves the Secret that the memory has in envFromSecret from envFrom back to this field. If envFrom lacks this Secret, because its
+// name was changed, secret moves the last source if this is a Secret.
 func (p *placer) secret() {
 	remembered := textAt(p.sparse, "envFromSecret")
 	live := listAt(p.main, "envFrom")
@@ -208,7 +211,7 @@ func (p *placer) secret() {
 	}
 }
 
-// secretOf returns the name of a source that consists only of a reference to a Secret.
+// secretOf returns the name of the Secret if a source consists only of a reference to a Secret, otherwise "".
 func secretOf(source any) string {
 	o, _ := source.(object)
 	name := textAt(objectAt(o, "secretRef"), "name")
@@ -228,7 +231,7 @@ func (p *placer) probe(field string) {
 	}
 }
 
-// sidecar claims the container that v1alpha1 can express as a frontendSidecar.
+// sidecar moves the sidecar container to frontendSidecar, if the memory has a frontendSidecar and v1alpha1 can express the container.
 func (p *placer) sidecar(name string) {
 	if _, remembered := p.sparse["frontendSidecar"].(object); !remembered || name != frontendSidecar {
 		return
@@ -259,7 +262,8 @@ func (p *placer) sidecar(name string) {
 	p.replace(p.spec, "containers", slices.Delete(containers, i, i+1))
 }
 
-// metadata separates the metadata that the service's objects share from that of the pods alone.
+// metadata puts the annotations and labels that the memory has in the service's own fields into these fields, and those of the pods alone
+// into extraPodMetadata.
 func (p *placer) metadata(meta object) {
 	own := object{}
 	for _, field := range []string{"annotations", "labels"} {

@@ -19,8 +19,8 @@ const (
 	defaultGPU      = "nvidia.com/gpu"
 )
 
-// addPod merges the pod fields of a service into one podTemplate. The base is extraPodSpec, its mainContainer and
-// extraPodMetadata. It adds:
+// addPod merges the pod fields of a service into one podTemplate. The base is extraPodSpec, its mainContainer and extraPodMetadata. addPod
+// adds to this base:
 //
 //   - annotations and labels, overridden by extraPodMetadata's;
 //   - resources, overriding mainContainer's key by key, with claims appended;
@@ -105,7 +105,7 @@ func sidecarContainer(sidecar object) object {
 
 func secretRef(name string) object { return object{"secretRef": object{"name": name}} }
 
-// podMetadata merges annotations and labels; the pods' own override the service's.
+// podMetadata merges annotations and labels; extraPodMetadata overrides the service's annotations and labels.
 func podMetadata(s object) object {
 	out := object{}
 	extra := objectAt(s, "extraPodMetadata")
@@ -155,11 +155,11 @@ func mergeEnv(main object, shared, own []any) {
 	}
 }
 
-// amount is an amount of a resource. field is its field in an item of resources; "" for custom.
+// amount is an amount of a resource. field is its field in requests or limits; "" for a resource in the field custom.
 type amount struct{ name, field, text string }
 
-// amountsOf returns the amounts of an item of resources, except for texts that are not quantities. A later amount overrides an
-// earlier one of the same name.
+// amountsOf returns the amounts in item, the requests or limits, except for texts that are not quantities. A later amount overrides an
+// earlier amount of the same name.
 func amountsOf(item object) []amount {
 	gpu := textAt(item, "gpuType")
 	if gpu == "" {
@@ -222,7 +222,8 @@ func claimVolume(claim string) object {
 	return object{"name": volumeName(claim), "persistentVolumeClaim": object{"claimName": claim}}
 }
 
-// volumeName returns the claim's name, shortened if it is too long for a volume.
+// volumeName returns the claim's name. If this is no DNS label, which a volume's name must be, volumeName returns a DNS label made from it
+// and its hash.
 func volumeName(claim string) string {
 	if len(validation.IsDNS1123Label(claim)) == 0 {
 		return claim

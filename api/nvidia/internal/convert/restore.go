@@ -11,10 +11,10 @@ const (
 	maxWork   = 4 << 20
 )
 
-// trialsFor returns the number of trials for a tree, fewer for a large one, because each trial visits all of it.
+// trialsFor returns the number of trials for a tree: fewer for a large tree, because each trial visits all values of the tree.
 func trialsFor(tree any) int { return min(maxTrials, maxWork/(1+values(tree))) }
 
-// values counts the values in a tree, including itself.
+// values counts the values in a tree, including the tree itself.
 func values(tree any) int {
 	n := 1
 	switch v := tree.(type) {
@@ -30,8 +30,8 @@ func values(tree any) int {
 	return n
 }
 
-// restore applies operations that do not contradict the live object. distance lists where the tree, translated to the live version, differs
-// from that object. Operations that add to it are skipped.
+// restore applies operations that do not contradict the live object. distance returns the places where a tree, translated to the live
+// object's version, differs from the live object. restore skips operations that add such places.
 func restore(tree any, ops []op, distance func(tree any) map[string]bool) any {
 	all, applied := applyAll(tree, ops)
 	if !applied {
@@ -50,7 +50,7 @@ func restore(tree any, ops []op, distance func(tree any) map[string]bool) any {
 	return tree
 }
 
-// attempt applies a group of operations together or, if that fails, those that can be applied separately.
+// attempt applies a group of operations together. If the group contradicts the live object, attempt tries its operations one by one.
 func attempt(tree any, before map[string]bool, ops []op, distance func(any) map[string]bool, trials *int) (any, map[string]bool) {
 	if *trials--; *trials < 0 {
 		return tree, before

@@ -16,8 +16,8 @@ var (
 	amountForm     = regexp.MustCompile(`^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`)
 )
 
-// isAmount reports whether a text is a quantity that a resource can have. It bounds the length, because the cost of parsing can exceed
-// it, and rules out most texts by their first character.
+// isAmount reports whether a text is a quantity that a resource can have. It bounds the length, because parsing a long text is expensive,
+// and rejects most texts by their first character.
 func isAmount(text string) bool {
 	if text == "" || len(text) > 64 || (text[0] < '0' || text[0] > '9') && text[0] != '.' && text[0] != '+' {
 		return false

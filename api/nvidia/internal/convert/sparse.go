@@ -27,7 +27,7 @@ func entries(spec object) map[string]object {
 }
 
 // sparse returns the fields of the original that decide where values belong. For every service that differs from its plain translation in
-// base, these are the fields in placed, and the pod metadata that overrides annotations and labels in them.
+// base, these are the fields in placed, and the pod metadata that overrides the service's annotations and labels.
 func sparse(original, base object) object {
 	services := object{}
 	plain := entries(base)
@@ -59,8 +59,8 @@ func sparse(original, base object) object {
 	return object{"services": services}
 }
 
-// secretTwice reports whether the main container of a service refers to the service's secret as well. After an edit, the name then does
-// not identify which of the two it is.
+// secretTwice reports whether the main container of a service refers to the service's secret as well. After an edit, the name then does not
+// identify which of the two references is the service's.
 func secretTwice(service object) bool {
 	secret := textAt(service, "envFromSecret")
 	own := listAt(objectAt(objectAt(service, "extraPodSpec"), "mainContainer"), "envFrom")
@@ -150,7 +150,8 @@ func additions(tree object) []op {
 	return out
 }
 
-// whole returns a spec's fields in placed, so that the way back uses the same ones.
+// whole returns the fields in placed of a v1alpha1 spec, so that a translation back to v1alpha1 uses the same fields; nil for a v1beta1
+// spec.
 func whole(spec object) object {
 	if _, ok := spec["services"]; !ok {
 		return nil

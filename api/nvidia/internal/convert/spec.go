@@ -51,8 +51,8 @@ func renamed(o object, from, to string) object {
 	return out
 }
 
-// toAlpha translates a v1beta1 spec. sparse, the v1alpha1 spec in the memory, decides where values belong. All other values of a pod
-// belong in extraPodSpec and extraPodMetadata.
+// toAlpha translates a v1beta1 spec. sparse, the v1alpha1 spec in the memory, decides in which fields values belong. Pod values that sparse
+// lacks belong in extraPodSpec and extraPodMetadata.
 func toAlpha(spec, sparse object) object { return specToAlpha(spec, sparse, false) }
 
 // toFreshAlpha translates a spec that was never written in v1alpha1 into the form that v1alpha1 users write: see placer.placeFresh.

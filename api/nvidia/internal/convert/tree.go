@@ -193,8 +193,8 @@ func ensure(o object, key string) object {
 	return child
 }
 
-// copyKeys copies values that are not null. Both objects share them: functions change only keys of objects that they made themselves, and
-// parts that ownSpec, ownContainer and clone have copied.
+// copyKeys copies values that are not null. Both objects share the values. This is safe, because functions change only keys of objects that
+// they made themselves, and parts that ownSpec, ownContainer and clone have copied.
 func copyKeys(to, from object, keys ...string) {
 	for _, key := range keys {
 		if value, ok := from[key]; ok && value != nil {

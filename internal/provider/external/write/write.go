@@ -69,7 +69,8 @@ func (w Writer) Get(ctx context.Context, kind schema.GroupVersionKind, namespace
 	return object, nil
 }
 
-// Orphaned reports whether Trellis made an object and the object no longer has an owner. The object must be read from the API server.
+// Orphaned reports whether Trellis made an object and the object no longer has an owner. The object must be read from the API server,
+// because caches drop its managed fields.
 func Orphaned(object *unstructured.Unstructured) bool {
 	return adoption.Orphaned(object) && slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == render.FieldOwner

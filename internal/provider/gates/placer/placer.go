@@ -70,7 +70,7 @@ func (Placer) Objections(context.Context, client.Reader, []*corev1.Pod, []*corev
 }
 
 // Release adds the pins and removes Trellis' gate in one patch, which contains the pod's resourceVersion. On a conflict, Release reads the
-// pod again and makes a new patch. The API server keeps tracking the pod's managed fields, which show who wrote each field.
+// pod again and makes a new patch. The patch does not change the pod's managedFields, so they still show who wrote each field.
 func (p Placer) Release(ctx context.Context, pod *corev1.Pod, pin gang.Pin) error {
 	current := pod
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {

@@ -241,8 +241,8 @@ func (w *Workload) scale(ctx context.Context, namespace string, to grove.Scale) 
 	return nil
 }
 
-// KeepBinding creates or updates Grove's binding of a ClusterTopology, if this version of Grove has bindings. It returns the reason if it
-// cannot, otherwise "".
+// KeepBinding creates or updates Grove's binding of a ClusterTopology, if this version of Grove has bindings. If it cannot, it returns the
+// reason, otherwise "".
 func (w *Workload) KeepBinding(ctx context.Context, ct *grovev1alpha1.ClusterTopology) (string, error) {
 	seen := w.last()
 	if !seen.bindings || ct.FromBinding() { // Grove reads the Binding itself
