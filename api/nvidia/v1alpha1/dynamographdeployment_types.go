@@ -57,8 +57,7 @@ type DynamoGraphDeploymentSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
-	// ProviderOverride is a fragment of the object that the provider creates, from Dynamo 1.5. With the provider Grove, its topology
-	// constraint is used.
+	// ProviderOverride is a fragment of the provider's object, from Dynamo 1.5. Grove uses its topology constraint.
 	// +optional
 	ProviderOverride *FreeObject `json:"providerOverride,omitempty"`
 	// Experimental settings of the graph, from Dynamo 1.5. Trellis uses kvTransferPolicy; other fields are kept as written.

@@ -136,8 +136,7 @@ type ServiceSpec struct {
 	// TopologyConstraint of the service. Immutable.
 	// +optional
 	TopologyConstraint *ServiceTopologyConstraint `json:"topologyConstraint,omitempty"`
-	// ProviderOverride is a fragment of the object that the provider creates, from Dynamo 1.5. With the provider Grove, its topology
-	// constraint is used.
+	// ProviderOverride is a fragment of the provider's object, from Dynamo 1.5. Grove uses its topology constraint.
 	// +optional
 	ProviderOverride *FreeObject `json:"providerOverride,omitempty"`
 	// RuntimeVersionOverride is the runtime version if the image tag does not contain it. From Dynamo 1.5.

@@ -21,11 +21,11 @@ type SpecTopologyConstraint struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	// +optional
 	PreferredPackDomain string `json:"preferredPackDomain,omitempty"`
-	// SpreadDomain is the spreadDomain of components that set neither spreadDomain nor preferredSpreadDomain.
+	// SpreadDomain applies to components without any spread domain.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	SpreadDomain string `json:"spreadDomain,omitempty"`
-	// PreferredSpreadDomain is the preferredSpreadDomain of components that set neither spreadDomain nor preferredSpreadDomain.
+	// PreferredSpreadDomain applies to components without any spread domain.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PreferredSpreadDomain string `json:"preferredSpreadDomain,omitempty"`
