@@ -6,6 +6,7 @@ package gang
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -44,12 +45,16 @@ func (m *Movable) Of(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, place
 	return out
 }
 
-// Replacing reports whether a group, as stored in the API, has outdated replicas, or has pods with an eviction request for a reason other
-// than to free a place. pods are the group's pods.
-func Replacing(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod) bool {
+// Replacing reports whether a group, as stored in the API, has outdated replicas, or has pods with an eviction request that is valid at the
+// given time for a reason other than to free a place. pods are the group's pods.
+func Replacing(sg *trellisv1alpha1.ScalingGroup, pods []*corev1.Pod, now time.Time) bool {
 	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		if render.Outdated(sg, pod) {
+			return true
+		}
 		request, requested := leaving.EvictionOf(pod)
-		return render.Outdated(sg, pod) || requested && request.For == ""
+		counts, _ := request.Counts(now, true)
+		return requested && request.For == "" && counts
 	})
 }
 

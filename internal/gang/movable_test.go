@@ -5,12 +5,35 @@ package gang
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
+	"github.com/trellis-k8s/trellis/internal/leaving"
 	"github.com/trellis-k8s/trellis/internal/repack"
 	"github.com/trellis-k8s/trellis/internal/topology"
 )
+
+// TestReplacing: a request to move that nobody has repeated for [leaving.EvictionCounts] is over, e.g. that of a drain which was interrupted.
+func TestReplacing(t *testing.T) {
+	now := time.Now()
+	for name, tc := range map[string]struct {
+		request leaving.Eviction
+		want    bool
+	}{
+		"of a drain":            {leaving.Eviction{At: now.Add(-time.Minute), WithNode: true}, true},
+		"of a drain that ended": {leaving.Eviction{At: now.Add(-leaving.EvictionCounts), WithNode: true}, false},
+		"of a single pod":       {leaving.Eviction{At: now.Add(-time.Hour)}, true},
+		"to free a place":       {leaving.Eviction{At: now, For: "ns/big"}, false},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{leaving.AnnotationEviction: tc.request.String()}}}
+		if got := Replacing(&trellisv1alpha1.ScalingGroup{}, []*corev1.Pod{{}, pod}, now); got != tc.want {
+			t.Errorf("%s: replaces: %t", name, got)
+		}
+	}
+}
 
 // TestMovesKeepPartners: a replica that a transfer policy places moves inside its domain; one of a component without a role moves anywhere.
 func TestMovesKeepPartners(t *testing.T) {

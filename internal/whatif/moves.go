@@ -67,6 +67,20 @@ func (p *Planner) Free(levels topology.Levels, nodeSelector map[string]string, l
 	return repack.Free(place, level, domains, p.hosts(replicas), replicas, limits)
 }
 
+// OnGPUs returns the pods that use GPUs on the given nodes. A pod whose use of GPUs is unknown counts as one that does.
+func (p *Planner) OnGPUs(nodes []string) []*corev1.Pod {
+	devices := p.devices()
+	var out []*corev1.Pod
+	for _, pod := range p.world.Pods {
+		if node, bound := p.cluster.Bound(topology.PodID(pod)); bound && slices.Contains(nodes, node) {
+			if n, known := gpusOf(pod, devices); n > 0 || !known {
+				out = append(out, pod)
+			}
+		}
+	}
+	return out
+}
+
 // hosts returns the nodes with GPUs, and the nodes on which pods that belong to none of the replicas use GPUs.
 func (p *Planner) hosts(replicas []repack.Replica) repack.Hosts {
 	h := repack.Hosts{Offer: map[string]bool{}, Busy: map[string]bool{}}
@@ -123,7 +137,7 @@ func (p *Planner) movable(
 		for _, sg := range inOrder(r.observation.Groups, byComponent) {
 			pods := groupPods(sg, r.existing)
 			stored := p.index.groups[nameOf(dgd)][sg.Spec.Component]
-			if stored == nil || stored.Spec.Provider == specs.Gates.Name && !gang.Replacing(stored, pods) {
+			if stored == nil || stored.Spec.Provider == specs.Gates.Name && !gang.Replacing(stored, pods, p.world.Now) {
 				out = append(out, movable.Of(sg, pods, &place)...)
 			}
 		}

@@ -5,7 +5,6 @@ package drain
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,22 +14,13 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	trellisv1alpha1 "github.com/trellis-k8s/trellis/api/trellis/v1alpha1"
 	"github.com/trellis-k8s/trellis/internal/cli"
+	"github.com/trellis-k8s/trellis/internal/cli/live"
 	"github.com/trellis-k8s/trellis/internal/leaving"
-	"github.com/trellis-k8s/trellis/internal/render"
 )
-
-// LookEvery is the interval at which a command reads the replicas while it waits.
-const LookEvery = 2 * time.Second
-
-// endWithin bounds the time for the last writes of an interrupted command.
-const endWithin = 10 * time.Second
 
 type options struct {
 	cli.Output
@@ -77,6 +67,11 @@ func (o *options) run(ctx context.Context, nodes []string) error {
 	if o.dryRun {
 		return o.Show(Build(observed))
 	}
+	operator, err := live.ReadHeartbeat(ctx, c)
+	if err != nil {
+		return err
+	}
+	operator.Warn(o.ErrOut)
 	return o.drain(ctx, c, nodes)
 }
 
@@ -93,113 +88,53 @@ func exist(ctx context.Context, c client.Client, nodes []string) error {
 	return errors.Join(errs...)
 }
 
-// Observe lists the pods of replicas in all namespaces, and their scaling groups.
-func Observe(ctx context.Context, c client.Client, nodes []string) (Observed, error) {
-	pods, groups := &corev1.PodList{}, &trellisv1alpha1.ScalingGroupList{}
-	if err := c.List(ctx, pods, client.HasLabels{render.LabelScalingGroup}); err != nil {
-		return Observed{}, cli.Explain(err, "listing the pods of inference graphs")
-	}
-	if err := c.List(ctx, groups); err != nil {
-		return Observed{}, cli.Explain(err, "listing the scaling groups")
-	}
-	return Observed{Nodes: nodes, Pods: pods.Items, Groups: groups.Items}, nil
-}
-
 // drain cordons the nodes, marks them with the annotation [leaving.AnnotationDrain], waits until all replicas that the operator moves have
-// left the nodes, and removes the annotation.
+// left the nodes, and removes the annotation. It cordons all nodes before it marks the first node, so that no replica moves from one of
+// these nodes to another.
 func (o *options) drain(ctx context.Context, c client.Client, nodes []string) error {
-	failed := o.name(ctx, c, nodes)
+	cordoned, failed := Cordon(ctx, c, nodes, o.progress())
 	if failed == nil {
-		failed = Wait(ctx, &o.Output, o.every, func() (cli.Report, int, error) {
-			observed, err := Observe(ctx, c, nodes)
-			report := Build(observed)
-			return report, report.Moving(), err
-		})
+		failed = mark(ctx, c, nodes, time.Now().UTC().Format(time.RFC3339))
+	}
+	if failed == nil {
+		failed = o.wait(ctx, c, nodes)
 	}
 	// Remove the marks also after an interruption: without the marks, no further replica moves.
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), EndWithin)
 	defer cancel()
-	unnamed := o.unname(ending, c, nodes)
-	if ctx.Err() != nil && failed != nil {
-		fmt.Fprintln(o.ErrOut, "interrupted: the nodes stay cordoned, and replicas that have not moved stay; kubectl uncordon opens the nodes")
-		return errors.Join(cli.Exit(1), unnamed)
+	unmarked := mark(ending, c, nodes, nil)
+	if failed == nil {
+		return unmarked
 	}
-	return errors.Join(failed, unnamed)
+	return Ended(ctx, o.ErrOut, cordoned, failed, unmarked)
 }
 
-// name cordons all nodes before it marks the first node for draining, so that no replica moves from one of these nodes to another.
-func (o *options) name(ctx context.Context, c client.Client, nodes []string) error {
-	if err := Cordon(ctx, c, nodes, o.Out); err != nil {
-		return err
+// progress returns the stream for lines that are not part of a report. In formats for programs, the standard output has only reports.
+func (o *options) progress() io.Writer {
+	if o.ForPrograms() {
+		return o.ErrOut
 	}
-	mark := map[string]any{"annotations": map[string]any{leaving.AnnotationDrain: time.Now().UTC().Format(time.RFC3339)}}
-	for _, name := range nodes {
-		if err := patchNode(ctx, c, name, map[string]any{"metadata": mark}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return o.Out
 }
 
-// Cordon makes the nodes unschedulable, and writes the name of each cordoned node to out.
-func Cordon(ctx context.Context, c client.Client, nodes []string, out io.Writer) error {
-	for _, name := range nodes {
-		if err := patchNode(ctx, c, name, map[string]any{"spec": map[string]any{"unschedulable": true}}); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(out, "node/%s cordoned\n", name); err != nil {
-			return err
-		}
-	}
-	return nil
+// wait shows the replicas on the nodes until no replica is left that the operator moves.
+func (o *options) wait(ctx context.Context, c client.Client, nodes []string) error {
+	waiting := Waiting{Output: &o.Output, Every: o.every, Show: o.ShowNext}
+	return waiting.Until(ctx, func() (cli.Report, int, error) {
+		observed, err := Observe(ctx, c, nodes)
+		report := Build(observed)
+		return report, report.Moving(), errors.Join(err, observed.Cordoned())
+	})
 }
 
-// unname removes the marks from the nodes. It ignores nodes that no longer exist.
-func (o *options) unname(ctx context.Context, c client.Client, nodes []string) error {
+// mark writes the annotation of a drain to the nodes; nil removes it. It ignores nodes that no longer exist.
+func mark(ctx context.Context, c client.Client, nodes []string, value any) error {
 	var errs []error
 	for _, name := range nodes {
-		patch := map[string]any{"metadata": map[string]any{"annotations": map[string]any{leaving.AnnotationDrain: nil}}}
-		if err := patchNode(ctx, c, name, patch); !apierrors.IsNotFound(err) {
-			errs = append(errs, err)
+		patch := map[string]any{"metadata": map[string]any{"annotations": map[string]any{leaving.AnnotationDrain: value}}}
+		if err := patchNode(ctx, c, name, patch); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, cli.Explain(err, "annotating node "+name))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func patchNode(ctx context.Context, c client.Client, name string, patch map[string]any) error {
-	raw, err := json.Marshal(patch)
-	if err != nil {
-		return err
-	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := c.Patch(ctx, node, client.RawPatch(types.MergePatchType, raw)); err != nil {
-		return fmt.Errorf("changing node %s: %w", name, err)
-	}
-	return nil
-}
-
-// Wait calls look once per interval, and shows the returned report whenever its text has changed. It ends when look returns 0 moving
-// replicas.
-func Wait(ctx context.Context, o *cli.Output, every time.Duration, look func() (report cli.Report, moving int, err error)) error {
-	shown := ""
-	for {
-		report, moving, err := look()
-		if err != nil {
-			return err
-		}
-		if now := report.Text(o.Page()); now != shown {
-			shown = now
-			if err := o.Show(report); err != nil {
-				return err
-			}
-		}
-		if moving == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(every):
-		}
-	}
 }

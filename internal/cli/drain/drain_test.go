@@ -7,11 +7,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -126,8 +129,12 @@ func TestDrain(t *testing.T) {
 			if diff := cmp.Diff(want, out.String()); diff != "" {
 				t.Errorf("said (-want +got):\n%s", diff)
 			}
-			if interrupted != (errOut.Len() > 0) {
-				t.Errorf("said: %s", errOut)
+			want = ""
+			if interrupted {
+				want = "interrupted: replicas that have not moved stay. The nodes stay cordoned. To open them:\n  kubectl uncordon n1\n"
+			}
+			if diff := cmp.Diff(want, errOut.String()); diff != "" {
+				t.Errorf("said at the end (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -178,5 +185,55 @@ func TestAllNodesAreCordonedFirst(t *testing.T) {
 	}
 	if marked != len(nodes) {
 		t.Errorf("%d nodes are marked, want %d", marked, len(nodes))
+	}
+}
+
+// TestWaiting tries again when a read fails, and ends when a right is missing or a node is no longer cordoned.
+func TestWaiting(t *testing.T) {
+	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no right"))
+	open := (&Observed{Schedulable: []string{"n1", "n2"}}).Cordoned()
+	for name, tc := range map[string]struct {
+		errs []error
+		want error
+		said string
+	}{
+		"a read that fails twice": {errs: []error{errors.New("reset"), errors.New("refused"), nil}, said: "trying again: reset\n"},
+		"a missing right":         {errs: []error{nil, forbidden}, want: forbidden},
+		"a node that is opened":   {errs: []error{nil, open}, want: open},
+		"reads that always fail":  {errs: slices.Repeat([]error{errors.New("reset")}, maxFailures), want: errors.New("reset"), said: "trying again: reset\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			errOut, looks := &bytes.Buffer{}, 0
+			output := cli.NewOutput(genericiooptions.IOStreams{Out: &bytes.Buffer{}, ErrOut: errOut})
+			w := &Waiting{Output: &output, Every: time.Microsecond, Show: output.Show}
+			err := w.Until(t.Context(), func() (cli.Report, int, error) {
+				looks++
+				return Build(Observed{}), len(tc.errs) - looks, tc.errs[looks-1]
+			})
+			if fmt.Sprint(err) != fmt.Sprint(tc.want) || looks != len(tc.errs) || errOut.String() != tc.said {
+				t.Errorf("ended with %v after %d reads, and said %q", err, looks, errOut)
+			}
+		})
+	}
+	if want := "node n1, n2 is no longer cordoned: the replicas that are left stay"; open.Error() != want {
+		t.Error(open)
+	}
+}
+
+// TestNodesThatWereCordoned are not named as those to open, nor are nodes that no longer exist.
+func TestNodesThatWereCordoned(t *testing.T) {
+	scheme, err := cli.NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}, Spec: corev1.NodeSpec{Unschedulable: true}}).Build()
+	out := &bytes.Buffer{}
+	cordoned, err := Cordon(t.Context(), c, []string{"n1", "n2", "n3"}, out)
+	if diff := cmp.Diff([]string{"n1"}, cordoned); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if diff := cmp.Diff("node/n1 cordoned\nnode/n2 already cordoned\nnode/n3 no longer exists\n", out.String()); diff != "" {
+		t.Errorf("said (-want +got):\n%s", diff)
 	}
 }

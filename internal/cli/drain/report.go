@@ -26,6 +26,8 @@ import (
 type Observed struct {
 	// Nodes to drain, by name.
 	Nodes []string
+	// Schedulable are the nodes that are not cordoned.
+	Schedulable []string
 	// Pods of replicas, on any node, and their scaling groups.
 	Pods   []corev1.Pod
 	Groups []trellisv1alpha1.ScalingGroup

@@ -53,14 +53,14 @@ func request(ctx context.Context, c client.Client, world *whatif.World, report *
 }
 
 // annotate writes a request to move into a pod; nil removes the request.
-func annotate(ctx context.Context, c client.Client, pod *corev1.Pod, value any) error {
+func annotate(ctx context.Context, c client.Client, pod *corev1.Pod, value any, how ...client.PatchOption) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "annotations": map[string]any{leaving.AnnotationEviction: value},
 	}})
 	if err != nil {
 		return fmt.Errorf("writing the patch: %w", err)
 	}
-	return c.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldOwner))
+	return c.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, patch), append(how, client.FieldOwner(fieldOwner))...)
 }
 
 // podsOf returns the pods of the replica that moves.

@@ -47,6 +47,8 @@ type options struct {
 	operator *live.Heartbeat
 	// client of the cluster; nil if no cluster is read.
 	client client.Client
+	// reread reads the cluster again.
+	reread func(context.Context) (whatif.World, error)
 }
 
 // NewCommand returns kubectl trellis repack.
@@ -66,10 +68,10 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 			"restart, then replicas, then priority.\n\n" +
 			"Without --apply nothing is moved. With --apply and --for, the first replica is requested to move, and the operator moves the\n" +
 			"others after it, each when the one before has a successor that serves. It reserves the hosts for the deployment meanwhile.\n" +
-			"With --apply and --free, the command cordons the nodes of the domains, requests all moves, and waits for them. Interrupted,\n" +
-			"it leaves the nodes cordoned, and replicas that have not moved stay.\n\n" +
-			"Exit code: 0 moves were found or none are needed, 2 no moves were found, 1 the input is wrong, 3 as 0, and the operator does not " +
-			"renew its lease.",
+			"With --apply and --free, the command cordons the nodes of the domains, also of domains that are free already, requests all moves,\n" +
+			"and waits until no GPU is in use there. Interrupted, it leaves the nodes cordoned, and replicas that have not moved stay.\n\n" +
+			"Exit code: 0 moves were found or none are needed, 2 no moves were found, 1 the input is wrong or the domains did not become free,\n" +
+			"3 the operator does not renew its lease; nothing was changed with --free.",
 		Example: "  kubectl trellis repack --for my-llm\n" +
 			"  kubectl trellis repack --for my-llm --apply\n" +
 			"  kubectl trellis repack --free rack=2\n" +
@@ -115,7 +117,7 @@ func (o *options) run(ctx context.Context) error {
 	}
 	o.operator.Warn(o.ErrOut)
 	report.Operator = o.operator
-	if o.client != nil && len(o.files) == 0 && !o.apply && len(report.Moves) > 0 {
+	if o.client != nil && len(o.files) == 0 && !o.apply && report.changes() {
 		report.next = o.next(&report)
 	}
 	if err := o.Show(&report); err != nil {
@@ -124,7 +126,7 @@ func (o *options) run(ctx context.Context) error {
 	if !report.Found {
 		return exitNoMoves
 	}
-	if o.apply && len(report.Moves) > 0 {
+	if o.apply && report.changes() {
 		if err := o.start(ctx, &world, &report, ask.MaxGPUs); err != nil {
 			return err
 		}
@@ -136,7 +138,7 @@ func (o *options) run(ctx context.Context) error {
 // them.
 func (o *options) start(ctx context.Context, world *whatif.World, report *Report, maxGPUs int64) error {
 	if report.Level != "" {
-		return o.vacate(ctx, o.client, report)
+		return o.vacate(ctx, o.client, world, report)
 	}
 	if err := request(ctx, o.client, world, report, maxGPUs, cli.Now(o.client)); err != nil {
 		return err
@@ -231,6 +233,10 @@ func (o *options) read(ctx context.Context) (world whatif.World, namespace strin
 		return world, "", err
 	}
 	o.client = c
+	o.reread = func(ctx context.Context) (whatif.World, error) {
+		snapshot, err := live.Read(ctx, c)
+		return snapshot.World, err
+	}
 	snapshot, err := live.Read(ctx, c)
 	if err != nil {
 		return world, "", err

@@ -44,9 +44,9 @@ type Report struct {
 	Resting int `json:"resting,omitempty"`
 	// Others are the deployments that come before this deployment in the waiting order, and for which there are no moves.
 	Others []Other `json:"others,omitempty"`
-	// nodes are the nodes of the domains to free. They are cordoned before replicas move.
+	// nodes are the nodes of the domains to free, also of those that are free already. They are cordoned before replicas move.
 	nodes []string
-	// next is the command that requests the moves from the operator; "" if the moves cannot be requested.
+	// next is the command that requests the moves from the operator; "" if there is nothing to request.
 	next string
 	// Operator is present if the operator does not renew its Lease, or if its state is unknown.
 	Operator *live.Heartbeat `json:"operator,omitempty"`
@@ -134,9 +134,24 @@ func (r *Report) Text(p text.Page) string {
 		}
 	}
 	if r.next != "" {
-		b.WriteString("Nothing is moved yet. To have the operator make the moves:\n  " + r.next + "\n")
+		b.WriteString(r.toDo() + "\n  " + r.next + "\n")
 	}
 	return b.String()
+}
+
+// changes reports whether there is something to do: replicas to move, or domains whose nodes are to be cordoned.
+func (r *Report) changes() bool { return len(r.Moves) > 0 || r.Found && len(r.nodes) > 0 }
+
+// toDo introduces the command that makes the moves.
+func (r *Report) toDo() string {
+	cordon := "cordon " + text.Count(len(r.nodes), "node")
+	switch {
+	case len(r.nodes) == 0:
+		return "Nothing is moved yet. To have the operator make the moves:"
+	case len(r.Moves) == 0:
+		return "Nothing is changed yet. To " + cordon + " there:"
+	}
+	return "Nothing is moved yet. To " + cordon + " there and have the operator make the moves:"
 }
 
 // cost describes the replicas and GPUs that restart, and the result of the moves.
