@@ -31,7 +31,7 @@ type groupView struct {
 	admission *newpod.Objects
 	// wanted are the shapes of pods that do not exist yet, by role.
 	wanted map[string]*topology.Shape
-	// ahead is the number of pods that do not exist yet and that the plan may still include.
+	// ahead is how many more pods that do not exist yet the plan may include.
 	ahead int
 }
 

@@ -13,7 +13,8 @@ import (
 )
 
 // AnnotationEviction requests that the replica of a pod moves. The webhook writes the annotation when it refuses an eviction of the pod.
-// The operator and kubectl trellis repack write it to free a place for a waiting deployment.
+// The operator and kubectl trellis repack --for write it to free a place for a waiting deployment. kubectl trellis repack --free writes it
+// as the webhook does.
 const AnnotationEviction = "trellis.dev/eviction-requested"
 
 const (

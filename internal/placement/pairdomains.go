@@ -134,8 +134,8 @@ func (a *attempt) hasPairs(d topology.DomainID) bool {
 	return false
 }
 
-// shortlist keeps at most mostPairDomains domains: domains in use first, then domains with capacity for both roles, then the other domains.
-// Among these, it prefers domains with capacity for the most waiting replicas.
+// shortlist keeps at most mostPairDomains domains. It ranks domains in use first, then domains with capacity for both roles, then the other
+// domains. Of domains with the same rank, it keeps the domains with capacity for the most waiting replicas.
 func (q *pairProblem) shortlist() {
 	holds := make(map[topology.DomainID]int, len(q.domains))
 	for i := range q.domains {

@@ -215,13 +215,13 @@ func (f *placeFreer) findMoves(one *refusedGraph, movable []gang.Observation, re
 		return repack.Result{}
 	}
 	place := repack.Place{Cluster: f.state.cluster, Levels: one.demand.Levels, NodeSelector: one.demand.NodeSelector}
-	replicas := f.movable(one, movable, &place)
+	replicas := f.movable(one, movable, &place, now)
 	limits := repack.Limits{MaxGPUs: f.limit(requested), Now: now, Rest: f.rest, InOrder: true}
 	return repack.Find(place, repack.Gang{Refused: *refused, Priority: one.demand.Priority}, replicas, limits)
 }
 
 // movable returns the replicas that may move for a graph, from the observations of the deployments.
-func (f *placeFreer) movable(one *refusedGraph, of []gang.Observation, place *repack.Place) (out []repack.Replica) {
+func (f *placeFreer) movable(one *refusedGraph, of []gang.Observation, place *repack.Place, now time.Time) (out []repack.Replica) {
 	for i := range of {
 		o := &of[i]
 		if client.ObjectKeyFromObject(o.DGD) == client.ObjectKeyFromObject(one.dgd) {
@@ -236,7 +236,7 @@ func (f *placeFreer) movable(one *refusedGraph, of []gang.Observation, place *re
 		}
 		for _, sg := range o.Groups {
 			pods := slices.DeleteFunc(slices.Clone(o.Pods), func(pod *corev1.Pod) bool { return !render.Member(pod, sg) })
-			if sg.Spec.Provider == specs.Gates.Name && !gang.Replacing(sg, pods) {
+			if sg.Spec.Provider == specs.Gates.Name && !gang.Replacing(sg, pods, now) {
 				out = append(out, read.Of(sg, pods, place)...)
 			}
 		}

@@ -144,7 +144,8 @@ func (l *ledger) mayUseAny(name types.NamespacedName, w waiting, nodes []string)
 	return slices.ContainsFunc(nodes, func(node string) bool { return w.mayUse(l.cluster, holds || l.reserver.current != nil, node) })
 }
 
-// waitsByReason counts the waiting gangs by reason. first is the start of the longest wait in each graph; waits for admission do not count.
+// waitsByReason counts the waiting gangs by reason. first is, for each graph, the start of its longest wait, without waits for admission;
+// it is now if all waits of the graph are for admission.
 func (l *ledger) waitsByReason(now time.Time) (counts map[string]int, first map[types.NamespacedName]time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,9 +22,9 @@ func (e *evaluation) liftRest(r *gang.Request) {
 	}
 }
 
-// trackParted records, for each pod, the time since which plans have refused other pods of its incomplete replica or base gang. If the
-// refusal lasts, stuckGangs lists the gang for eviction. While no plan is made, the last refusal stays recorded. Otherwise each creation of
-// a pod in the graph would restart the time.
+// trackParted records, for each placed pod of an incomplete replica or base gang, since when plans refuse the other pods of the gang.
+// If the refusal lasts, stuckGangs lists the gang for eviction. The recorded time stays while no plan is made: otherwise each creation of a
+// pod in the graph would restart it.
 func (e *evaluation) trackParted(o gang.Observation) {
 	now, refused := e.clock.Now(), false
 	for _, pod := range o.Pods {

@@ -16,8 +16,8 @@ import (
 )
 
 // PodLimit returns an error for each exceeded bound on the number of pods. It checks replicas, nodeCount, and the total number of pods
-// against limit (0: no limit). On an update, old is the former deployment. Exceeded values that do not grow are then accepted, so that a
-// graph beyond its bounds can still be scaled in.
+// against limit (0: no limit). On an update, old is the former deployment. An update may keep or lower a number that exceeds its bound, so
+// that such a graph can be scaled in step by step.
 func PodLimit(updated, old *nvidiav1beta1.DynamoGraphDeployment, limit int64) field.ErrorList {
 	if updated == nil || updated.DeletionTimestamp != nil {
 		return nil

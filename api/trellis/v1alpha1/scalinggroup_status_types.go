@@ -59,8 +59,8 @@ type ScalingGroupStatus struct {
 	// Deprecated: the GraphPlacement records which gangs are bound.
 	// +optional
 	Begun bool `json:"begun,omitempty"`
-	// restart that was last rolled out completely by a provider that creates the pods itself. Pods that Trellis creates carry the ID of
-	// their restart.
+	// restart is the ID of the last restart that was rolled out completely. It is set only if the provider creates the pods. Pods that
+	// Trellis creates have the ID as an annotation instead.
 	// +optional
 	Restart string `json:"restart,omitempty"`
 	// placements was set by earlier releases to the last domain of each replica. Nothing reads it.

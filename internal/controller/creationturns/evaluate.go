@@ -120,7 +120,7 @@ type Decision struct {
 	Lack *Lack
 	// Overdue: the gang was not completed during its turn.
 	Overdue bool
-	// Succeeds: the group's part of the gang is the successor of replicas that served.
+	// Succeeds: the replicas that the scaling group adds to the gang replace replicas that served.
 	Succeeds bool
 }
 

@@ -117,9 +117,8 @@ func (r *Reconciler) decide(ctx context.Context, v quota.Verdict) (written bool,
 	return applyStatus(ctx, r.Client, object, data)
 }
 
-// pause keeps a Workload without a place from requesting quota until v.Pause.Until. The caller has written the check states before. pause
-// does not require the resourceVersion that was read, because Kueue takes the quota back after the states were written, and thereby changes
-// the Workload.
+// pause keeps a Workload without a place from requesting quota until v.Pause.Until. The caller writes the check states before. Kueue then
+// takes the quota back, which changes the Workload, so pause does not require the resourceVersion that the caller has read.
 func (r *Reconciler) pause(ctx context.Context, v quota.Verdict) error {
 	if v.Pause == nil {
 		return nil

@@ -34,8 +34,8 @@ type steps struct {
 	// overLimit: the groups of the graph request more pods than the graph's limit. Nothing is created until the graph controller has
 	// bounded the groups.
 	overLimit bool
-	// rests: a create was refused recently, and nothing is created until the delay is over. The group's requests to the scheduler for
-	// places are kept.
+	// rests: the API server has refused a create recently. Nothing is created until the delay is over, but the scheduler keeps the places
+	// of the pods that wait for creation.
 	rests bool
 	// more: the plan creates more than one batch.
 	more bool

@@ -71,7 +71,8 @@ func withoutEnv(containers []corev1.Container) []corev1.Container {
 	return out
 }
 
-// ofOthers returns the labels or annotations of other clients. It drops the keys of trellis.dev and nvidia.com, which differ between pods.
+// ofOthers returns a copy of labels or annotations without the keys of trellis.dev and nvidia.com, which differ between the pods of a
+// group.
 func ofOthers(all map[string]string) map[string]string {
 	out := maps.Clone(all)
 	maps.DeleteFunc(out, func(key, _ string) bool {

@@ -154,8 +154,8 @@ func (r *Reconciler) rewrite(ctx context.Context, crd *apiextensionsv1.CustomRes
 	return refusals, nil
 }
 
-// finish removes the outdated versions from the definition whose objects were rewritten. If the definition has changed meanwhile, its event
-// triggers another reconcile.
+// finish removes the outdated versions from status.storedVersions of a definition, after all its objects were rewritten. If the definition
+// has changed meanwhile, finish changes nothing, because the change triggers another reconcile.
 func (r *Reconciler) finish(ctx context.Context, name string, rewritten revision) error {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {

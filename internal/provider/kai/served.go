@@ -9,8 +9,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Served returns the reason why the installed version of PodGroups lacks features that Trellis needs; "" if it lacks none. KAI 0.15
-// introduced subgroups with a minimum number of children. An older KAI drops these fields silently and would place only a part of a graph.
+// Served reads the definition of KAI's PodGroups, and names the fields that Trellis needs and the definition lacks; "" if it lacks none.
+// KAI 0.15 introduced subgroups with a minimum number of children. The API server of an older KAI drops these fields silently, so that KAI
+// would place only a part of a graph.
 func Served(crd *apiextensionsv1.CustomResourceDefinition) string {
 	for _, version := range crd.Spec.Versions {
 		if version.Name != PodGroupKind.Version || !version.Served || version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
